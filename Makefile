@@ -1,0 +1,99 @@
+# Everything a person or a machine does with this repository. CI calls the same targets.
+# A first `make check` sets the machine up (Python packages, Java) by itself; later ones find it done.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+# The stamps say that .venv holds what the lock files ask for.
+READY := .venv/.ready-dev
+READY_DEMO := .venv/.ready-demo
+# Spark finds its Java here, whatever else is on the PATH.
+WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
+DEMO_SECONDS ?= 60
+
+##@ Every day
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	     /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## install what the checks need: pinned Python packages into .venv, Java if there is none
+	@scripts/java.sh >/dev/null
+
+.PHONY: check
+check: $(READY) format-check lint types imports test ## all that must hold before a commit: format, lint, types, imports, tests
+
+.PHONY: format
+format: $(READY) ## rewrite the code in the house's format
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+##@ The parts of a check
+
+.PHONY: format-check
+format-check: $(READY)
+	$(BIN)/ruff format --check .
+
+.PHONY: lint
+lint: $(READY) ## ruff
+	$(BIN)/ruff check .
+
+.PHONY: types
+types: $(READY) ## mypy --strict
+	$(BIN)/mypy
+
+.PHONY: imports
+imports: $(READY) ## the layers: who may import whom
+	$(BIN)/lint-imports
+
+.PHONY: test
+test: $(READY) ## unit tests, doctests, and the tests on a small local Spark cluster
+	$(WITH_JAVA) $(BIN)/python -m pytest -m "not oracle"
+
+##@ Longer
+
+.PHONY: oracle
+oracle: $(READY) ## compare with the reference executor and with Spark itself, many random cases
+	$(WITH_JAVA) $(BIN)/python -m pytest -m oracle --hypothesis-profile=thorough || [ $$? -eq 5 ] # 5: none yet
+
+.PHONY: e2e
+e2e: $(READY) ## on a real Kubernetes cluster
+	$(WITH_JAVA) $(BIN)/python -m pytest e2e
+
+.PHONY: bench
+bench: $(READY) $(READY_DEMO) ## measure; prints ratios, asserts nothing
+	$(WITH_JAVA) $(BIN)/python runtime/benchmarks/run.py
+
+.PHONY: demo
+demo: $(READY_DEMO) ## a real stream of flights on a local cluster, rescaled while it runs (DEMO_SECONDS=60)
+	$(WITH_JAVA) $(BIN)/binshift demo --seconds $(DEMO_SECONDS)
+
+##@ Housekeeping
+
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+.PHONY: lock
+lock: $(READY) ## renew requirements/*.txt from pyproject.toml (UPGRADE=--upgrade for newer versions)
+	$(COMPILE) $(UPGRADE) --group bootstrap -o requirements/bootstrap.txt
+	$(COMPILE) $(UPGRADE) --group build -o requirements/build.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --all-extras --group dev -c requirements/build.txt -o requirements/dev.txt
+	@# One answer for all: what the images and the demo get is what the checks ran with.
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra runtime -c requirements/dev.txt -o requirements/runtime.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra operator -c requirements/dev.txt -o requirements/operator.txt
+	$(COMPILE) $(UPGRADE) --group demo -c requirements/dev.txt -o requirements/demo.txt
+
+.PHONY: clean
+clean: ## remove caches and build output; keeps .venv
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis spark-warehouse metastore_db
+	find operator runtime e2e scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): scripts/setup.sh pyproject.toml requirements/bootstrap.txt requirements/build.txt requirements/dev.txt
+	scripts/setup.sh dev
+	@touch $@
+
+$(READY_DEMO): $(READY) requirements/demo.txt
+	scripts/setup.sh demo
+	@touch $@

@@ -1,0 +1,117 @@
+"""`binshift demo`: its arguments, and what its exit status means.
+
+0: the final state equals pandas' answer. 1: it does not, or something failed. 130: interrupted; whatever was started has
+been ended all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from binshift.demo.show import Options, show
+
+DESCRIPTION = """\
+Replay the 336,776 flights that left New York's airports in 2013, in the order of their departures, as a stream that waits
+for nobody. A query keeps delay statistics per aircraft, per route and per hour, on a Spark cluster on this machine,
+which is rescaled while the stream runs: new processes are started, bins move to them, others are emptied and ended.
+
+At the end the state of the query is compared with what pandas says of the same rows, and latency over time is drawn.
+The program that is run is runtime/examples/flights/flights.py; nothing in it knows of the demo.
+"""
+
+EXAMPLES = """\
+examples:
+  binshift demo                              all flights in a minute; workers 2, then 4, then 3
+  binshift demo --rows 50000 --seconds 20    something shorter
+  binshift demo --workers 1,3,2              other numbers of workers, at equal distances
+  binshift demo --plot run.png               the plot, and the numbers beside it in run.json
+  binshift demo --keep                       leave checkpoint and logs in their folder, to look at them
+                                             with `binshift log inspect FOLDER/checkpoint/binshift`
+
+Without a terminal (in CI, into a file) there are plain lines instead of the live table.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; returns the exit status."""
+    options = parse(arguments)
+    with one_interrupt():
+        return 0 if show(options, Console()).right else 1
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """The options a command line asks for.
+
+    >>> parse(["--workers", "1,3", "--rows", "500"]).workers
+    (1, 3)
+    """
+    parser = argparse.ArgumentParser(
+        "binshift demo",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seconds", type=_positive, default=60.0, help="length of the replay (default: 60)")
+    parser.add_argument("--rows", type=_count, help="only the first ROWS flights (default: all)")
+    parser.add_argument(
+        "--workers", type=_workers, default=(2, 4, 3), metavar="N,N,...", help="numbers of workers (default: 2,4,3)"
+    )
+    parser.add_argument(
+        "--plot", type=_png, default=Path("flights-latency.png"), help="the PNG file (default: flights-latency.png)"
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the folder with checkpoint and logs")
+    given = parser.parse_args(arguments)
+    return Options(given.seconds, given.rows, given.workers, given.plot, given.keep)
+
+
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """The first SIGINT or SIGTERM raises KeyboardInterrupt; later ones do not disturb the end that it began."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for each in watched:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    watched = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, interrupt) for each in watched]
+    try:
+        yield
+    finally:
+        for each, handler in zip(watched, before, strict=True):
+            signal.signal(each, handler)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 1 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and 3600")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return value
+
+
+def _workers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(_count(each) for each in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 2,4,3") from None
+
+
+def _png(text: str) -> Path:
+    path = Path(text)
+    if path.suffix != ".png" or not path.resolve().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a .png file in a folder that exists")
+    return path

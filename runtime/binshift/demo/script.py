@@ -1,0 +1,154 @@
+"""What happens to the workers while the stream runs: new processes, rescales, processes ended.
+
+One scene for each change in the number of workers. A scene grows the cluster by starting processes and asking for the
+rescale at once, as an operator does: what a user waits for includes the start of a process. It shrinks it by asking
+first, and ends the processes when nothing is left on them. A scene begins at its time, and not before the one before
+has ended. `advance` is called again and again, and waits for nothing but the end of a process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from binshift.errors import InvalidSettings, MigrationRefused
+from binshift.migration import Phase
+from binshift.model import Worker
+
+if TYPE_CHECKING:
+    from binshift.local import LocalCluster
+    from binshift.protocol.migrations import Migration
+    from binshift.spark.dataflow import DataflowQuery
+
+
+@dataclass
+class Scene:
+    """One change. Times are seconds after the replay began, None before they come.
+
+    Attributes:
+        before: workers so far.
+        after: workers then.
+        begins_at: when it should begin.
+        asked_at: when the processes were started and the rescale was asked for.
+        settled_at: when all bins were in their places, and the sources had dropped their copies.
+        bins: that had to move.
+    """
+
+    before: int
+    after: int
+    begins_at: float
+    asked_at: float | None = None
+    settled_at: float | None = None
+    bins: int = 0
+    migration: Migration | None = None
+    ended: bool = False
+
+    @property
+    def name(self) -> str:
+        """As a person would write it."""
+        return f"{self.before} → {self.after} workers"
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """From the request until it was settled."""
+        return None if self.asked_at is None or self.settled_at is None else (self.asked_at, self.settled_at)
+
+
+def scenes(workers: Sequence[int], seconds: float) -> list[Scene]:
+    """The changes between numbers of workers, at equal distances within ``seconds``.
+
+    Raises:
+        InvalidSettings: a number is not positive, or is followed by itself.
+
+    >>> [(each.name, each.begins_at) for each in scenes([2, 4, 3], 90.0)]
+    [('2 → 4 workers', 30.0), ('4 → 3 workers', 60.0)]
+    """
+    pairs = list(itertools.pairwise(workers))
+    if not workers or min(workers) < 1 or any(before == after for before, after in pairs):
+        raise InvalidSettings(f"workers {list(workers)}: at least one each time, and each time another number")
+    return [
+        Scene(before, after, seconds * number / len(workers)) for number, (before, after) in enumerate(pairs, start=1)
+    ]
+
+
+@dataclass
+class Script:
+    """Carries scenes out, one after the other.
+
+    Attributes:
+        first: workers at the beginning.
+        cluster: whose processes come and go.
+        query: that is rescaled.
+        scenes: in their order.
+        tell: is told what happens, in words.
+        running: slots that have a process.
+    """
+
+    first: int
+    cluster: LocalCluster
+    query: DataflowQuery
+    scenes: Sequence[Scene]
+    tell: Callable[[str], None]
+    running: set[Worker] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.running = {Worker(slot) for slot in range(self.first)}
+
+    @property
+    def wanted(self) -> int:
+        """How many workers are asked for now."""
+        begun = [scene.after for scene in self.scenes if scene.asked_at is not None]
+        return [self.first, *begun][-1]
+
+    @property
+    def current(self) -> Scene | None:
+        """The scene that has begun and not ended."""
+        return next((scene for scene in self.scenes if scene.asked_at is not None and not scene.ended), None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all scenes are over."""
+        return all(scene.ended for scene in self.scenes)
+
+    def advance(self, now: float) -> None:
+        """Do what is due.
+
+        Raises:
+            MigrationRefused: a migration ended without having settled.
+        """
+        scene = next((scene for scene in self.scenes if not scene.ended), None)
+        if scene is None:
+            return
+        if scene.asked_at is None:
+            if now >= scene.begins_at:
+                self._begin(scene, now)
+        else:
+            self._watch(scene, now)
+
+    def _begin(self, scene: Scene, now: float) -> None:
+        for slot in range(scene.before, scene.after):
+            self.cluster.start_worker(Worker(slot))
+            self.running.add(Worker(slot))
+        scene.asked_at = now
+        scene.migration = self.query.rescale(scene.after)
+        self.tell(f"asked for {scene.name}")
+
+    def _watch(self, scene: Scene, now: float) -> None:
+        assert scene.migration is not None
+        assert scene.asked_at is not None
+        progress = scene.migration.progress
+        if progress is not None:
+            scene.bins = progress.bins_total
+        if not scene.migration.ended:
+            return
+        if scene.migration.phase is not Phase.SETTLED:
+            raise MigrationRefused(f"{scene.name}: {scene.migration.status}: {scene.migration.reason}")
+        scene.settled_at, scene.ended = now, True
+        self.tell(f"settled {scene.name}: {scene.bins} bins moved in {now - scene.asked_at:.1f} s")
+        # Settled means that no bin is left there and that the last epoch which could want one has been recorded.
+        for slot in range(scene.after, scene.before):
+            self.cluster.stop_worker(Worker(slot))
+            self.running.discard(Worker(slot))
+            self.tell(f"ended the process of worker {slot}")

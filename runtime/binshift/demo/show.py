@@ -1,0 +1,212 @@
+"""The order of things: surroundings, data, query, replay with its scenes, and the check at the end.
+
+Nothing here outlives it, and nothing waits without a limit: a query that stands still for a minute ends the demo with what
+it has to say.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from rich.console import Console
+
+from binshift.demo import dataset, picture, reference, replay, report
+from binshift.demo.consumed import Consumed
+from binshift.demo.ledger import Ledger
+from binshift.demo.replay import Feeder, Schedule
+from binshift.demo.report import Report
+from binshift.demo.results import Results, worst_routes
+from binshift.demo.screen import LiveScreen, Move, Screen, View, screen_for
+from binshift.demo.script import Scene, Script, scenes
+from binshift.demo.surroundings import Surroundings, load_program, surroundings
+from binshift.demo.watcher import Watcher
+from binshift.errors import EpochFailed
+
+if TYPE_CHECKING:
+    from binshift.spark.dataflow import DataflowQuery
+
+STANDSTILL_SECONDS = 60.0
+"""Without a commit although something is to be done, after which the demo gives up."""
+
+LOOK_EVERY_SECONDS = 0.2
+LATELY_SECONDS = 5.0
+ROUTES_EVERY_SECONDS = 2.0
+ROUTES_SHOWN = 3
+ROUTE_FLIGHTS_MIN = 100
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+        seconds: of the replay.
+        rows: flights; None for all.
+        workers: how many, one number after the other.
+        plot: the PNG file; the numbers go beside it.
+        keep: leave the folder with logs and checkpoint.
+    """
+
+    seconds: float
+    rows: int | None
+    workers: tuple[int, ...]
+    plot: Path
+    keep: bool = False
+
+
+def show(options: Options, console: Console) -> Report:
+    """Run the demo.
+
+    Raises:
+        BinshiftError: something is missing here, or the query failed.
+    """
+    acts = scenes(options.workers, options.seconds)
+    with surroundings(options.workers[0], options.keep) as around:
+        console.print(f"a local Spark cluster of {options.workers[0]} workers is starting, in {around.folder}")
+        flights = dataset.load(options.rows)
+        schedule = Schedule(len(flights), options.seconds)
+        play = _play(around, flights, schedule, acts, screen_for(console))
+        try:
+            play.run()
+            console.print(f"comparing with pandas' answer over the same {len(flights):,} flights", highlight=False)
+            made = play.report(flights)
+        except EpochFailed:
+            console.print(around.log_tail(40), markup=False, highlight=False)
+            raise
+    title = f"{made.rows:,} flights at {made.rate:,.0f} a second: latency while the workers change"
+    picture.draw(play.ledger, acts, options.plot, title)
+    numbers = options.plot.with_suffix(".json")
+    report.write_json(made, play.ledger, numbers)
+    for line in [f"drawn: {options.plot}   numbers: {numbers}", *report.lines(made)]:
+        console.print(line, highlight=False, soft_wrap=True)
+    return made
+
+
+def _play(around: Surroundings, flights: pd.DataFrame, schedule: Schedule, acts: list[Scene], screen: Screen) -> Play:
+    """Everything in its place, the query started."""
+    around.at_end(screen.close)
+    staged, shown = around.folder / "staged", around.folder / "flights"
+    shown.mkdir()
+    replay.write(dataset.arrow(flights), schedule, staged)
+    program, results = load_program(), Results()
+    spark, checkpoint = around.session(program), around.folder / "checkpoint"
+    screen.say(f"starting the query {program.__file__}")
+    query = program.start(spark, str(shown), str(checkpoint), results)
+    around.at_end(query.stop)
+    feeder, ledger = Feeder(schedule, staged, shown), Ledger(schedule)
+    watcher = Watcher(query, Consumed(checkpoint), ledger, feeder.now)
+    around.at_end(watcher.stop)
+    around.at_end(feeder.stop)
+    script = Script(acts[0].before if acts else around.cluster.workers, around.cluster, query, acts, screen.say)
+    return Play(query, schedule, feeder, watcher, ledger, script, results, screen)
+
+
+@dataclass
+class Play:
+    """The running demo."""
+
+    query: DataflowQuery
+    schedule: Schedule
+    feeder: Feeder
+    watcher: Watcher
+    ledger: Ledger
+    script: Script
+    results: Results
+    screen: Screen
+    _pause: threading.Event = field(default_factory=threading.Event)
+    _routes: list[tuple[str, int, float]] = field(default_factory=list)
+    _routes_at: float = 0.0
+
+    def run(self) -> None:
+        """From the first file to the last row and the last scene.
+
+        Raises:
+            EpochFailed: nothing was committed for `STANDSTILL_SECONDS`.
+            BinshiftError: the query failed.
+        """
+        self.watcher.start()
+        for _ in range(self.schedule.primers):
+            self.feeder.prime()
+            self._until(lambda: self.ledger.rows >= self.schedule.rows_of(self.feeder.fed - 1)[1])
+        self.feeder.start()
+        self.screen.say(f"the replay begins: {self.schedule.rate:,.0f} flights a second")
+        self._until(self._step)
+        self.screen.show(self._view())
+        self.screen.close()
+
+    def report(self, flights: pd.DataFrame) -> Report:
+        """Stop the query and compare its last word with pandas' answer."""
+        self.watcher.stop()
+        self.query.stop()
+        found = self.results.latest(self.query.epoch)
+        differences = reference.differences(found, reference.expected(flights))
+        return report.measure(self.schedule, self.ledger, self.script.scenes, len(found), differences)
+
+    def _step(self) -> bool:
+        """Do what is due and show how things are; whether all is over."""
+        self.script.advance(self.feeder.now())
+        self.screen.show(self._view())
+        return self.feeder.ended and self.ledger.complete and self.script.ended
+
+    def _until(self, done: object) -> None:
+        """Call ``done`` until it says so, as long as epochs are committed."""
+        assert callable(done)
+        epoch, since = self.query.epoch, time.monotonic()
+        while not done():
+            self._check()
+            if self.query.epoch != epoch:
+                epoch, since = self.query.epoch, time.monotonic()
+            elif time.monotonic() - since > STANDSTILL_SECONDS:
+                raise EpochFailed(
+                    f"epoch {epoch} is the newest for {STANDSTILL_SECONDS:.0f} s; the log above may say why"
+                )
+            self._pause.wait(LOOK_EVERY_SECONDS)
+
+    def _check(self) -> None:
+        """Raise what has gone wrong in another thread."""
+        failed = self.query.exception() or self.watcher.error
+        if failed is not None:
+            raise failed
+        if not self.query.isActive:
+            raise EpochFailed("the query has ended by itself")
+
+    def _view(self) -> View:
+        now = self.feeder.now()
+        latency, rate = self.ledger.recent(now, LATELY_SECONDS)
+        entry = self.ledger.entries[-1] if self.ledger.entries else None
+        return View(
+            seconds=now,
+            rows=self.ledger.rows,
+            rows_total=self.schedule.rows,
+            rate=rate,
+            epoch=-1 if entry is None else entry.epoch,
+            latency=latency,
+            bins=() if entry is None else entry.bins,
+            wanted=self.script.wanted,
+            running=tuple(sorted(self.script.running)),
+            move=self._move(now),
+            routes=self._worst(now),
+        )
+
+    def _move(self, now: float) -> Move | None:
+        scene = self.script.current
+        if scene is None or scene.migration is None or scene.asked_at is None:
+            return None
+        progress, seconds = scene.migration.progress, now - scene.asked_at
+        if progress is None:
+            return Move(scene.name, scene.migration.status, 0, 0, 0, seconds)
+        counts = (progress.bins_moved, progress.bins_copied, progress.bins_total)
+        return Move(scene.name, scene.migration.status, *counts, seconds)
+
+    def _worst(self, now: float) -> list[tuple[str, int, float]]:
+        """The worst routes; put together now and then, and for a terminal only, as it takes the query's time."""
+        if isinstance(self.screen, LiveScreen) and self.ledger.entries and now >= self._routes_at:
+            self._routes_at = now + ROUTES_EVERY_SECONDS
+            latest = self.results.latest(self.ledger.entries[-1].epoch)
+            self._routes = worst_routes(latest, ROUTES_SHOWN, ROUTE_FLIGHTS_MIN)
+        return self._routes

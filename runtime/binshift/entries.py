@@ -1,0 +1,167 @@
+"""Rows of state below the operators: opaque (bin, key, value) triples in Arrow batches.
+
+This module owns their schema and the few operations that store and log share: make, sort, merge, restrict, cut.
+A value of null means that the key is deleted. "Sorted" means by (bin, key), keys as unsigned bytes, which is also
+the order of the store and of every file of the log. The first byte of a key is a *space* (0 = state row, 1 =
+expiry index, ...) that nothing here looks at.
+
+It must never interpret a key or a value, do I/O, or touch rows one at a time: an epoch hands over a hundred
+thousand of them and all of these operations together have to stay a small part of it.
+
+Why Arrow and not lists of tuples: a batch is moved between the JVM, the store and the log as it is, and comparing,
+sorting and filtering run in C++ over its buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift.errors import StateTooLarge
+from binshift.invariants import invariant
+from binshift.model import BinSet, IntArray
+
+Entries: TypeAlias = pa.RecordBatch
+"""A batch with `ENTRY_SCHEMA`; bin and key are never null."""
+
+ENTRY_SCHEMA = pa.schema([("bin", pa.int32()), ("key", pa.binary()), ("value", pa.binary())])
+
+EMPTY: Entries = pa.RecordBatch.from_pylist([], schema=ENTRY_SCHEMA)
+"""No rows."""
+
+
+def make(
+    bins: IntArray | Sequence[int] | pa.Array,
+    keys: pa.BinaryArray | Sequence[bytes],
+    values: pa.BinaryArray | Sequence[bytes | None],
+) -> Entries:
+    """A batch of the given, equally long columns, rows in the order given.
+
+    Raises:
+        InvariantViolated: a bin or key is null, or the columns differ in length or type.
+
+    >>> make([1, 0], [b"a", b"b"], [b"x", None]).num_rows
+    2
+    """
+    columns = [
+        bins if isinstance(bins, pa.Array) else pa.array(np.asarray(bins, dtype=np.int32)),
+        keys if isinstance(keys, pa.Array) else pa.array(keys, pa.binary()),
+        values if isinstance(values, pa.Array) else pa.array(values, pa.binary()),
+    ]
+    invariant(len({len(column) for column in columns}) == 1, "entries need equally long columns")
+    types = [column.type for column in columns]
+    invariant(types == ENTRY_SCHEMA.types, f"entries have columns {types}, not {ENTRY_SCHEMA.types}")
+    invariant(not columns[0].null_count and not columns[1].null_count, "an entry without bin or key")
+    return pa.RecordBatch.from_arrays(columns, schema=ENTRY_SCHEMA)
+
+
+def bins_array(entries: Entries) -> IntArray:
+    """The bin column as NumPy, without a copy."""
+    bins: IntArray = entries.column(0).to_numpy(zero_copy_only=True)
+    return bins
+
+
+def bin_set(entries: Entries) -> BinSet:
+    """Every bin that has at least one row here."""
+    return BinSet(bins_array(entries))
+
+
+def is_sorted(entries: Entries, *, strictly: bool = False) -> bool:
+    """Whether rows ascend by (bin, key); ``strictly``: and no (bin, key) occurs twice."""
+    if entries.num_rows < 2:
+        return True
+    steps = np.diff(bins_array(entries))
+    if steps.min() < 0:
+        return False
+    keys = entries.column(1)
+    ascending = (pc.less if strictly else pc.less_equal)(keys[:-1], keys[1:]).to_numpy(zero_copy_only=False)
+    return bool((ascending | (steps > 0)).all())
+
+
+def sort(entries: Entries) -> Entries:
+    """The same rows by (bin, key); rows with the same (bin, key) keep their order."""
+    if is_sorted(entries):
+        return entries
+    return entries.take(pc.sort_indices(entries, sort_keys=[("bin", "ascending"), ("key", "ascending")]))
+
+
+def merge_last_wins(batches: Sequence[Entries]) -> Entries:
+    """One sorted batch in which each (bin, key) occurs once, with the value of its last occurrence.
+
+    Later batches win over earlier ones, later rows over earlier ones. Deletions stay in (as nulls).
+
+    Raises:
+        StateTooLarge: together the batches hold more than 2 GiB of keys or of values.
+
+    >>> old, new = make([3, 3], [b"a", b"b"], [b"1", b"2"]), make([3], [b"a"], [None])
+    >>> merge_last_wins([old, new]).column("value").to_pylist()
+    [None, b'2']
+    """
+    merged = sort(concat(batches))
+    if merged.num_rows < 2:
+        return merged
+    last = np.ones(merged.num_rows, dtype=np.bool_)
+    keys = merged.column(1)
+    same_key = pc.equal(keys[:-1], keys[1:]).to_numpy(zero_copy_only=False)
+    last[:-1] = ~same_key | (np.diff(bins_array(merged)) != 0)
+    return merged if last.all() else merged.filter(pa.array(last))
+
+
+def concat(batches: Sequence[Entries]) -> Entries:
+    """The batches one after the other, as one.
+
+    Raises:
+        StateTooLarge: together they hold more than 2 GiB of keys or of values (Arrow's 32-bit offsets).
+    """
+    filled = [batch for batch in batches if batch.num_rows]
+    if len(filled) < 2:
+        return filled[0] if filled else EMPTY
+    size = sum(size_bytes(batch) for batch in filled)
+    try:
+        return pa.concat_batches(filled)
+    except pa.ArrowInvalid as error:
+        raise StateTooLarge(
+            f"{size} bytes of state in {len(filled)} batches exceed the 2 GiB one Arrow column can hold: "
+            "use smaller batches (Spark's maxOffsetsPerTrigger or maxFilesPerTrigger) or more workers"
+        ) from error
+
+
+def restrict(entries: Entries, bins: BinSet) -> Entries:
+    """Only the rows of ``bins``, in the order they had."""
+    if not entries.num_rows:
+        return entries
+    wanted = np.isin(bins_array(entries), bins.array)
+    return entries if wanted.all() else entries.filter(pa.array(wanted))
+
+
+def size_bytes(entries: Entries) -> int:
+    """Bytes of bins, keys and values, without Arrow's own overhead; exact for slices too."""
+    if not entries.num_rows:
+        return 0
+    return int(row_bytes(entries).sum())
+
+
+def row_bytes(entries: Entries) -> npt.NDArray[np.int64]:
+    """Bytes of each row: 4 for the bin, its key and its value."""
+    keys = pc.binary_length(entries.column(1)).to_numpy(zero_copy_only=False)
+    values = pc.fill_null(pc.binary_length(entries.column(2)), 0).to_numpy(zero_copy_only=False)
+    total: npt.NDArray[np.int64] = keys.astype(np.int64) + values + 4
+    return total
+
+
+def cut(entries: Entries, bytes_max: int, rows_max: int | None = None) -> Iterator[Entries]:
+    """The batch in order as slices of at most ``bytes_max`` bytes and ``rows_max`` rows; at least one row each."""
+    start, rows = 0, entries.num_rows
+    ends = np.cumsum(row_bytes(entries)) if rows else np.empty(0, dtype=np.int64)
+    while start < rows:
+        done = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, done + bytes_max, side="right")), start + 1)
+        if rows_max is not None:
+            stop = min(stop, start + rows_max)
+        yield entries.slice(start, stop - start)
+        start = stop

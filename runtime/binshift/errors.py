@@ -1,0 +1,132 @@
+"""Every error binshift raises on purpose. Choose your catch point from the tree.
+
+```
+BinshiftError
+├── Retryable                    wait, then try the same again; binshift does so itself, a bounded number of times
+│   ├── EpochFailed              a run of an epoch ended early; the whole epoch is run again
+│   │   ├── WrongExecutor        a task found itself on another executor than the one it was sent to
+│   │   ├── SparkRetried         Spark re-ran a task behind our back
+│   │   └── NeedsBringUp         a store lacks bins that the task was not given files for
+│   ├── StoreBusy                another task holds a store's write lock
+│   ├── StoreDamaged             a local store is torn; it is thrown away and built again from the log
+│   └── StorageUnavailable       the log's file system did not answer
+└── GiveUp                       a person must act; the message says how
+    ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
+    ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and what would
+    ├── InvalidSettings          a setting, or the Spark conf, is wrong; the message gives the line to add
+    ├── InvalidRoute             a control update does not fit the route it is meant for
+    ├── StateTooLarge            a key, value or epoch exceeds a stated limit; state is as it was
+    ├── Fenced                   another driver or a newer run owns the state; this one stops
+    ├── LogError                 the log cannot be used as it is; it was left untouched
+    │   ├── ForeignLog           the directory belongs to something else, another format or another query
+    │   ├── LogDamaged           a file is missing or its checksum is wrong; the message names it
+    │   │   └── LogFileMissing   the file is not there at all: a copy starts again, an owner stops
+    │   └── IncompatibleState    the query's keys, aggregates or bins differ from those the log was made with
+    ├── ReplayMismatch           Spark replays an epoch with other input than it was recorded with
+    ├── ArithmeticOverflow       a sum or count outgrew its type; state is as it was
+    ├── UserFunctionFailed       the user's own function raised; the end of its traceback is in the message
+    └── MigrationRefused         the requested move is impossible; the message says why
+```
+"""
+
+from __future__ import annotations
+
+
+class BinshiftError(Exception):
+    """Root of the tree."""
+
+
+class Retryable(BinshiftError):
+    """Waiting and trying the same again can help."""
+
+
+class GiveUp(BinshiftError):
+    """Only a person's change can help."""
+
+
+class EpochFailed(Retryable):
+    """A run of an epoch ended early; nothing it did counts."""
+
+
+class WrongExecutor(EpochFailed):
+    """A pinned task ran elsewhere: its executor is gone or stayed busy beyond ``spark.locality.wait``."""
+
+
+class SparkRetried(EpochFailed):
+    """Spark re-ran a task of its own accord, which would mix two attempts' rows."""
+
+
+class NeedsBringUp(EpochFailed):
+    """A store is empty, behind or ahead, and the task has no files to bring it to the expected state."""
+
+
+class StoreBusy(Retryable):
+    """Another task holds the write lock of a local store for longer than the time-out."""
+
+
+class StoreDamaged(Retryable):
+    """A local store is torn or altered. The next one to open it finds it empty and builds it again from the log."""
+
+
+class StorageUnavailable(Retryable):
+    """The log's file system refused or did not answer."""
+
+
+class Unsupported(GiveUp):
+    """A PySpark feature that binshift does not have."""
+
+
+class InvalidQuery(GiveUp):
+    """An argument of a StatefulFrame or of its writer does not fit the rest of the query."""
+
+
+class InvalidSettings(GiveUp):
+    """A setting or the Spark conf is wrong."""
+
+
+class InvalidRoute(GiveUp):
+    """A control update does not fit the route it is meant for."""
+
+
+class StateTooLarge(GiveUp):
+    """A stated limit on keys, values, undo or epochs would be exceeded; nothing was written."""
+
+
+class Fenced(GiveUp):
+    """A newer driver or run owns the state."""
+
+
+class LogError(GiveUp):
+    """The log cannot be used as it is."""
+
+
+class ForeignLog(LogError):
+    """The directory holds something that is not this query's log."""
+
+
+class LogDamaged(LogError):
+    """A log file is missing, torn or altered."""
+
+
+class LogFileMissing(LogDamaged):
+    """A log file is not there: deleted by hand, or by the retention while a slow copy still read it."""
+
+
+class IncompatibleState(LogError):
+    """The query does not match the state on the log."""
+
+
+class ReplayMismatch(GiveUp):
+    """An epoch comes again with other input than its record names."""
+
+
+class ArithmeticOverflow(GiveUp):
+    """An aggregate outgrew its type, where Spark's ANSI mode demands an error; nothing was written."""
+
+
+class UserFunctionFailed(GiveUp):
+    """The user's function raised inside an epoch."""
+
+
+class MigrationRefused(GiveUp):
+    """A requested move cannot be done."""

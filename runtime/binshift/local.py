@@ -1,0 +1,217 @@
+"""A real Spark standalone cluster on this machine: one master, one worker process per loopback address.
+
+The same processes run in pods on Kubernetes; only the addresses differ. Worker slot ``n`` listens on ``127.0.0.(n+2)``,
+so that Spark's executor host tells the slot, as the pod's name does there. Owns the processes it starts and nothing
+else: it ends them by process id, children first. Linux only (other systems answer on 127.0.0.1 alone).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from binshift.errors import InvalidSettings
+from binshift.java import java_home
+from binshift.model import Worker
+
+MASTER_HOST = "127.0.0.1"
+WORKERS_MAX = 200
+"""Loopback addresses this module hands out."""
+
+
+def worker_host(worker: Worker) -> str:
+    """The loopback address of a slot.
+
+    >>> worker_host(Worker(0))
+    '127.0.0.2'
+    """
+    return f"127.0.0.{worker + 2}"
+
+
+@dataclass
+class LocalCluster:
+    """Start with `start`, end with `stop`, or use as a context manager.
+
+    Attributes:
+        directory: logs, Spark's work directories and the local stores go here.
+        workers: how many worker processes to start at first.
+        cores: task slots per worker; two at least, as background jobs need one of their own.
+        memory: each executor's JVM heap, in Spark's notation.
+    """
+
+    directory: Path
+    workers: int = 2
+    cores: int = 2
+    memory: str = "600m"
+    port: int = 0
+    _master: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _workers: dict[Worker, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
+
+    @property
+    def url(self) -> str:
+        """What to pass to ``SparkSession.builder.master``."""
+        return f"spark://{MASTER_HOST}:{self.port}"
+
+    def __enter__(self) -> LocalCluster:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> LocalCluster:
+        """Start the master, wait for its address, start the workers. Returns at once after that; they register by themselves."""
+        if not sys.platform.startswith("linux"):
+            raise InvalidSettings(f"a local cluster needs Linux's loopback addresses; this is {sys.platform}")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        log = self.directory / "master.log"
+        log.unlink(missing_ok=True)
+        arguments = ["--host", MASTER_HOST, "--port", str(self.port), "--webui-port", "0"]
+        self._master = self._spawn("org.apache.spark.deploy.master.Master", arguments, log, {})
+        self.port = _await_port(log, self._master)
+        for worker in range(self.workers):
+            self.start_worker(Worker(worker))
+        return self
+
+    def start_worker(self, worker: Worker) -> None:
+        """Start the worker process of a slot; a slot that runs is left alone."""
+        if worker >= WORKERS_MAX:
+            raise InvalidSettings(f"worker {worker} is beyond the {WORKERS_MAX} loopback addresses used here")
+        if worker in self._workers and self._workers[worker].poll() is None:
+            return
+        host, work = worker_host(worker), self.directory / f"worker-{worker}"
+        work.mkdir(exist_ok=True)
+        arguments = ["--host", host, "--port", "0", "--webui-port", "0", "--cores", str(self.cores)]
+        arguments += ["--memory", "4g", "--work-dir", str(work), self.url]
+        environment = {"SPARK_LOCAL_HOSTNAME": host, "SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(work / "spark")}
+        log = self.directory / f"worker-{worker}.log"
+        self._workers[worker] = self._spawn("org.apache.spark.deploy.worker.Worker", arguments, log, environment)
+
+    def stop_worker(self, worker: Worker, sig: signal.Signals = signal.SIGTERM) -> None:
+        """End a slot's worker process and its executor."""
+        process = self._workers.pop(worker, None)
+        if process is not None:
+            _end(process, sig)
+
+    def executor_pids(self, worker: Worker) -> list[int]:
+        """The process ids of the executor JVMs of a slot."""
+        process = self._workers.get(worker)
+        children = [] if process is None else _descendants(process.pid)
+        return [pid for pid in children if b"CoarseGrainedExecutorBackend" in _command_line(pid)]
+
+    def kill_executor(self, worker: Worker) -> list[int]:
+        """SIGKILL the executor JVM of a slot; its worker process starts another. Returns the killed process ids."""
+        killed = self.executor_pids(worker)
+        for pid in killed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return killed
+
+    def stop(self) -> None:
+        """End every process this cluster started."""
+        for worker in list(self._workers):
+            self.stop_worker(worker)
+        if self._master is not None:
+            _end(self._master, signal.SIGTERM)
+            self._master = None
+
+    def conf(self) -> dict[str, str]:
+        """Spark conf that belongs to this cluster: one executor per worker, all its cores, loopback only."""
+        return {
+            "spark.driver.host": MASTER_HOST,
+            "spark.driver.bindAddress": MASTER_HOST,
+            "spark.executor.cores": str(self.cores),
+            "spark.executor.memory": self.memory,
+        }
+
+    def _spawn(
+        self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]
+    ) -> subprocess.Popen[bytes]:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        base = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+        base |= {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": MASTER_HOST}
+        base |= {"SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS}
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                [str(home / "bin" / "spark-class"), main, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=os.environ | base | environment,
+                start_new_session=True,
+            )
+
+
+DAEMON_OPTIONS = "-Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.cleanup.enabled=true -XX:+UseSerialGC"
+"""A slot's executor may be restarted for ever; serial collection, as the daemons allocate next to nothing."""
+
+
+def _await_port(log: Path, process: subprocess.Popen[bytes], timeout_seconds: float = 60.0) -> int:
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        if log.exists():
+            found = re.search(r"Starting Spark master at spark://[\d.]+:(\d+)", log.read_text(errors="replace"))
+            if found:
+                return int(found.group(1))
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    tail = log.read_text(errors="replace")[-1500:] if log.exists() else "(no output)"
+    raise InvalidSettings(f"the Spark master did not start within {timeout_seconds:.0f} s; its log ends:\n{tail}")
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                stat = (entry / "stat").read_text()
+                yield int(entry.name), int(stat.rpartition(")")[2].split()[1])
+
+
+def _descendants(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for pid, parent in _parents():
+        children.setdefault(parent, []).append(pid)
+    found, todo = [], [root]
+    while todo:
+        batch = children.get(todo.pop(), [])
+        found += batch
+        todo += batch
+    return found
+
+
+def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
+    family = _descendants(process.pid)
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(sig)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for pid in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,81 @@
+"""Sets of bins as short text, as records and manifests carry them.
+
+Few ranges are written for people (``"0-1023,1030"``); many as a compressed bitmap (``"17:eJx..."``: first bin, then
+zlib, then base64), which for 4,096 bins is at most 700 characters and for 2^20 bins at most 180,000 whatever the
+set, and is packed and unpacked in NumPy. Decoding is bounded and never trusts its input.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import zlib
+from base64 import b64decode, b64encode
+
+import numpy as np
+
+from binshift.model import BINS_MAX, BinSet
+
+RANGES_TEXT_MAX = 16
+"""More ranges than this are no longer for people to read."""
+
+_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
+
+
+def pack(bins: BinSet) -> str:
+    """The text for ``bins``; the same set always gives the same text.
+
+    >>> pack(BinSet([1, 2, 3, 9]))
+    '1-3,9'
+    """
+    array = bins.array
+    if np.count_nonzero(np.diff(array) != 1) < RANGES_TEXT_MAX:
+        return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in bins.ranges())
+    first = int(array[0])
+    bits = np.zeros(int(array[-1]) - first + 1, dtype=np.bool_)
+    bits[array - first] = True
+    return f"{first}:{b64encode(zlib.compress(np.packbits(bits).tobytes(), 1)).decode()}"
+
+
+def unpack(text: str) -> BinSet:
+    """The set that ``text`` stands for.
+
+    Raises:
+        ValueError: it stands for none.
+
+    >>> unpack("1-3,9")
+    BinSet(1, 2, 3, 9)
+    """
+    if not text:
+        return BinSet()
+    if ":" in text:
+        return _unpack_bitmap(text)
+    ranges = []
+    previous = -1
+    for part in text.split(","):
+        found = _RANGE.fullmatch(part)
+        if not found:
+            raise ValueError(f"{part[:40]!r} is no range of bins")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not previous < first <= last < BINS_MAX:
+            raise ValueError(f"the range of bins {part!r} is out of order or beyond {BINS_MAX - 1}")
+        ranges.append((first, last))
+        previous = last
+    return BinSet.from_ranges(ranges)
+
+
+def _unpack_bitmap(text: str) -> BinSet:
+    start, _, body = text.partition(":")
+    if not (start.isascii() and start.isdigit() and len(start) <= 7):
+        raise ValueError(f"{start[:40]!r} is no bin to start a bitmap from")
+    inflate = zlib.decompressobj()
+    try:
+        packed = inflate.decompress(b64decode(body, validate=True), BINS_MAX // 8 + 1)
+    except (binascii.Error, zlib.error) as error:
+        raise ValueError(f"a bitmap of bins is damaged: {error}") from error
+    if not inflate.eof:
+        raise ValueError(f"a bitmap of bins is cut off, or has more than {BINS_MAX} bits")
+    bins = np.flatnonzero(np.unpackbits(np.frombuffer(packed, dtype=np.uint8))) + int(start)
+    if not bins.size or bins[-1] >= BINS_MAX:
+        raise ValueError(f"a bitmap of bins is empty or goes beyond bin {BINS_MAX - 1}")
+    return BinSet(bins)

@@ -1,0 +1,183 @@
+"""The log in memory: what the records say, and what follows from it. Pure; never touches a file.
+
+An `Index` is immutable: applying a record gives the next one, so a thread that plans copies or writes a manifest keeps a
+consistent picture while epochs go on. It holds the records after its *base*; of what came before it only keeps the
+route and which bins had no row yet, since everything else is in snapshots by then (`retention` moves the base).
+
+It answers: which route, stamp, time and watermark had an epoch; which files lead a bin to an epoch. It believes no record
+that does not fit the ones before it (`continuity`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from binshift.errors import LogDamaged
+from binshift.invariants import invariant
+from binshift.log import bringup, continuity, layout
+from binshift.log.bringup import BringUp as BringUp
+from binshift.log.records import CommitRecord, SnapshotRef
+from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, IntArray, Moves, Stamp, Worker
+from binshift.routing import Route
+
+MANIFESTS_KEPT = 2
+"""How many named manifests are kept: should the newest be damaged, the one before and the records since replace it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An image of the log.
+
+    Attributes:
+        bins: how many bins there are.
+        operators: the names of the stateful operators.
+        base: records after this epoch are held.
+        base_route: the route of the base; None while no epoch was dropped.
+        untouched: by operator, the bins that had no row up to the base: there they are empty.
+        records: by epoch, without gaps.
+        snapshots: by operator, ascending by epoch.
+        base_manifests: epochs of the newest `MANIFESTS_KEPT` manifests named by records up to the base, ascending.
+        manifests: the same as of the last record.
+        route: of the last epoch; None before the first.
+    """
+
+    bins: int
+    operators: tuple[str, ...]
+    base: Epoch = BEFORE_FIRST
+    base_route: Route | None = None
+    untouched: Mapping[str, BinSet] = field(default_factory=dict)
+    records: Mapping[Epoch, CommitRecord] = field(default_factory=dict)
+    snapshots: Mapping[str, tuple[SnapshotRef, ...]] = field(default_factory=dict)
+    base_manifests: tuple[Epoch, ...] = ()
+    manifests: tuple[Epoch, ...] = ()
+    route: Route | None = None
+
+    @classmethod
+    def new(cls, bins: int, operators: Iterable[str]) -> Index:
+        """The index of a log without records."""
+        names = tuple(operators)
+        invariant(names and len(set(names)) == len(names), f"operators need names of their own; got {names}")
+        every = BinSet(np.arange(bins, dtype=np.int32))
+        return cls(bins, names, untouched=dict.fromkeys(names, every), snapshots=dict.fromkeys(names, ()))
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was no epoch yet."""
+        return not self.records and self.base_route is None
+
+    @property
+    def last(self) -> Epoch:
+        """The newest recorded epoch; `BEFORE_FIRST` if there is none."""
+        return Epoch(self.base + len(self.records))
+
+    def apply(self, record: CommitRecord) -> Index:
+        """The index after ``record``.
+
+        Raises:
+            LogDamaged: the record does not fit; the message says how.
+        """
+        continuity.check_order(self, record)
+        route = continuity.next_route(self.bins, self.route, record)
+        continuity.check_parts(self, record, route)
+        continuity.check_snapshots(self, record)
+        return replace(
+            self,
+            base=Epoch(record.epoch - 1) if self.empty else self.base,
+            records={**self.records, Epoch(record.epoch): record},
+            snapshots=_with(self.snapshots, continuity.reachable_snapshots(self, record)),
+            manifests=named_manifests(self.manifests, [record]),
+            route=route,
+        )
+
+    def record(self, epoch: Epoch) -> CommitRecord:
+        """The record of ``epoch``: its time, watermarks, offsets hash, attempts.
+
+        Raises:
+            LogDamaged: the epoch is not recorded, or not held any more.
+        """
+        if epoch not in self.records:
+            raise LogDamaged(
+                f"{layout.record_name(Epoch(max(0, epoch)))} is needed, but the log holds the epochs "
+                f"{self.base + 1} to {self.last}"
+            )
+        return self.records[epoch]
+
+    def route_at(self, epoch: Epoch) -> Route:
+        """The route of an epoch that is held, or of the base.
+
+        Raises:
+            LogDamaged: the epoch is not recorded, or not held any more.
+        """
+        if epoch == self.last and self.route is not None:
+            return self.route
+        route = self.base_route
+        if epoch == self.base and route is not None:
+            return route
+        self.record(epoch)
+        for each in range(self.base + 1, epoch + 1):
+            record = self.records[Epoch(each)]
+            if record.moves:
+                route = continuity.next_route(self.bins, route, record)
+        assert route is not None
+        return route
+
+    def moves_at(self, epoch: Epoch) -> Moves:
+        """The bins that changed owner with ``epoch``; none for a log's first. Errors as `route_at`."""
+        if self.base_route is None and epoch == self.base + 1:
+            return Moves([], [], [])
+        return self.route_at(Epoch(epoch - 1)).moves_to(self.route_at(epoch).owners)
+
+    def stamp(self, operator: str, worker: Worker, epoch: Epoch) -> Stamp | None:
+        """The state that the record of ``epoch`` names for ``worker``; None if it took no part. Errors as `record`.
+
+        Before a log's first epoch every worker is at `GENESIS`.
+        """
+        if epoch == self.base and self.base_route is None:
+            return GENESIS
+        for part in self.record(epoch).parts:
+            if part.operator == operator and part.worker == worker:
+                return Stamp(epoch, part.attempt)
+        return None
+
+    def sources(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
+        """Which files lead ``bins`` to the state recorded for ``to``; exactly those, and no bin more.
+
+        ``have`` says for bins that are held already at which recorded epoch; a copy newer than ``to``, or older than
+        what the log reaches back to, is loaded afresh.
+
+        Raises:
+            LogDamaged: a bin cannot be rebuilt.
+            InvariantViolated: ``to`` is not held (see `base` and `last`).
+        """
+        return bringup.sources(self, operator, bins, have, to)
+
+    def snapshot_trouble(self, snapshot: SnapshotRef) -> str | None:
+        """Why the next record must not accept ``snapshot``; None if it may."""
+        return continuity.snapshot_trouble(self, snapshot)
+
+    def snapshot_epochs(self, operator: str) -> IntArray:
+        """For every bin, the epoch of its newest snapshot; -1 if it has none."""
+        starts, snapshot_of = bringup.snapshot_starts(self, operator, self.last)
+        return np.where(snapshot_of >= 0, starts, np.int32(-1))
+
+
+def named_manifests(before: tuple[Epoch, ...], records: Iterable[CommitRecord]) -> tuple[Epoch, ...]:
+    """The newest `MANIFESTS_KEPT` manifests named, given those named before ``records``."""
+    manifests = before
+    for record in records:
+        if record.manifest is not None and record.manifest not in manifests:
+            manifests = (*manifests, Epoch(record.manifest))[-MANIFESTS_KEPT:]
+    return manifests
+
+
+def _with(
+    held: Mapping[str, tuple[SnapshotRef, ...]], accepted: Iterable[SnapshotRef]
+) -> Mapping[str, tuple[SnapshotRef, ...]]:
+    """The snapshots by operator, ascending by epoch; of the same epoch the later accepted counts."""
+    merged = dict(held)
+    for snapshot in accepted:
+        merged[snapshot.operator] = tuple(sorted((*merged[snapshot.operator], snapshot), key=lambda each: each.epoch))
+    return merged

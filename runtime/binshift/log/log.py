@@ -1,0 +1,210 @@
+"""The log as a driver holds it: open, append, write manifests, forget.
+
+This is the rim around the pure index: it reads and writes files and decides nothing that the pure modules could. Opening
+changes nothing before everything was found in order; then it takes a term. Appending is what makes an epoch exist
+(invariant I3): one create-if-absent. Whoever loses that race learns which record counts.
+
+It must never overwrite a record, and never delete a file that retention did not name twice, a grace period apart. `append`
+belongs to the epoch's thread; `write_manifest` and `collect` may run beside it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from binshift.errors import ForeignLog, LogDamaged
+from binshift.invariants import InvariantViolated, invariant
+from binshift.log import formats, layout, loading, manifests, retention, terms
+from binshift.log.formats import LogFormat
+from binshift.log.index import Index
+from binshift.log.records import CommitRecord, decode_record, encode_record
+from binshift.log.storage import Storage, open_storage, probe
+from binshift.log.targets import Targets
+from binshift.model import Epoch, Term
+
+GRACE_SECONDS = 900.0
+"""How long garbage is left lying: longer than any task reads from an old list of files, or writes one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What one `Log.collect` did.
+
+    Attributes:
+        floor: the oldest epoch whose files stay.
+        deleted: the files that went.
+        waiting: how many are garbage, but not for long enough yet.
+    """
+
+    floor: Epoch
+    deleted: tuple[str, ...]
+    waiting: int
+
+
+class Log:
+    """One driver's log; make it with `open`.
+
+    Attributes:
+        storage: the files, for whoever writes deltas and snapshots.
+        format: what the values mean.
+        term: this driver's.
+        warnings: what was damaged when it was opened and could be done without.
+        targets: the desired targets.
+    """
+
+    def __init__(self, storage: Storage, format: LogFormat, term: Term, loaded: loading.Loaded, grace: float) -> None:
+        self.storage = storage
+        self.format = format
+        self.term = term
+        self.warnings = loaded.warnings
+        self.targets = Targets(storage)
+        self._index = loaded.index
+        self._grace_seconds = grace
+        self._garbage_since: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        options: Mapping[str, str],
+        format: LogFormat,
+        *,
+        who: str = "",
+        spark_committed: Epoch | None = None,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Log:
+        """Open, or create, the log at ``url`` for this driver; see `on`."""
+        storage = open_storage(url, options)
+        return cls.on(storage, format, who=who, spark_committed=spark_committed, grace_seconds=grace_seconds)
+
+    @classmethod
+    def on(
+        cls,
+        storage: Storage,
+        format: LogFormat,
+        *,
+        who: str = "",
+        spark_committed: Epoch | None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        nonce: str | None = None,
+    ) -> Log:
+        """Open, or create, the log in ``storage``.
+
+        ``who`` names this driver to others (host, process); ``spark_committed`` is the last epoch in Spark's own commit
+        log (-1: none), to notice records that are missing at the end; ``nonce`` is unique for ever.
+
+        Raises:
+            ForeignLog: there is something else, another query's log, or one of another binshift version.
+            IncompatibleState: bins or operators differ.
+            LogDamaged: files are missing or damaged. In these three cases nothing was written.
+            InvalidSettings: the store lacks what a log needs (see `storage.probe`), or refuses access.
+            StorageUnavailable: the store did not answer; try again.
+        """
+        nonce = nonce or secrets.token_hex(16)
+        formats.check_wanted(format)
+        found = formats.read_format(storage)
+        loaded = loading.Loaded(Index.new(format.bins, format.operator_names))
+        if found is not None:
+            formats.check_compatible(storage.url, found, format)
+            loaded = loading.load(storage, format)
+        _check_spark(storage.url, loaded.index, spark_committed)
+        probe(storage, nonce)
+        if found is None:
+            formats.create_format(storage, format)
+        term = terms.take_term(storage, who, nonce)
+        index = loading.catch_up(storage, loaded.index)
+        return cls(storage, format, term, loading.Loaded(index, loaded.warnings), grace_seconds)
+
+    @property
+    def index(self) -> Index:
+        """The log as of now; the value itself never changes."""
+        return self._index
+
+    def append(self, record: CommitRecord) -> CommitRecord:
+        """Make the record's epoch exist; returns the record that counts.
+
+        That is another one than ``record`` if the epoch exists already, by an older driver or an earlier run of this
+        one whose end was not seen: adopt it (its state wins), the index has it already.
+
+        Raises:
+            Fenced: a newer driver has opened the log; the message names it. The epoch may exist.
+            InvariantViolated: the record does not follow from those before it; nothing was written.
+            StateTooLarge: the record exceeds its size limit; nothing was written.
+            StorageUnavailable: it is not known whether the epoch exists; the same call again will tell.
+        """
+        invariant(record.term == self.term, f"a record of term {record.term} by the driver of term {self.term}")
+        name = layout.record_name(Epoch(record.epoch))
+        data = encode_record(record)
+        with self._lock:
+            try:
+                after = self._index.apply(record)
+            except LogDamaged as error:
+                raise InvariantViolated(f"a record that does not fit was about to be written: {error}") from error
+            counts = record
+            if not self.storage.put_if_absent(name, data):
+                counts = decode_record(name, self.storage.get(name))
+                if counts.term > self.term:
+                    raise terms.fenced(self.storage, self.term, Term(counts.term))
+                after = self._index.apply(counts)
+            self._index = after
+        terms.check_newest(self.storage, self.term)
+        return counts
+
+    def write_manifest(self, epoch: Epoch) -> None:
+        """Write the manifest of everything up to ``epoch``; once this returns, a later record may name it.
+
+        Raises:
+            InvariantViolated: that epoch's record is not held (any more).
+            StateTooLarge: the manifest exceeds its size limit: have snapshots made more often.
+            StorageUnavailable: it may or may not exist; the same call again is fine.
+        """
+        self.storage.put(layout.manifest_name(epoch), manifests.encode_manifest(self._index, epoch))
+
+    def collect(
+        self,
+        *,
+        spark_committed: Epoch,
+        now: float,
+        running: Iterable[Epoch] = (),
+        pending: Collection[str] = (),
+    ) -> Collected:
+        """Forget what nobody can need: trim the index now, delete files that were garbage for the grace period.
+
+        ``spark_committed`` is the newest epoch that Spark has committed; ``running`` has `BringUp.oldest` of each
+        copy under way; ``pending`` the names of snapshots that were written or ordered and are not in a record yet;
+        ``now`` is a clock in seconds that only grows.
+
+        Raises:
+            Fenced: a newer driver has opened the log; nothing was deleted.
+            StorageUnavailable: some files may be gone; the same call again is fine.
+        """
+        terms.check_newest(self.storage, self.term)
+        with self._lock:
+            floor = retention.floor(self._index, spark_committed, running)
+            self._index = index = retention.trimmed(self._index, floor)
+        listed = [each.name for folder in ("", layout.PARTIAL) for each in self.storage.list(folder)]
+        dead = retention.garbage(index, listed, floor, self.term, pending)
+        self._garbage_since = {name: self._garbage_since.get(name, now) for name in dead}
+        due = [name for name in dead if now - self._garbage_since[name] >= self._grace_seconds]
+        self.storage.delete(due)
+        return Collected(floor, tuple(due), len(dead) - len(due))
+
+
+def _check_spark(url: str, index: Index, committed: Epoch | None) -> None:
+    """Spark commits an epoch after its record exists, and begins the next only after that."""
+    if committed is None:
+        return
+    if committed > index.last:
+        raise LogDamaged(
+            f"{layout.record_name(committed)} is missing at {url}: Spark has committed epoch {committed}, the log ends "
+            f"with {index.last}. Restore it from a backup, or start with another checkpoint"
+        )
+    if committed < index.last - 1 and not index.empty:
+        raise ForeignLog(
+            f"the log at {url} goes on to epoch {index.last}, but Spark's own checkpoint ends with {committed}: they do "
+            "not belong together. Restore Spark's part, or start both with another checkpoint"
+        )

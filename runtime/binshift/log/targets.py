@@ -1,0 +1,82 @@
+"""Desired targets: where the bins should be, durable before the request for it is answered.
+
+Targets are numbered from 1 and the newest wins. Writing is compare-and-set: a target says after which one it was decided,
+and fails if another came in between, so that (owner, generation) is compared with what really is the newest. What a
+target means, and how it is reached, is not known here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from binshift.log import envelope, layout
+from binshift.log.envelope import FORMAT_VERSION
+from binshift.log.records import Assignment
+from binshift.log.storage import Storage
+
+TARGET_BYTES_MAX = 4 * 1024 * 1024
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A desired placement. New fields get defaults, so that older targets stay readable.
+
+    Attributes:
+        owner: who may change it: an operator's resource UID, or empty for the query's own program.
+        generation: the owner's number for it; an older one never replaces a newer one of the same owner.
+        workers: that bins may be on.
+        strategy: how the plan is cut into steps.
+        batch_size: bins a step, for strategies that use it.
+        pre_copy: whether bins are copied ahead of their flips.
+        latency_target_seconds: what pacing aims at; None for its default.
+        assignments: bins that must be on a certain worker; the others are balanced.
+        nonce: makes each request's bytes unique, so that a lost reply can be told from another's success.
+    """
+
+    format: int = FORMAT_VERSION
+    owner: str
+    generation: int
+    workers: tuple[int, ...]
+    strategy: str
+    batch_size: int
+    pre_copy: bool
+    latency_target_seconds: float | None = None
+    assignments: tuple[Assignment, ...] = ()
+    nonce: str = ""
+
+
+class Targets:
+    """The targets of one log."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def newest(self) -> tuple[int, Target] | None:
+        """The target that counts, and its number; None if there never was one.
+
+        Raises:
+            LogDamaged: it was altered or cut off.
+            ForeignLog: a newer binshift wrote it.
+            StorageUnavailable: the store did not answer.
+        """
+        numbers = [file.number for each in self._storage.list(layout.TARGETS) if (file := layout.parse(each.name))]
+        return (max(numbers), self.read(max(numbers))) if numbers else None
+
+    def read(self, number: int) -> Target:
+        """The target of that number; errors as `newest`, and LogFileMissing if it is not kept (any more)."""
+        name = layout.target_name(number)
+        return envelope.decode(name, self._storage.get(name), Target, TARGET_BYTES_MAX)
+
+    def write(self, target: Target, after: int) -> bool:
+        """Make ``target`` the one that follows number ``after`` (0: the first), durably.
+
+        False if another one did meanwhile: read `newest` and decide again.
+
+        Raises:
+            StateTooLarge: it exceeds its size limit.
+            StorageUnavailable: it is not known whether it was written; the same call again will tell.
+        """
+        name = layout.target_name(after + 1)
+        if not self._storage.put_if_absent(name, envelope.encode(name, target, TARGET_BYTES_MAX)):
+            return False
+        found = self.newest()
+        return found is not None and found[0] == after + 1

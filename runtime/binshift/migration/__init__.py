@@ -1,0 +1,95 @@
+"""One migration, from a plan to the last dropped copy, as an explicit state machine.
+
+`begin` makes a state, ``advance(state, event) -> (state, actions)`` is the only thing that changes it, `progress` and
+`wants_epoch` read it. Pure: the rim reports what happens, carries out what is asked, and owns clocks and threads.
+
+| event | a step that is waiting | copying | in the running route | flipped |
+|---|---|---|---|---|
+| room for one more step | `Copy` to each destination | | | |
+| `CopyAt` | | nearer to ready | noted | |
+| `CopyFailed` | | `Copy` again, or the migration fails | kept until the epoch is decided | |
+| `EpochStarting` e | | if ready for e: `Flip` | | |
+| `EpochRecorded` e | | | flipped at e | `Retire`, if flipped before e |
+| `EpochAbandoned` | | | back to copying | |
+| `Cancel`, failure | never begins | `DropCopies` | decided by the record, then as if copying or flipped | `Retire` in time |
+
+Ready for e means that every destination has the step's bins in the state of epoch e-2 or e-1, so that at most the last delta
+is missing (`Limits.flip_deltas_max`); without pre-copy a step is always ready. When nothing is under way any more the migration has ended: *settled* if
+all steps have flipped, otherwise *cancelled* or *failed*, with a reason. It owns no route: to go back, or elsewhere,
+plan anew from the recorded one.
+"""
+
+from __future__ import annotations
+
+from binshift.migration.events import (
+    Action,
+    Cancel,
+    Copy,
+    CopyAt,
+    CopyFailed,
+    DropCopies,
+    EpochAbandoned,
+    EpochRecorded,
+    EpochStarting,
+    Event,
+    Flip,
+    Paced,
+    Retire,
+    Started,
+    StepNumber,
+    Warm,
+    WorkerLost,
+    WorkersWarm,
+)
+from binshift.migration.limits import Limits
+from binshift.migration.machine import advance
+from binshift.migration.report import Progress, Rates, progress, wants_epoch
+from binshift.migration.state import (
+    Copying,
+    CopyState,
+    Ending,
+    Flipped,
+    Flipping,
+    InFlight,
+    MigrationState,
+    Order,
+    Phase,
+    begin,
+)
+
+__all__ = [
+    "Action",
+    "Cancel",
+    "Copy",
+    "CopyAt",
+    "CopyFailed",
+    "CopyState",
+    "Copying",
+    "DropCopies",
+    "Ending",
+    "EpochAbandoned",
+    "EpochRecorded",
+    "EpochStarting",
+    "Event",
+    "Flip",
+    "Flipped",
+    "Flipping",
+    "InFlight",
+    "Limits",
+    "MigrationState",
+    "Order",
+    "Paced",
+    "Phase",
+    "Progress",
+    "Rates",
+    "Retire",
+    "Started",
+    "StepNumber",
+    "Warm",
+    "WorkerLost",
+    "WorkersWarm",
+    "advance",
+    "begin",
+    "progress",
+    "wants_epoch",
+]

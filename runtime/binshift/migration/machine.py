@@ -1,0 +1,285 @@
+"""The transitions: what one event makes of a migration, and what the rim has to do about it.
+
+`advance` is the only way a migration changes. It is total: every event is allowed at any time, and one that comes too
+late (for a step already decided, a copy started again since, a migration that has ended) changes nothing. Only what
+the driver itself orders is held to its order: epochs start, and are recorded or abandoned, one after the other.
+
+What makes it safe is one rule: *a step in a running epoch's route belongs to that epoch*. Until the record says how it
+went, neither cancellation nor failure touches it; all other steps may be dropped at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+import numpy as np
+
+from binshift.invariants import invariant
+from binshift.migration.events import (
+    Action,
+    Cancel,
+    Copy,
+    CopyAt,
+    CopyFailed,
+    DropCopies,
+    EpochAbandoned,
+    EpochRecorded,
+    EpochStarting,
+    Event,
+    Flip,
+    Paced,
+    Retire,
+    Started,
+    StepNumber,
+    Warm,
+    WorkerLost,
+    WorkersWarm,
+)
+from binshift.migration.state import (
+    Copying,
+    CopyState,
+    Ending,
+    Flipped,
+    Flipping,
+    MigrationState,
+    Phase,
+    bins_by_worker,
+)
+from binshift.model import Epoch, Plan, Worker
+
+Outcome: TypeAlias = tuple[MigrationState, tuple[Action, ...]]
+
+
+def advance(state: MigrationState, event: Event) -> Outcome:
+    """The state after ``event``, and what to do, in this order.
+
+    Raises:
+        InvariantViolated: epochs do not follow each other: one started while another ran, or was recorded twice.
+    """
+    if state.ended is not None:
+        return state, ()
+    state, actions = _react(state, event)
+    state, more = _drop_undecided(state) if state.ending else _begin_steps(state)
+    return _end_if_done(state), actions + more
+
+
+def _react(state: MigrationState, event: Event) -> Outcome:
+    match event:
+        case Started():
+            cold = state.order.cold - state.warm
+            wanted = (Warm(cold),) if cold and not state.started else ()
+            return replace(state, started=True), wanted
+        case WorkersWarm(workers):
+            return replace(state, warm=state.warm | (workers & state.order.cold)), ()
+        case CopyAt():
+            return _copy_at(state, event), ()
+        case CopyFailed():
+            return _copy_failed(state, event)
+        case EpochStarting(epoch):
+            return _epoch_starting(state, epoch)
+        case EpochRecorded(epoch):
+            return _epoch_recorded(state, epoch)
+        case EpochAbandoned(epoch):
+            return _epoch_abandoned(state, epoch)
+        case WorkerLost(worker):
+            return _worker_lost(state, worker), ()
+        case Cancel(reason):
+            return _ending(state, Phase.CANCELLED, reason), ()
+        case Paced(limits):
+            return replace(state, limits=limits), ()
+        case _:
+            assert_never(event)
+
+
+def _ending(state: MigrationState, phase: Phase, reason: str) -> MigrationState:
+    """The first reason to end is the one that is told."""
+    return state if state.ending else replace(state, ending=Ending(phase, reason))
+
+
+def _copy_at(state: MigrationState, event: CopyAt) -> MigrationState:
+    def arrived(copy: CopyState) -> CopyState:
+        # Reports of parallel jobs may overtake each other; a copy itself never goes back.
+        newest = event.epoch if copy.epoch is None else max(copy.epoch, event.epoch)
+        return replace(copy, epoch=newest)
+
+    return _with_copy(state, event, arrived)
+
+
+def _copy_failed(state: MigrationState, event: CopyFailed) -> Outcome:
+    found = next((step for step in state.undecided if step.step == event.step), None)
+    if found is None or not any(_is_copy(copy, event) for copy in found.copies):
+        return state, ()
+    if isinstance(found, Flipping):
+        return _with_copy(state, event, lambda copy: replace(copy, lost=event)), ()
+    return _copy_again(state, event)
+
+
+def _copy_again(state: MigrationState, event: CopyFailed) -> Outcome:
+    """Start a failed copy anew, or fail the migration where that cannot help any more."""
+    to = f"copying step {event.step} to worker {event.destination}"
+    if not event.retryable:
+        return _ending(state, Phase.FAILED, f"{to} failed: {event.reason}"), ()
+    if event.attempt >= state.limits.copy_retries_max:
+        attempts = event.attempt + 1
+        return _ending(state, Phase.FAILED, f"{to} failed {attempts} times, the last time: {event.reason}"), ()
+    state = _with_copy(state, event, lambda copy: CopyState(copy.destination, copy.attempt + 1))
+    bins = state.order.moves(event.step).bins_to(event.destination)
+    return state, (Copy(event.step, event.destination, bins, event.attempt + 1),)
+
+
+def _is_copy(copy: CopyState, event: CopyAt | CopyFailed) -> bool:
+    return (copy.destination, copy.attempt) == (event.destination, event.attempt)
+
+
+def _with_copy(
+    state: MigrationState, event: CopyAt | CopyFailed, change: Callable[[CopyState], CopyState]
+) -> MigrationState:
+    """Change the one copy the event is about; none, if it is of an attempt or a step that is over."""
+    inflight = tuple(
+        step
+        if isinstance(step, Flipped) or step.step != event.step
+        else replace(step, copies=tuple(change(copy) if _is_copy(copy, event) else copy for copy in step.copies))
+        for step in state.inflight
+    )
+    return replace(state, inflight=inflight)
+
+
+def _epoch_starting(state: MigrationState, epoch: Epoch) -> Outcome:
+    invariant(state.running is None, f"epoch {epoch} starts while {state.running} runs")
+    invariant(epoch > state.recorded, f"epoch {epoch} starts after {state.recorded} was recorded")
+    chosen = _steps_to_flip(state, epoch)
+    inflight = tuple(
+        Flipping(step.step, step.copies, step.abandons) if isinstance(step, Copying) and step.step in chosen else step
+        for step in state.inflight
+    )
+    state = replace(state, running=epoch, inflight=inflight)
+    moves = Plan.of(state.order.plan.steps[step] for step in chosen).moves
+    return state, (Flip(epoch, chosen, moves),) if chosen else ()
+
+
+def _steps_to_flip(state: MigrationState, epoch: Epoch) -> tuple[StepNumber, ...]:
+    limits = state.limits
+    if state.last_flip is not None and epoch - state.last_flip <= limits.gap_epochs:
+        return ()
+    chosen: list[StepNumber] = []
+    bins = 0
+    for step in state.undecided:
+        if not (isinstance(step, Copying) and step.ready(epoch, limits)):
+            if limits.in_order:
+                break
+            continue
+        bins += len(state.order.moves(step.step))
+        if chosen and (len(chosen) >= limits.flips_per_epoch_max or bins > limits.flip_bins_per_epoch_max):
+            break
+        chosen.append(step.step)
+    return tuple(chosen)
+
+
+def _epoch_recorded(state: MigrationState, epoch: Epoch) -> Outcome:
+    invariant(state.running in {None, epoch}, f"epoch {epoch} is recorded while {state.running} runs")
+    invariant(epoch > state.recorded, f"epoch {epoch} is recorded after {state.recorded}")
+    old = [step for step in state.inflight if isinstance(step, Flipped)]
+    now = [step.step for step in state.inflight if isinstance(step, Flipping)]
+    moved = [state.order.moves(step) for step in now]
+    inflight = tuple(
+        Flipped(step.step, epoch) if isinstance(step, Flipping) else step for step in state.inflight if step not in old
+    )
+    state = replace(
+        state,
+        recorded=epoch,
+        running=None,
+        inflight=inflight,
+        steps_flipped=state.steps_flipped + len(now),
+        bins_moved=state.bins_moved + sum(map(len, moved)),
+        bytes_moved=state.bytes_moved + sum(map(state.order.bytes_of, moved)),
+        last_flip=epoch if now else state.last_flip,
+    )
+    return state, tuple(
+        Retire(worker, bins)
+        for step in old
+        for worker, bins in bins_by_worker(state.order.moves(step.step), at_source=True)
+        if worker not in state.lost
+    )
+
+
+def _epoch_abandoned(state: MigrationState, epoch: Epoch) -> Outcome:
+    """Give the running epoch's steps back; the stores have undone them, their copies are as they were."""
+    invariant(state.running in {None, epoch}, f"epoch {epoch} is abandoned while {state.running} runs")
+    back = [Copying(s.step, s.copies, s.abandons + 1) for s in state.inflight if isinstance(s, Flipping)]
+    by_step = {step.step: step for step in back}
+    inflight = tuple(by_step.get(step.step, step) for step in state.inflight)
+    state = replace(state, running=None, inflight=inflight)
+    actions: tuple[Action, ...] = ()
+    for step in back:
+        if step.abandons > state.limits.flip_abandons_max:
+            why = f"epoch {epoch} was given up {step.abandons} times with step {step.step} in its route"
+            state = _ending(state, Phase.FAILED, why)
+        for lost in [copy.lost for copy in step.copies if copy.lost]:
+            # Once the migration is ending, no copy is started again: all are dropped.
+            state, more = (state, ()) if state.ending else _copy_again(state, lost)
+            actions += more
+    return state, actions
+
+
+def _worker_lost(state: MigrationState, worker: Worker) -> MigrationState:
+    state = replace(state, lost=state.lost | {worker})
+    undecided = [state.order.moves_from(state.steps_begun), *(state.order.moves(step.step) for step in state.undecided)]
+    if not any(np.any((moves.sources == worker) | (moves.destinations == worker)) for moves in undecided):
+        return state
+    return _ending(state, Phase.FAILED, f"worker {worker} was lost; its bins need a plan of their own first")
+
+
+def _drop_undecided(state: MigrationState) -> Outcome:
+    """Let go of every step that no running epoch holds."""
+    dropped = [step for step in state.inflight if isinstance(step, Copying)]
+    inflight = tuple(step for step in state.inflight if not isinstance(step, Copying))
+    return replace(state, inflight=inflight), tuple(
+        DropCopies(worker, bins)
+        for step in dropped
+        if step.copies
+        for worker, bins in bins_by_worker(state.order.moves(step.step), at_source=False)
+        if worker not in state.lost
+    )
+
+
+def _begin_steps(state: MigrationState) -> Outcome:
+    """Begin the next steps of the plan, as far as limits and warm workers allow."""
+    actions: tuple[Action, ...] = ()
+    cold = state.order.cold - state.warm
+    while state.started and _has_room(state):
+        step = StepNumber(state.steps_begun)
+        parts = bins_by_worker(state.order.moves(step), at_source=False)
+        if any(worker in cold for worker, _ in parts):
+            break
+        copies = tuple(CopyState(worker) for worker, _ in parts) if state.order.pre_copy else ()
+        if copies:
+            actions += tuple(Copy(step, worker, bins, 0) for worker, bins in parts)
+        state = replace(state, inflight=(*state.inflight, Copying(step, copies)), steps_begun=step + 1)
+    return state, actions
+
+
+def _has_room(state: MigrationState) -> bool:
+    """Whether one more step may be under way; a step alone always may."""
+    if state.steps_begun == len(state.order.plan.steps):
+        return False
+    held = [state.order.moves(step.step) for step in state.undecided]
+    if not held:
+        return True
+    if len(held) >= state.limits.steps_inflight_max:
+        return False
+    wanted = [*held, state.order.moves(StepNumber(state.steps_begun))]
+    return (
+        sum(map(len, wanted)) <= state.limits.copy_bins_inflight_max
+        and sum(map(state.order.bytes_of, wanted)) <= state.limits.copy_bytes_inflight_max
+    )
+
+
+def _end_if_done(state: MigrationState) -> MigrationState:
+    """What no record can change any more is over. A cancellation that came after the last flip had nothing to cancel."""
+    all_flipped = state.steps_flipped == len(state.order.plan.steps)
+    if state.inflight or not (state.ending or (state.started and all_flipped)):
+        return state
+    ended = Phase.SETTLED if all_flipped or state.ending is None else state.ending.phase
+    return replace(state, ended=ended)

@@ -1,0 +1,193 @@
+"""What is known of one migration at one moment: frozen, and small however long the plan is.
+
+Only steps under way have a state of their own, one of three: `Copying` (copies are made and kept up to date; ready when
+they are), `Flipping` (in the route of the running epoch, so its record decides) and `Flipped` (recorded; the source
+keeps its copy for one more epoch). Steps before them are done, steps after them have not begun.
+
+Nothing here is durable. A driver that restarts plans anew, from the recorded route and the desired target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from binshift.invariants import invariant
+from binshift.migration.events import CopyFailed, StepNumber
+from binshift.migration.limits import Limits
+from binshift.model import BEFORE_FIRST, BinSet, Epoch, Moves, Plan, Worker
+
+
+class Phase(StrEnum):
+    """Where a migration is, for people; nothing is decided by it."""
+
+    PLANNED = "planned"
+    WARMING = "warming"
+    COPYING = "copying"
+    FLIPPING = "flipping"
+    SETTLED = "settled"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self in {Phase.SETTLED, Phase.CANCELLED, Phase.FAILED}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """What to do, fixed for the life of a migration.
+
+    ``plan`` starts at the recorded route. ``cold`` are the workers that must be warmed before they are sent a bin.
+    ``bin_bytes`` has the size of every bin of the route, where sizes are known; it may be out of date.
+    """
+
+    plan: Plan
+    cold: frozenset[Worker] = frozenset()
+    pre_copy: bool = True
+    bin_bytes: npt.NDArray[np.int64] | None = None
+
+    def moves(self, step: StepNumber) -> Moves:
+        """The moves of a step."""
+        return self.plan.steps[step].moves
+
+    def moves_from(self, step: int) -> Moves:
+        """The moves of a step and of all after it."""
+        steps = self.plan.steps
+        return steps.moves[int(steps.ends[step - 1]) if step else 0 :]
+
+    def bytes_of(self, moves: Moves) -> int:
+        """The size of the bins that move, in bytes; 0 where sizes are unknown."""
+        return 0 if self.bin_bytes is None else int(self.bin_bytes[moves.bins].sum())
+
+
+@dataclass(frozen=True, slots=True)
+class CopyState:
+    """A step's bins on one destination: at ``epoch``, or (None) not all there yet.
+
+    ``lost`` is a failure that waits for the running epoch to be decided: if that is recorded, the copy has become the
+    bin itself and its failure is without meaning.
+    """
+
+    destination: Worker
+    attempt: int = 0
+    epoch: Epoch | None = None
+    lost: CopyFailed | None = None
+
+    def allows(self, epoch: Epoch, deltas: int) -> bool:
+        """Whether a flip in ``epoch``, which needs the state of epoch-1, finds it at most so many deltas behind."""
+        return self.lost is None and self.epoch is not None and self.epoch >= epoch - 1 - deltas
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """A step whose copies are being made or wait, up to date, for their flip."""
+
+    step: StepNumber
+    copies: tuple[CopyState, ...]
+    abandons: int = 0
+
+    def ready(self, epoch: Epoch, limits: Limits) -> bool:
+        """Whether the step may flip in ``epoch``. Without pre-copy there is nothing to wait for."""
+        return all(copy.allows(epoch, limits.flip_deltas_max) for copy in self.copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Flipping:
+    """A step in the route of the running epoch, decided by that epoch's record."""
+
+    step: StepNumber
+    copies: tuple[CopyState, ...]
+    abandons: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flipped:
+    """A step whose flip is recorded for ``epoch``; the source's copies go once ``epoch + 1`` is recorded."""
+
+    step: StepNumber
+    epoch: Epoch
+
+
+InFlight: TypeAlias = Copying | Flipping | Flipped
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why no further step will flip: a cancellation or a failure, which still has to let go of what is under way."""
+
+    phase: Phase
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationState:
+    """One migration. Made by `begin`, changed only by `binshift.migration.advance`."""
+
+    order: Order
+    limits: Limits
+    recorded: Epoch
+    """The newest epoch whose record exists."""
+    running: Epoch | None = None
+    """The epoch whose route is fixed and whose record does not exist yet."""
+    started: bool = False
+    warm: frozenset[Worker] = frozenset()
+    """Those of ``order.cold`` that are warm by now."""
+    lost: frozenset[Worker] = frozenset()
+    inflight: tuple[InFlight, ...] = ()
+    """Steps under way, in the order of the plan."""
+    steps_begun: int = 0
+    """Steps of the plan, from its front, that are or have been under way."""
+    steps_flipped: int = 0
+    bins_moved: int = 0
+    bytes_moved: int = 0
+    last_flip: Epoch | None = None
+    """The last epoch recorded with a flip."""
+    ending: Ending | None = None
+    ended: Phase | None = None
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is, for people."""
+        if self.ended is not None:
+            return self.ended
+        if not self.started:
+            return Phase.PLANNED
+        if self.steps_flipped or any(not isinstance(step, Copying) for step in self.inflight):
+            return Phase.FLIPPING
+        return Phase.COPYING if self.inflight or self.order.cold <= self.warm else Phase.WARMING
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, or is ending, otherwise than asked for; empty if it does not."""
+        return self.ending.reason if self.ending and self.ended is not Phase.SETTLED else ""
+
+    @property
+    def undecided(self) -> tuple[Copying | Flipping, ...]:
+        """The steps under way that no record has decided yet."""
+        return tuple(step for step in self.inflight if not isinstance(step, Flipped))
+
+
+def begin(order: Order, limits: Limits | None = None, recorded: Epoch = BEFORE_FIRST) -> MigrationState:
+    """A migration that has not started. ``recorded`` is the newest epoch with a record: the one the plan starts at.
+
+    The one before it must have ended: two migrations at once could flip one bin twice.
+    """
+    sizes = order.bin_bytes
+    fits = sizes is None or (bool((sizes >= 0).all()) and sizes.size > order.plan.moves.bins.max(initial=-1))
+    invariant(fits, "bin sizes do not fit the plan's bins")
+    return MigrationState(order=order, limits=limits or Limits(), recorded=recorded)
+
+
+def bins_by_worker(moves: Moves, *, at_source: bool) -> tuple[tuple[Worker, BinSet], ...]:
+    """The bins of some moves by who gives them (``at_source``) or by who gets them, workers ascending."""
+    ends = moves.sources if at_source else moves.destinations
+    order = np.argsort(ends, kind="stable")
+    workers, starts = np.unique(ends[order], return_index=True)
+    parts = np.split(moves.bins[order], starts[1:])
+    return tuple((Worker(worker), BinSet(part)) for worker, part in zip(workers.tolist(), parts, strict=False))

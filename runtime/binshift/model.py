@@ -1,0 +1,300 @@
+"""The vocabulary: bins, workers, epochs, routes, moves, plans, stamps and fences.
+
+This module owns the nouns every other module speaks in. All values are immutable; sets of bins and of moves are
+held as NumPy arrays, since a plan may move a million bins. Nothing here reads a clock, does I/O or logs.
+
+The model is Megaphone's (Hoffmann et al., PVLDB 12(9), 2019, section 3): a configuration is a function
+(time, bin) -> worker, and a change to it is a control update (time, bin, worker). Our time is the epoch: one Spark
+micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
+
+import numpy as np
+import numpy.typing as npt
+
+from binshift.invariants import invariant
+
+Bin = NewType("Bin", int)
+"""A unit of state movement, ``0 .. bins-1``; ``bin = pmod(xxhash64(key), bins)``."""
+
+Worker = NewType("Worker", int)
+"""A stable slot ``0 .. W-1``: one executor (on Kubernetes: the pod's ordinal)."""
+
+Epoch = NewType("Epoch", int)
+"""Logical time: the id of one micro-batch, counted from 0."""
+
+Term = NewType("Term", int)
+"""How many drivers have opened a log before this one, plus one."""
+
+BEFORE_FIRST = Epoch(-1)
+"""The epoch of the empty state, before any batch."""
+
+BINS_MAX = 1 << 20
+"""Most bins a dataflow may have: the planner's stated limit."""
+
+IntArray = npt.NDArray[np.int32]
+
+
+class Stamp(NamedTuple):
+    """What a state *is*: the epoch it has seen, and the attempt that produced it.
+
+    Two tasks that run the same epoch produce two different states; only the one a commit record names counts.
+    An attempt id is unique for ever.
+    """
+
+    epoch: Epoch
+    attempt: str
+
+
+GENESIS = Stamp(BEFORE_FIRST, "genesis")
+"""The stamp of an empty store."""
+
+
+class Fence(NamedTuple):
+    """A lease on a store, ordered: a task holding a lower fence than the store has seen may change nothing."""
+
+    term: Term
+    epoch: Epoch
+    run: int
+
+
+class BinSet:
+    """An immutable set of bins, kept as a sorted array.
+
+    >>> bins = BinSet([5, 1, 2, 3])
+    >>> len(bins), 3 in bins, 4 in bins
+    (4, True, False)
+    >>> bins.ranges()
+    [(1, 3), (5, 5)]
+    >>> BinSet.from_ranges([(1, 3), (5, 5)]) == bins
+    True
+    >>> (bins - BinSet([2])) | BinSet([9])
+    BinSet(1, 3, 5, 9)
+    """
+
+    __slots__ = ("array",)
+    array: IntArray
+
+    def __init__(self, bins: Iterable[int] | IntArray = ()) -> None:
+        values = bins if isinstance(bins, np.ndarray) else np.fromiter(bins, dtype=np.int64)
+        unique = np.unique(values)
+        invariant(unique.size == 0 or (unique[0] >= 0 and unique[-1] < BINS_MAX), "a bin is out of range")
+        unique = unique.astype(np.int32, copy=False)  # only now: a wider number must be refused, never wrapped
+        unique.setflags(write=False)
+        object.__setattr__(self, "array", unique)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"BinSet is immutable: cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[type[BinSet], tuple[IntArray]]:
+        return BinSet, (np.array(self.array),)
+
+    @classmethod
+    def from_ranges(cls, ranges: Iterable[Sequence[int]]) -> BinSet:
+        """The set of all bins in the inclusive ``(first, last)`` ranges."""
+        parts = [np.arange(first, last + 1) for first, last in ranges]
+        return cls(np.concatenate(parts) if parts else ())
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Inclusive ``(first, last)`` ranges, ascending: the form kept in records."""
+        if not self.array.size:
+            return []
+        breaks = np.flatnonzero(np.diff(self.array) != 1)
+        firsts = self.array[np.concatenate(([0], breaks + 1))]
+        lasts = self.array[np.concatenate((breaks, [self.array.size - 1]))]
+        return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+
+    def __len__(self) -> int:
+        return int(self.array.size)
+
+    def __iter__(self) -> Iterator[Bin]:
+        return (Bin(b) for b in self.array.tolist())
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | np.integer) or not self.array.size:
+            return False
+        at = int(np.searchsorted(self.array, value))
+        return at < self.array.size and int(self.array[at]) == value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BinSet) and np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash(self.array.tobytes())
+
+    def __or__(self, other: BinSet) -> BinSet:
+        return BinSet(np.union1d(self.array, other.array))
+
+    def __and__(self, other: BinSet) -> BinSet:
+        return BinSet(np.intersect1d(self.array, other.array, assume_unique=True))
+
+    def __sub__(self, other: BinSet) -> BinSet:
+        return BinSet(np.setdiff1d(self.array, other.array, assume_unique=True))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(str, self.array[:16].tolist()))
+        return f"BinSet({shown}{', ...' if len(self) > 16 else ''})"
+
+
+class Move(NamedTuple):
+    """One bin changes owner."""
+
+    bin: Bin
+    source: Worker
+    destination: Worker
+
+
+class Moves:
+    """Many moves as three equally long arrays; that no bin occurs twice is checked where they are used.
+
+    >>> moves = Moves([3, 1], [0, 0], [2, 3])
+    >>> list(moves)[0]
+    Move(bin=3, source=0, destination=2)
+    >>> moves.bins_to(Worker(3))
+    BinSet(1)
+    """
+
+    __slots__ = ("bins", "destinations", "sources")
+    bins: IntArray
+    sources: IntArray
+    destinations: IntArray
+
+    def __init__(self, bins: npt.ArrayLike, sources: npt.ArrayLike, destinations: npt.ArrayLike) -> None:
+        for name, values in (("bins", bins), ("sources", sources), ("destinations", destinations)):
+            column = np.array(values, dtype=np.int32)
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+        invariant(len(self.bins) == len(self.sources) == len(self.destinations), "moves need equal columns")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Moves is immutable: cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[type[Moves], tuple[IntArray, IntArray, IntArray]]:
+        return Moves, (self.bins, self.sources, self.destinations)
+
+    @classmethod
+    def of(cls, moves: Iterable[Move]) -> Moves:
+        """The same moves, from single ones."""
+        rows = np.array(list(moves), dtype=np.int64).reshape(-1, 3)
+        return cls(rows[:, 0], rows[:, 1], rows[:, 2])
+
+    def __len__(self) -> int:
+        return int(self.bins.size)
+
+    def __iter__(self) -> Iterator[Move]:
+        columns = (self.bins.tolist(), self.sources.tolist(), self.destinations.tolist())
+        return (Move(Bin(b), Worker(s), Worker(d)) for b, s, d in zip(*columns, strict=True))
+
+    def __getitem__(self, index: slice | npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Moves:
+        return Moves(self.bins[index], self.sources[index], self.destinations[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Moves) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in Moves.__slots__
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, name).tobytes() for name in Moves.__slots__))
+
+    def __repr__(self) -> str:
+        return f"Moves({self.bins.tolist()}, {self.sources.tolist()}, {self.destinations.tolist()})"
+
+    def bin_set(self) -> BinSet:
+        """Every bin that moves."""
+        return BinSet(self.bins)
+
+    def bins_to(self, worker: Worker) -> BinSet:
+        """The bins that ``worker`` receives."""
+        return BinSet(self.bins[self.destinations == worker])
+
+    def bins_from(self, worker: Worker) -> BinSet:
+        """The bins that ``worker`` gives away."""
+        return BinSet(self.bins[self.sources == worker])
+
+
+@dataclass(frozen=True, slots=True)
+class ControlUpdate:
+    """Megaphone's (time, bin, worker): from ``epoch`` on, ``bin`` is on ``worker``."""
+
+    epoch: Epoch
+    bin: Bin
+    worker: Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The moves that take effect at one epoch, all together."""
+
+    moves: Moves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """The steps of a plan, cut out of one `Moves` only when asked for: a fluid plan may have a million of them.
+
+    Step ``i`` is ``moves[ends[i - 1]:ends[i]]``; none is empty.
+    """
+
+    moves: Moves
+    ends: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        ends = np.array(self.ends, dtype=np.int64)
+        ends.setflags(write=False)
+        object.__setattr__(self, "ends", ends)
+        invariant(bool((np.diff(self.ends, prepend=0) > 0).all()), "a step is empty")
+        invariant(len(self.moves) == self.ends[-1:].sum(), "steps do not cover their moves")
+
+    def __len__(self) -> int:
+        return int(self.ends.size)
+
+    def __getitem__(self, index: int) -> Step:
+        at = range(len(self))[index]
+        return Step(self.moves[int(self.ends[at - 1]) if at else 0 : int(self.ends[at])])
+
+    def __iter__(self) -> Iterator[Step]:
+        return (self[at] for at in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Steps) and self.moves == other.moves and np.array_equal(self.ends, other.ends)
+
+    def __hash__(self) -> int:
+        return hash((self.moves, self.ends.tobytes()))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The ordered steps that lead from one route to another; no bin moves twice.
+
+    >>> plan = Plan.of([Step(Moves([3], [0], [1])), Step(Moves([1, 2], [0, 0], [1, 2]))])
+    >>> len(plan.steps), plan.bins_total, plan.steps[1].moves.bin_set()
+    (2, 3, BinSet(1, 2))
+    """
+
+    steps: Steps
+
+    def __post_init__(self) -> None:
+        invariant(np.bincount(self.steps.moves.bins, minlength=1).max() <= 1, "a bin moves twice in one plan")
+
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> Plan:
+        """The plan of the given steps, in that order."""
+        moves = [step.moves for step in steps]
+        columns = ([getattr(m, name) for m in moves] for name in ("bins", "sources", "destinations"))
+        joined = Moves(*(np.concatenate(column) if column else () for column in columns))
+        return cls(Steps(joined, np.cumsum([len(m) for m in moves])))
+
+    @property
+    def moves(self) -> Moves:
+        """The moves of all steps, in the order of the steps."""
+        return self.steps.moves
+
+    @property
+    def bins_total(self) -> int:
+        """How many bins move over all steps."""
+        return len(self.steps.moves)

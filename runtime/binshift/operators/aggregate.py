@@ -1,0 +1,161 @@
+"""Algebraic aggregation: stored buffers merged with the epoch's partial ones.
+
+The JVM has already aggregated the epoch's rows to one row a key (Spark's own functions and generated code); here each
+row's buffers are merged with the stored ones, a batch at a time, and the merged buffers go back to the JVM, where
+Catalyst computes the final expressions. So memory is bounded by one Arrow batch plus the changes.
+
+With a watermark, groups carry an expiry. A group that expires leaves the state; in append mode it is emitted then, and
+only then (Spark's rule: a group is over when its expiry is at or before the watermark). The expiry index lists groups
+in order of time within their bin, so that finding them costs a seek a bin, not a scan.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift.model import Bin, IntArray
+from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, STATE_SPACE, EpochContext, EpochState
+from binshift.operators.merge import MergeSpec, merge
+from binshift.rows import RowCodec
+
+EXPIRY_COLUMN = "__expiry_ms"
+"""Input column, present with a watermark: when the row's group is over (milliseconds since 1970); null is never."""
+
+EVENT_TIME_COLUMN = "__event_time_max_ms"
+"""Input column, present with a watermark: the latest event time among the rows behind this one."""
+
+EXPIRY_BYTES = 8
+EXPIRY_OFFSET = 1 << 63
+"""Added to signed milliseconds, so that their big-endian bytes are in the order of time."""
+
+
+class OutputMode(enum.Enum):
+    """What an aggregation emits: changed groups every epoch, or finished groups once."""
+
+    UPDATE = "update"
+    APPEND = "append"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Keyed aggregation.
+
+    Attributes:
+        keys: the grouping columns, as F delivers them.
+        buffers: the partial aggregates, as F delivers them; also the layout of the stored value.
+        merges: how each buffer is merged with the stored one.
+        mode: what is emitted.
+        expires: whether groups end: the input carries `EXPIRY_COLUMN`.
+    """
+
+    keys: pa.Schema
+    buffers: pa.Schema
+    merges: tuple[MergeSpec, ...]
+    mode: OutputMode
+    expires: bool = False
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """Keys, then merged buffers."""
+        return pa.schema([*self.keys, *self.buffers])
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Merge every batch into the state; emit changed groups (update) or expired ones (append)."""
+        key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            _track_time(batch, state)
+            keys = batch.select(self.keys.names)
+            merged = self._merge(batch, keys, key_codec, value_codec, state)
+            if self.mode is OutputMode.UPDATE:
+                yield pa.RecordBatch.from_arrays([*keys.columns, *merged.columns], schema=self.output_schema)
+        if self.expires and context.watermark_moved:
+            yield from self._expire(state, context, key_codec, value_codec)
+
+    def _merge(
+        self, batch: pa.RecordBatch, keys: pa.RecordBatch, key_codec: RowCodec, value_codec: RowCodec, state: EpochState
+    ) -> pa.RecordBatch:
+        bins: IntArray = batch.column(BIN_COLUMN).to_numpy()
+        packed = key_codec.pack(keys)
+        state_keys = prefixed(STATE_SPACE, packed)
+        stored = state.get(bins, state_keys)
+        merged = merge(self.merges, value_codec.unpack(stored), batch.select(self.buffers.names))
+        state.put(bins, state_keys, value_codec.pack(merged))
+        if self.expires:
+            self._index_expiry(batch, bins, packed, stored, state)
+        return merged
+
+    def _index_expiry(
+        self, batch: pa.RecordBatch, bins: IntArray, packed: pa.BinaryArray, stored: pa.BinaryArray, state: EpochState
+    ) -> None:
+        expiry = batch.column(EXPIRY_COLUMN)
+        new = pc.and_(stored.is_null(), expiry.is_valid())
+        if not pc.any(new).as_py():
+            return
+        index_keys = expiry_keys(expiry.filter(new), packed.filter(new))
+        nothing = pa.array([b""] * len(index_keys), pa.binary())
+        state.put(bins[new.to_numpy(zero_copy_only=False)], index_keys, nothing)
+
+    def _expire(
+        self, state: EpochState, context: EpochContext, key_codec: RowCodec, value_codec: RowCodec
+    ) -> Iterator[pa.RecordBatch]:
+        if context.watermark_ms is None:
+            return
+        stop = EXPIRY_SPACE + expiry_bytes(context.watermark_ms + 1)
+        for bin in context.owned:
+            for found in state.scan(bin, EXPIRY_SPACE, stop):
+                yield from self._expire_batch(bin, found.column("key"), state, key_codec, value_codec)
+
+    def _expire_batch(
+        self, bin: Bin, index_keys: pa.BinaryArray, state: EpochState, key_codec: RowCodec, value_codec: RowCodec
+    ) -> Iterator[pa.RecordBatch]:
+        packed = pc.binary_slice(index_keys, len(EXPIRY_SPACE) + EXPIRY_BYTES)
+        bins = np.full(len(packed), bin, dtype=np.int32)
+        state_keys = prefixed(STATE_SPACE, packed)
+        values = state.get(bins, state_keys)
+        gone = pa.nulls(len(packed), pa.binary())
+        state.put(bins, index_keys, gone)
+        state.put(bins, state_keys, gone)
+        if self.mode is OutputMode.APPEND:
+            columns: Sequence[pa.Array] = [*key_codec.unpack(packed).columns, *value_codec.unpack(values).columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
+
+
+def _track_time(batch: pa.RecordBatch, state: EpochState) -> None:
+    if EVENT_TIME_COLUMN in batch.schema.names:
+        latest = pc.max(batch.column(EVENT_TIME_COLUMN)).as_py()
+        if latest is not None:
+            known = state.event_time_max_ms
+            state.event_time_max_ms = latest if known is None else max(latest, known)
+
+
+def prefixed(space: bytes, packed: pa.BinaryArray) -> pa.BinaryArray:
+    """Store keys: the packed keys within a space."""
+    return pc.binary_join_element_wise(pa.scalar(space, pa.binary()), packed, pa.scalar(b"", pa.binary()))
+
+
+def expiry_bytes(ms: int) -> bytes:
+    """Milliseconds as bytes whose order is that of time.
+
+    >>> expiry_bytes(-1) < expiry_bytes(0) < expiry_bytes(1)
+    True
+    """
+    return (ms + EXPIRY_OFFSET).to_bytes(EXPIRY_BYTES, "big")
+
+
+def expiry_keys(expiry_ms: pa.Int64Array, packed: pa.BinaryArray) -> pa.BinaryArray:
+    """Keys of the expiry index for groups that expire at ``expiry_ms``."""
+    ordered = (expiry_ms.to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(EXPIRY_OFFSET)).astype(">u8")
+    times = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(EXPIRY_BYTES), len(ordered), [None, pa.py_buffer(ordered.tobytes())]
+    ).cast(pa.binary())
+    return pc.binary_join_element_wise(pa.scalar(EXPIRY_SPACE, pa.binary()), times, packed, pa.scalar(b"", pa.binary()))

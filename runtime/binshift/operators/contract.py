@@ -1,0 +1,105 @@
+"""What S runs: a state operator, free of Spark, of the log and of any particular store.
+
+An operator sees one worker's rows of one epoch and the state of the bins this worker owns. It may be run again for the
+same epoch after a failure and must then give the same answer, so it takes time, watermark and rows from its arguments
+only. It changes nothing itself: changes are collected by `EpochState` and committed by the task, all or nothing.
+
+The order in which an operator meets its rows: every key in at most one call to `EpochState.get`, so that no read
+depends on a write of the same epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from binshift import entries
+from binshift.entries import Entries
+from binshift.model import Bin, BinSet, Epoch, IntArray
+
+BIN_COLUMN = "__bin"
+"""The column F adds: each row's bin."""
+
+STATE_SPACE = b"\x00"
+"""First byte of the keys of state rows."""
+
+EXPIRY_SPACE = b"\x01"
+"""First byte of the keys of the expiry index: then 8 bytes of big-endian milliseconds, then the state row's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochContext:
+    """The logical time of one epoch: equal in every run and replay of it.
+
+    Attributes:
+        epoch: the micro-batch's id.
+        batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
+        watermark_ms: rows at or before it are late, groups at or before it are over; None before the first.
+        previous_watermark_ms: the watermark of the epoch before.
+        owned: the bins whose records this task applies.
+    """
+
+    epoch: Epoch
+    batch_time_ms: int
+    watermark_ms: int | None
+    previous_watermark_ms: int | None
+    owned: BinSet
+
+    @property
+    def watermark_moved(self) -> bool:
+        """Whether groups may have expired since the epoch before."""
+        return self.watermark_ms is not None and self.watermark_ms != self.previous_watermark_ms
+
+
+class StateReader(Protocol):
+    """One snapshot of a worker's state."""
+
+    def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each (bin, key), null where there is none, in the order asked."""
+
+    def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+        """The rows of ``bin`` with ``start <= key < stop``, ascending."""
+
+
+@dataclass
+class EpochState:
+    """The state as the last epoch left it, and the changes of this one.
+
+    Attributes:
+        reader: the snapshot that reads go to.
+        changes: what to commit, in the order it was put.
+        event_time_max_ms: the latest event time among this epoch's rows, for the next watermark; None without any.
+    """
+
+    reader: StateReader
+    changes: list[Entries] = field(default_factory=list)
+    event_time_max_ms: int | None = None
+
+    def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The stored value of each key before this epoch, null where absent."""
+        return self.reader.get_many(bins, keys)
+
+    def scan(self, bin: Bin, start: bytes, stop: bytes | None) -> Iterator[Entries]:
+        """Rows of a bin before this epoch, ascending by key."""
+        return self.reader.scan(bin, start, stop)
+
+    def put(self, bins: IntArray | pa.Array, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
+        """Set values; null deletes."""
+        if len(keys):
+            self.changes.append(entries.make(bins, keys, values))
+
+
+class Operator(Protocol):
+    """A keyed state operator; instances are pickled into the epoch's tasks."""
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The columns of what `run` yields."""
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Process one worker's rows of one epoch; yield output rows."""

@@ -1,0 +1,146 @@
+"""`applyInArrowWithState`: the user's own function over all touched keys of a group of bins, as Arrow tables.
+
+Rows arrive sorted by (bin, key, source order), which the JVM does (and spills). They are cut into groups of whole bins
+of bounded size; the user's function is called once a group with the keys it touches, their rows and their state, and
+returns output rows and the new state. It must be deterministic: an epoch may be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift.errors import UserFunctionFailed
+from binshift.model import IntArray
+from binshift.operators.aggregate import prefixed
+from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState
+from binshift.rows import RowCodec
+
+StateFunction = Callable[[pa.RecordBatch, pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
+"""``func(keys, rows, state) -> (output, state)``, see `VectorisedState`."""
+
+
+@dataclass(frozen=True)
+class VectorisedState:
+    """Runs a `StateFunction`.
+
+    The function gets ``keys`` (each touched key once), ``rows`` (all input columns of these keys' rows, grouped by key)
+    and ``state`` (key columns and state columns of those keys that have a state). It returns the output rows and the new
+    state in the layout of ``state``: a touched key without a row there has no state any more.
+
+    Attributes:
+        function: the user's function.
+        keys: the grouping columns.
+        rows: all input columns the function sees.
+        state: the state's columns, without the keys.
+        output: the columns of what the function returns first.
+        group_bytes_max: cut the input into groups of whole bins of about this many bytes.
+    """
+
+    function: StateFunction
+    keys: pa.Schema
+    rows: pa.Schema
+    state: pa.Schema
+    output: pa.Schema
+    group_bytes_max: int = 16 << 20
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """What the function returns first."""
+        return self.output
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Call the function once a group of bins; keep the state it returns."""
+        for group in bin_groups(batches, self.group_bytes_max):
+            yield from self._call(group, state)
+
+    def _call(self, group: pa.Table, state: EpochState) -> Iterator[pa.RecordBatch]:
+        group = group.combine_chunks()
+        packed = RowCodec(self.keys).pack(_one_batch(group.select(self.keys.names), self.keys))
+        first = _run_starts(packed)
+        bins: IntArray = group.column(BIN_COLUMN).to_numpy().take(first)
+        keys = _one_batch(group.select(self.keys.names).take(pa.array(first)), self.keys)
+        touched = packed.take(pa.array(first))
+        stored = state.get(bins, prefixed(STATE_SPACE, touched))
+        present = stored.is_valid()
+        state_columns = [*keys.filter(present).columns, *RowCodec(self.state).unpack(stored.filter(present)).columns]
+        before = pa.Table.from_arrays(state_columns, schema=self._state_schema)
+        output, after = self._invoke(keys, group.select(self.rows.names).cast(self.rows), before)
+        state.put(bins, prefixed(STATE_SPACE, touched), self._new_values(touched, after))
+        yield from output.to_batches()
+
+    @property
+    def _state_schema(self) -> pa.Schema:
+        return pa.schema([*self.keys, *self.state])
+
+    def _invoke(self, keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+        result = self.function(keys, rows, state)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise UserFunctionFailed(
+                f"the function returned {type(result).__name__}; it must return a pair of pyarrow.Table: (output, state)"
+            )
+        output, after = result
+        return _conform("output", output, self.output), _conform("state", after, self._state_schema)
+
+    def _new_values(self, touched: pa.BinaryArray, after: pa.Table) -> pa.BinaryArray:
+        """The new value of each touched key in their order, null where the function returned none."""
+        batch = _one_batch(after, self._state_schema)
+        returned = RowCodec(self.keys).pack(batch.select(self.keys.names))
+        values = RowCodec(self.state).pack(batch.select(self.state.names))
+        unknown = pc.invert(pc.is_in(returned, value_set=touched))
+        if pc.any(unknown).as_py():
+            key = batch.select(self.keys.names).filter(unknown).slice(0, 1).to_pylist()[0]
+            raise UserFunctionFailed(f"the function returned state for the key {key}, which this call did not touch")
+        if pc.count_distinct(returned).as_py() != len(returned):
+            raise UserFunctionFailed("the function returned two state rows for one key; return one row a key")
+        return values.take(pc.index_in(touched, value_set=returned))
+
+
+def bin_groups(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Table]:
+    """Cut rows sorted by bin into tables of whole bins, each of about ``bytes_max`` bytes or a single bin."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if size >= bytes_max:
+            bins = batch.column(BIN_COLUMN).to_numpy()
+            cut = int(np.searchsorted(bins, held[-1].column(BIN_COLUMN)[-1].as_py(), side="right"))
+            if cut < batch.num_rows:
+                yield pa.Table.from_batches([*held, batch.slice(0, cut)])
+                held, size, batch = [], 0, batch.slice(cut)
+        held.append(batch)
+        size += batch.nbytes
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _run_starts(packed: pa.BinaryArray) -> IntArray:
+    """Where a run of equal values starts."""
+    changed = pc.not_equal(packed[1:], packed[:-1]).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(np.concatenate(([True], changed))).astype(np.int32)
+
+
+def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    combined = table.cast(schema).combine_chunks()
+    columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in combined.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _conform(what: str, table: object, schema: pa.Schema) -> pa.Table:
+    if not isinstance(table, pa.Table):
+        raise UserFunctionFailed(f"the function's {what} is a {type(table).__name__}; it must be a pyarrow.Table")
+    if set(table.column_names) != set(schema.names):
+        raise UserFunctionFailed(
+            f"the function's {what} has the columns {table.column_names}; it must have {schema.names}"
+        )
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise UserFunctionFailed(f"the function's {what} does not have the declared types {schema}: {error}") from None

@@ -1,0 +1,138 @@
+"""How fast a migration may go: a controller from measured latency to copying and flipping speed.
+
+Two knobs for two costs. Copying takes processor time from every epoch, and is held by a *duty cycle* (the fraction of
+time in which copy jobs may run). A flip puts its last deltas into one epoch, and is held by the *bins* that may flip in
+it and by the *gap* to the next one. Each knob follows the epochs that show its cost: those without a flip steer the
+duty, those with one steer bins and gap, unless copying alone is already too slow for them.
+
+The rule is TCP's: too slow, and the knob is cut by a factor at once; comfortably fast, and it grows by a fixed amount. It
+never stops a migration (every knob has a least value above standstill), and it never chases an aim that calm epochs
+miss as well.
+
+In a steady world, where latency grows with the knob and only with it, a knob never again exceeds the highest value that
+meets the aim by more than one increment, and never falls below ``cut`` times that value. If one increment is worth less
+than the band between ``comfort`` and the aim, it comes to rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from binshift.invariants import invariant
+from binshift.migration.limits import Limits
+from binshift.model import BINS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class PacingLimits:
+    """The range of each knob, and how it is turned."""
+
+    duty_min: float = 0.05
+    """Least fraction of time for copying: a loaded machine slows a migration down, it does not stop it."""
+    duty_max: float = 1.0
+    duty_increment: float = 0.05
+    bins_min: int = 1
+    bins_max: int = BINS_MAX
+    bins_increment: int = 16
+    gap_epochs_max: int = 8
+    cut: float = 0.5
+    """What a knob is multiplied by when the aim is missed."""
+    comfort: float = 0.9
+    """Fraction of the aim below which there is room for more; between it and the aim nothing changes."""
+    calm_ratio: float = 1.25
+    """The aim is never below this multiple of the calm latency: below it, one would be chasing noise."""
+
+    def __post_init__(self) -> None:
+        invariant(0 < self.duty_min <= self.duty_max <= 1, "a duty cycle is a fraction above 0")
+        invariant(0 < self.bins_min <= self.bins_max, "the range of bins is empty")
+        invariant(self.duty_increment > 0 and self.bins_increment > 0, "an increment is not positive")
+        invariant(0 < self.cut < 1 and 0 < self.comfort < 1 <= self.calm_ratio, "a pacing factor is out of range")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast to go until the next decision."""
+
+    duty: float = 0.25
+    """Fraction of time in which copy jobs may run, above 0 and up to 1."""
+    bins_per_flip: int = 64
+    """Bins that may flip in one epoch."""
+    gap_epochs: int = 0
+    """Epochs without a flip between two with one."""
+
+    def limits(self, limits: Limits) -> Limits:
+        """The migration's limits at this pace; the duty cycle is the copy job's affair."""
+        return replace(limits, flip_bins_per_epoch_max=self.bins_per_flip, gap_epochs=self.gap_epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Record latencies (or epoch durations; one kind throughout), each the worst since the last decision, in seconds."""
+
+    calm_seconds: float
+    """Before the migration: the same quantile over epochs in which nothing moved."""
+    copying_seconds: float | None = None
+    """Over epochs without a flip while copies were made; None if there was none."""
+    flipping_seconds: float | None = None
+    """Over epochs with a flip; None if there was none."""
+
+
+def aim_seconds(latency: Latency, objective_seconds: float | None, limits: PacingLimits) -> float:
+    """The latency to stay below: the user's objective, but never less than calm epochs need anyway.
+
+    >>> aim_seconds(Latency(calm_seconds=0.4), 1.0, PacingLimits()), aim_seconds(Latency(0.4), 0.1, PacingLimits())
+    (1.0, 0.5)
+    """
+    return max(objective_seconds or 0.0, latency.calm_seconds * limits.calm_ratio)
+
+
+def next_pace(
+    pace: Pace, latency: Latency, objective_seconds: float | None = None, limits: PacingLimits | None = None
+) -> Pace:
+    """The pace to go on with. Without a measurement for a knob, that knob stays as it is, within its range.
+
+    >>> next_pace(Pace(duty=0.5), Latency(0.4, copying_seconds=2.0), 1.0).duty
+    0.25
+    >>> next_pace(Pace(bins_per_flip=64), Latency(0.4, copying_seconds=0.5, flipping_seconds=0.5), 1.0)
+    Pace(duty=0.3, bins_per_flip=80, gap_epochs=0)
+    """
+    limits = limits or PacingLimits()
+    aim = aim_seconds(latency, objective_seconds, limits)
+    paced = _paced_copying(pace, latency.copying_seconds, aim, limits)
+    too_slow_anyway = latency.copying_seconds is not None and latency.copying_seconds > aim
+    if too_slow_anyway and pace.duty > limits.duty_min:
+        return _within(paced, limits)
+    return _within(_paced_flips(paced, latency.flipping_seconds, aim, limits), limits)
+
+
+def _paced_copying(pace: Pace, seconds: float | None, aim: float, limits: PacingLimits) -> Pace:
+    if seconds is None:
+        return pace
+    if seconds > aim:
+        return replace(pace, duty=pace.duty * limits.cut)
+    if seconds < aim * limits.comfort:
+        return replace(pace, duty=pace.duty + limits.duty_increment)
+    return pace
+
+
+def _paced_flips(pace: Pace, seconds: float | None, aim: float, limits: PacingLimits) -> Pace:
+    """Fewer bins before longer gaps, as fewer bins lower the peak; back in the opposite order."""
+    if seconds is None:
+        return pace
+    if seconds > aim:
+        if pace.bins_per_flip > limits.bins_min:
+            return replace(pace, bins_per_flip=int(pace.bins_per_flip * limits.cut))
+        return replace(pace, gap_epochs=pace.gap_epochs + 1)
+    if seconds < aim * limits.comfort:
+        if pace.gap_epochs:
+            return replace(pace, gap_epochs=pace.gap_epochs - 1)
+        return replace(pace, bins_per_flip=pace.bins_per_flip + limits.bins_increment)
+    return pace
+
+
+def _within(pace: Pace, limits: PacingLimits) -> Pace:
+    return Pace(
+        duty=min(max(pace.duty, limits.duty_min), limits.duty_max),
+        bins_per_flip=min(max(pace.bins_per_flip, limits.bins_min), limits.bins_max),
+        gap_epochs=min(max(pace.gap_epochs, 0), limits.gap_epochs_max),
+    )

@@ -1,0 +1,107 @@
+"""One round of background work on one worker: drop, copy and catch up, snapshot, within a budget of time.
+
+A round never holds the store's write lock for long, reads only recorded state from the log, and stops at its budget, so
+an epoch waits neither for a task slot nor for a lock (invariant I6). Whatever a round leaves undone the next one does:
+it is told what should be, not what to change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from binshift.errors import LogDamaged, NeedsBringUp, StorageUnavailable, StoreBusy
+from binshift.log.blocks import write_file
+from binshift.log.layout import snapshot_name
+from binshift.log.records import SnapshotRef
+from binshift.log.storage import Storage
+from binshift.protocol.bringup import Limits, bring_up
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.store.binstore import BinStore
+
+ROUND_LIMITS = Limits(bins_at_once=32, rows_per_transaction=5_000)
+"""Small transactions: an epoch must never wait long for the write lock."""
+
+Sleep = Callable[[float], None]
+
+
+@dataclass
+class Budget:
+    """Keeps a round within its time and its duty cycle.
+
+    Attributes:
+        seconds: start nothing new after this long.
+        duty: fraction of the time spent working; after each piece of work the round rests for the rest.
+    """
+
+    seconds: float
+    duty: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Sleep = time.sleep
+    _started: float = field(init=False)
+    _resumed: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self._resumed = self.clock()
+
+    def __call__(self) -> bool:
+        """Rest as the duty cycle asks; whether there is time for more."""
+        worked = self.clock() - self._resumed
+        rest = worked * (1 / max(self.duty, 0.01) - 1)
+        left = self.seconds - (self.clock() - self._started)
+        if rest > 0 and left > 0:
+            self.sleep(min(rest, left))
+        self._resumed = self.clock()
+        return self._resumed - self._started < self.seconds
+
+
+def run_round(
+    spec: BackgroundSpec, store: BinStore, storage: Storage, budget: Budget | None = None
+) -> BackgroundReport:
+    """Do what ``spec`` asks as far as its budget goes, and report what the store holds.
+
+    Raises:
+        Fenced: the store belongs to a newer driver.
+    """
+    budget = budget or Budget(spec.budget_seconds, spec.duty)
+    failed = None
+    rows = size = 0
+    try:
+        if spec.drop:
+            store.drop_copies(spec.fence, spec.drop)
+        for order in spec.copies:
+            if not budget():
+                break
+            progress = bring_up(
+                store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
+            )
+            rows, size = rows + progress.rows, size + progress.bytes
+    except (NeedsBringUp, LogDamaged, StorageUnavailable) as error:
+        failed = f"{type(error).__name__}: {error}"
+    except StoreBusy:
+        failed = None
+    snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
+    return BackgroundReport(
+        operator=spec.operator,
+        worker=spec.worker,
+        copies={int(b): int(e) for b, e in store.status().copies.items()},
+        bytes_copied=size,
+        rows_copied=rows,
+        snapshot=snapshot,
+        failed=failed,
+        seconds=budget.clock() - budget._started,
+    )
+
+
+def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> SnapshotRef | None:
+    """Write the owned among the wanted bins, as of the stamp read in the same transaction."""
+    with store.reader() as reader:
+        bins = spec.snapshot & reader.status.owned
+        stamp = reader.status.stamp
+        if not bins or stamp.epoch < 0:
+            return None
+        rows = (part for b in bins for part in reader.scan(b))
+        name = snapshot_name(stamp.epoch, spec.operator, spec.worker, spec.snapshot_attempt, 0)
+        file = write_file(storage, name, rows)
+    return SnapshotRef.of(spec.operator, spec.worker, stamp, bins, file)

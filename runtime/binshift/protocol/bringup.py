@@ -1,0 +1,186 @@
+"""The one mechanism: a worker brings bins to an epoch from the log.
+
+Migration, catch-up, recovery, standbys and rollback are all this: load a bin's newest snapshot, apply the recorded
+deltas after it. The log is only read; the store is written in transactions small enough that an epoch waiting for
+the write lock never notices. A bin becomes visible as a copy only when it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from binshift.entries import EMPTY, Entries, merge_last_wins
+from binshift.errors import NeedsBringUp
+from binshift.log.blocks import read_bins
+from binshift.log.index import BringUp
+from binshift.log.storage import Storage
+from binshift.model import BinSet, Epoch, Fence
+from binshift.store.binstore import BinStore
+
+Pause = Callable[[], bool]
+"""Called between transactions: may wait (to keep its duty cycle), and says whether to go on."""
+
+
+def never_pause() -> bool:
+    """Go on at full speed: bring-up inside an epoch."""
+    return True
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is done at once.
+
+    Attributes:
+        bins_at_once: bins read and merged together; bounds memory.
+        rows_per_transaction: rows written while the store's write lock is held.
+    """
+
+    bins_at_once: int = 256
+    rows_per_transaction: int = 20_000
+
+
+@dataclass
+class Progress:
+    """What a bring-up has done so far."""
+
+    bins: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+def bring_up(
+    store: BinStore,
+    storage: Storage,
+    fence: Fence,
+    bins: BinSet,
+    to: Epoch,
+    files: BringUp,
+    *,
+    limits: Limits | None = None,
+    pause: Pause = never_pause,
+) -> Progress:
+    """Make every one of ``bins`` a copy at epoch ``to``; bins that are there already are left alone.
+
+    Copies a few deltas behind are advanced; all others are loaded afresh. Stops early when ``pause`` says so: then
+    some bins are complete copies, the others as before.
+
+    Raises:
+        NeedsBringUp: ``files`` does not lead to ``to``.
+        LogDamaged: a file is missing or damaged.
+    """
+    limits = limits or Limits()
+    progress = Progress()
+    have = store.status().copies
+    behind = [(epoch, bins & found) for epoch, found in by_epoch(have, bins) if epoch < to]
+    for epoch, some in sorted(behind, key=lambda each: -each[0]):
+        if some and reaches(files, some, epoch, to):
+            progress.bins += advance(store, storage, fence, some, epoch, to, files, progress, pause)
+    status = store.status()
+    there = BinSet([b for b in bins if status.copies.get(b) == to])
+    for group in _groups(bins - there, limits.bins_at_once if files.files else len(bins)):
+        if not pause():
+            return progress
+        _load(store, storage, fence, group, to, files, limits, progress, pause)
+    return progress
+
+
+def by_epoch(copies: object, bins: BinSet) -> list[tuple[Epoch, BinSet]]:
+    """The copies among ``bins``, grouped by their epoch."""
+    groups: dict[int, list[int]] = {}
+    for b in bins:
+        epoch = copies.get(b)  # type: ignore[attr-defined]
+        if epoch is not None:
+            groups.setdefault(int(epoch), []).append(b)
+    return [(Epoch(e), BinSet(found)) for e, found in groups.items()]
+
+
+def reaches(files: BringUp, bins: BinSet, have: Epoch, to: Epoch) -> bool:
+    """Whether ``files`` tells of every epoch after ``have``, so that copies at ``have`` can be advanced."""
+    return files.complete_from(bins) <= have < to
+
+
+def advance(
+    store: BinStore,
+    storage: Storage,
+    fence: Fence,
+    bins: BinSet,
+    have: Epoch,
+    to: Epoch,
+    files: BringUp,
+    progress: Progress,
+    pause: Pause,
+) -> int:
+    """Apply the deltas after ``have`` to copies that are all there; returns how many bins reached ``to``."""
+    for epoch in range(have + 1, to + 1):
+        if not pause():
+            return 0
+        changes = list(_delta_rows(storage, files, Epoch(epoch), bins))
+        store.advance_copies(fence, bins, Epoch(epoch), changes)
+        _count(progress, changes)
+    return len(bins)
+
+
+def _load(
+    store: BinStore,
+    storage: Storage,
+    fence: Fence,
+    bins: BinSet,
+    to: Epoch,
+    files: BringUp,
+    limits: Limits,
+    progress: Progress,
+    pause: Pause,
+) -> None:
+    if files.complete_to() < to:
+        raise NeedsBringUp(f"the files given lead to epoch {files.complete_to()}, not to {to}")
+    rows = live(merge_last_wins(list(_all_rows(storage, files, bins))))
+    begin, at = True, 0
+    while begin or at < rows.num_rows:
+        part = rows.slice(at, limits.rows_per_transaction)
+        at += limits.rows_per_transaction
+        done = at >= rows.num_rows
+        store.install_copies(fence, bins, to, [part] if part.num_rows else [], begin=begin, done=done)
+        begin = False
+        if not done:
+            pause()
+    progress.bins += len(bins)
+    _count(progress, [rows])
+
+
+def live(entries: Entries) -> Entries:
+    """Only the rows that are not deletions."""
+    return entries.filter(entries.column("value").is_valid()) if entries.column("value").null_count else entries
+
+
+def _all_rows(storage: Storage, files: BringUp, bins: BinSet) -> Iterator[Entries]:
+    """Rows oldest first: snapshots, then deltas by epoch."""
+    yield EMPTY
+    start: dict[int, int] = {}
+    for snapshot in files.snapshots:
+        wanted = snapshot.bins & bins
+        if wanted:
+            start.update(dict.fromkeys(wanted.array.tolist(), snapshot.epoch))
+            yield from read_bins(storage, snapshot.file, wanted)
+    for delta in files.deltas:
+        wanted = BinSet([b for b in delta.bins & bins if start.get(b, -1) < delta.epoch])
+        if wanted:
+            yield from read_bins(storage, delta.file, wanted)
+
+
+def _delta_rows(storage: Storage, files: BringUp, epoch: Epoch, bins: BinSet) -> Iterator[Entries]:
+    for delta in files.deltas:
+        if delta.epoch == epoch and (wanted := delta.bins & bins):
+            yield from read_bins(storage, delta.file, wanted)
+
+
+def _groups(bins: BinSet, size: int) -> Iterator[BinSet]:
+    for at in range(0, len(bins), size):
+        yield BinSet(np.array(bins.array[at : at + size]))
+
+
+def _count(progress: Progress, changes: list[Entries]) -> None:
+    progress.rows += sum(part.num_rows for part in changes)
+    progress.bytes += sum(part.nbytes for part in changes)

@@ -1,0 +1,324 @@
+"""The driver's half of an epoch: decides its route, checks what the tasks say, writes its record.
+
+One coordinator owns one log for one driver term. It is free of Spark: the Spark runner and the simulator drive it the
+same way: ``plan`` -> ``specs`` -> (tasks run) -> ``commit``, again and again; a failed run asks for ``specs`` with the
+next run number. Nothing it holds is needed after a crash: route and state come from the records, the target from the
+log.
+
+Two threads call it: the epoch's and the background's. Every public method takes the lock; none holds it during I/O of
+data (records and their route are small).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
+from binshift.invariants import invariant
+from binshift.log.log import Log
+from binshift.log.records import CommitRecord, Part, route_changes, whole_route
+from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Moves, Stamp, Term, Worker
+from binshift.protocol.movement import Movement
+from binshift.protocol.spec import BackgroundSpec, EpochSpec, Recorded, Summary
+from binshift.routing import Route
+
+NO_MOVES = Moves([], [], [])
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """How an operator's watermark follows the events.
+
+    Attributes:
+        operator: its name.
+        delay_ms: how far the watermark stays behind the latest event; None without a watermark.
+    """
+
+    operator: str
+    delay_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """What one epoch will do, the same in each of its runs.
+
+    Attributes:
+        epoch: the micro-batch's id.
+        route: who owns which bin in it.
+        before: the route of the epoch before; None for the first.
+        workers: all workers that take part, also those without bins; position = partition.
+        moves: the control updates that take effect in it.
+        batch_time_ms: logical processing time.
+        offsets_hash: of its input.
+        watermarks: at its start, by operator.
+        previous_watermarks: at the start of the epoch before.
+        replay: its record, if it exists already.
+    """
+
+    epoch: Epoch
+    route: Route
+    before: Route | None
+    workers: tuple[Worker, ...]
+    moves: Moves
+    batch_time_ms: int
+    offsets_hash: str
+    watermarks: Mapping[str, int | None]
+    previous_watermarks: Mapping[str, int | None]
+    replay: CommitRecord | None = None
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The watermark of a query with one operator."""
+        return next(iter(self.watermarks.values()), None)
+
+
+class Coordinator:
+    """Owns the epochs of one driver term."""
+
+    def __init__(
+        self, log: Log, bins: int, operators: Sequence[OperatorTime], movement: Movement, undo: bool = True
+    ) -> None:
+        self._log = log
+        self._bins = bins
+        self._operators = tuple(operators)
+        self._undo = undo
+        self.manifest: Epoch | None = None
+        """The newest manifest this driver has made durable, for the next record to name."""
+        self.movement = movement
+        self.lock = threading.RLock()
+
+    @property
+    def term(self) -> Term:
+        """This driver's."""
+        return self._log.term
+
+    @property
+    def route(self) -> Route | None:
+        """The route of the newest recorded epoch; None before the first."""
+        return self._log.index.route
+
+    @property
+    def last(self) -> Epoch:
+        """The newest recorded epoch; -1 before the first."""
+        return self._log.index.last
+
+    def plan(self, epoch: Epoch, offsets_hash: str, batch_time_ms: int, alive: tuple[Worker, ...]) -> EpochPlan:
+        """Decide what ``epoch`` will do.
+
+        Args:
+            epoch: the next one, or the last recorded one (replay).
+            offsets_hash: of its input.
+            batch_time_ms: from Spark's offset log.
+            alive: workers that have an executor now.
+
+        Raises:
+            ReplayMismatch: the epoch is recorded with other input.
+            LogDamaged: Spark's log and ours are of different queries or ages.
+        """
+        with self.lock:
+            index = self._log.index
+            if epoch <= index.last:
+                return self._replay(epoch, offsets_hash)
+            if epoch != index.last + 1:
+                raise LogDamaged(
+                    f"Spark is at batch {epoch}, but the log at {self._log.storage.url} ends with epoch {index.last}: one of the "
+                    "two was replaced or restored from another time. Restore both from the same time"
+                )
+            before = index.route
+            moves = NO_MOVES
+            if before is None:
+                route = self.movement.first_route(alive)
+            else:
+                moves = self.movement.flip(epoch, before)
+                route = before.moved(moves) if len(moves) else before
+            workers = tuple(sorted({*route.workers, *self.movement.participants(alive)}))
+            return EpochPlan(
+                epoch,
+                route,
+                before,
+                workers,
+                moves,
+                batch_time_ms,
+                offsets_hash,
+                self._watermarks(Epoch(epoch - 1)),
+                self._watermarks(Epoch(epoch - 2)),
+            )
+
+    def _replay(self, epoch: Epoch, offsets_hash: str) -> EpochPlan:
+        index = self._log.index
+        record = index.record(epoch)
+        if epoch != index.last:
+            raise LogDamaged(
+                f"Spark asks for batch {epoch} again, but epoch {index.last} is recorded: Spark's checkpoint is older than "
+                "the log. Restore both from the same time"
+            )
+        if record.offsets_hash != offsets_hash:
+            raise ReplayMismatch(
+                f"epoch {epoch} comes again with other input (hash {offsets_hash}) than it was recorded with "
+                f"({record.offsets_hash}): was Spark's checkpoint edited, or is the source not replayable?"
+            )
+        before = index.route_at(Epoch(epoch - 1)) if epoch > 0 else None
+        route = index.route_at(epoch)
+        return EpochPlan(
+            epoch,
+            route,
+            before,
+            tuple(Worker(w) for w in record.workers),
+            NO_MOVES if before is None else before.moves_to(route.owners),
+            record.batch_time_ms,
+            offsets_hash,
+            self._watermarks(Epoch(epoch - 1)),
+            self._watermarks(Epoch(epoch - 2)),
+            record,
+        )
+
+    def _watermarks(self, after: Epoch) -> dict[str, int | None]:
+        """Watermarks after an epoch, by operator; None where there is none yet."""
+        index = self._log.index
+        known = index.record(after).watermarks if after > index.base else {}
+        return {each.operator: known.get(each.operator) for each in self._operators}
+
+    def specs(self, plan: EpochPlan, run: int, bring_up: frozenset[Worker]) -> tuple[EpochSpec, ...]:
+        """The tasks of one run, in the order of ``plan.workers``, operator by operator.
+
+        Args:
+            plan: from `plan`.
+            run: 0 for the first run of this epoch by this driver.
+            bring_up: workers whose stores may be empty or elsewhere: they get the files of all their bins.
+        """
+        with self.lock:
+            fence = Fence(self._log.term, plan.epoch, run)
+            return tuple(
+                self._spec(plan, fence, each.operator, worker, worker in bring_up)
+                for each in self._operators
+                for worker in plan.workers
+            )
+
+    def _spec(self, plan: EpochPlan, fence: Fence, operator: str, worker: Worker, everything: bool) -> EpochSpec:
+        index, base = self._log.index, Epoch(plan.epoch - 1)
+        owned = plan.route.bins_of(worker)
+        before = BinSet() if plan.before is None else plan.before.bins_of(worker)
+        wanted = owned if everything else owned - before
+        have = {} if everything else self.movement.copies.of(operator, worker, wanted)
+        stamp = index.stamp(operator, worker, base)
+        replay = None
+        if plan.replay is not None:
+            part = next(p for p in plan.replay.parts if p.operator == operator and p.worker == worker)
+            replay = Recorded(Stamp(plan.epoch, part.attempt), part.delta)
+        return EpochSpec(
+            fence=fence,
+            operator=operator,
+            worker=worker,
+            expect=stamp or GENESIS,
+            owned_before=before,
+            owned=owned,
+            batch_time_ms=plan.batch_time_ms,
+            watermark_ms=plan.watermarks[operator],
+            previous_watermark_ms=plan.previous_watermarks[operator],
+            bring_up=index.sources(operator, wanted, have, base) if wanted else None,
+            replay=replay,
+            undo=self._undo,
+        )
+
+    def commit(self, plan: EpochPlan, summaries: Sequence[Summary]) -> None:
+        """Make the epoch exist (invariant I3), unless this is a replay, where it does already.
+
+        Raises:
+            EpochFailed: there is not exactly one summary of one run for each operator and worker.
+            Fenced: another driver has taken over.
+        """
+        parts = _one_each(plan, [each.operator for each in self._operators], summaries)
+        with self.lock:
+            if plan.replay is not None:
+                return
+            record = self._record(plan, parts)
+            counts = self._log.append(record)
+            if counts != record:
+                self.movement.abandoned(plan.epoch)
+                raise EpochFailed(
+                    f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
+                )
+            self.movement.recorded(plan.epoch, plan.moves, self._log.index)
+
+    def again(self, plan: EpochPlan) -> EpochPlan:
+        """The plan of the next run: the same, unless the epoch has got a record meanwhile."""
+        with self.lock:
+            if plan.replay is None and self._log.index.last >= plan.epoch:
+                return self._replay(plan.epoch, plan.offsets_hash)
+            return plan
+
+    def _record(self, plan: EpochPlan, parts: Sequence[Summary]) -> CommitRecord:
+        return CommitRecord(
+            epoch=plan.epoch,
+            term=self._log.term,
+            run=parts[0].fence.run,
+            batch_time_ms=plan.batch_time_ms,
+            offsets_hash=plan.offsets_hash,
+            route_version=plan.route.version,
+            moves=whole_route(plan.route) if plan.before is None else route_changes(plan.moves),
+            workers=plan.workers,
+            parts=tuple(Part(s.operator, s.worker, s.stamp.attempt, s.delta) for s in parts),
+            snapshots=self.movement.take_snapshots(self._log.index),
+            watermarks=self._next_watermarks(plan, parts),
+            manifest=self._newest_manifest(),
+        )
+
+    def _newest_manifest(self) -> Epoch | None:
+        """Never an older one than the records before have named, by whichever driver."""
+        durable = [*self._log.index.manifests[-1:], *([] if self.manifest is None else [self.manifest])]
+        return max(durable, default=None)
+
+    def _next_watermarks(self, plan: EpochPlan, parts: Sequence[Summary]) -> dict[str, int | None]:
+        """Spark's rule: the latest event time seen, less the delay; never backwards."""
+        watermarks: dict[str, int | None] = {}
+        for each in self._operators:
+            now = plan.watermarks[each.operator]
+            times = [
+                s.event_time_max_ms for s in parts if s.operator == each.operator and s.event_time_max_ms is not None
+            ]
+            if each.delay_ms is not None and times:
+                candidate = max(times) - each.delay_ms
+                now = candidate if now is None else max(now, candidate)
+            watermarks[each.operator] = now
+        return watermarks
+
+    def background(self) -> list[BackgroundSpec]:
+        """What the workers should do next beside the epochs."""
+        with self.lock:
+            return self.movement.round(self._log.index)
+
+    def abandoned(self, plan: EpochPlan) -> None:
+        """The epoch will not be run again by this driver: its moves did not happen."""
+        with self.lock:
+            self.movement.abandoned(plan.epoch)
+
+    def needs_epoch(self) -> bool:
+        """Whether an epoch should run even without input: a flip or a retirement is due, or the watermark moved."""
+        with self.lock:
+            last = self.last
+            if last <= BEFORE_FIRST:
+                return False
+            moved = self._watermarks(last) != self._watermarks(Epoch(last - 1))
+            return moved or self.movement.needs_epoch()
+
+
+def _one_each(plan: EpochPlan, operators: Sequence[str], summaries: Sequence[Summary]) -> list[Summary]:
+    """Exactly one summary of one run for each operator and worker, in order (architecture 4.4)."""
+    found: dict[tuple[str, Worker], Summary] = {}
+    for summary in summaries:
+        invariant(summary.fence.epoch == plan.epoch, "a summary of another epoch")
+        held = found.setdefault((summary.operator, summary.worker), summary)
+        if held.stamp != summary.stamp:
+            raise EpochFailed(
+                f"worker {summary.worker} reported epoch {plan.epoch} twice: {held.stamp}, {summary.stamp}"
+            )
+    wanted = [(operator, worker) for operator in operators for worker in plan.workers]
+    missing = [each for each in wanted if each not in found]
+    if missing or len(found) != len(wanted):
+        raise EpochFailed(
+            f"epoch {plan.epoch} ended without the summaries of (operator, worker) {missing or sorted(set(found) - set(wanted))}: "
+            "did the sink take every row?"
+        )
+    return [found[each] for each in wanted]

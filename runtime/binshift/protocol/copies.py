@@ -1,0 +1,116 @@
+"""What the driver knows of copies: who was asked for which, and how far each has come.
+
+Workers report the epoch of every copy they hold after each round of background work; between reports the driver only
+updates what a record implies (a bin that flipped is no copy any more, a bin that left is one at its source). The
+knowledge may be behind, never ahead: an order built on it is at worst more than needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from binshift.migration import Copy, CopyAt, CopyFailed, Event
+from binshift.model import BinSet, Epoch, Moves, Worker
+from binshift.protocol.spec import BackgroundReport
+
+Holder = tuple[str, Worker]
+"""An operator on a worker."""
+
+
+@dataclass
+class Copies:
+    """The copies of all workers, and the orders for them.
+
+    Attributes:
+        operators: every stateful operator; a bin is ready when it is for all of them.
+        held: by operator and worker, the epoch of each copy.
+        orders: copies the migration asked for and has not flipped or dropped.
+        drops: bins whose copies are to go, by worker.
+    """
+
+    operators: tuple[str, ...]
+    held: dict[Holder, dict[int, int]] = field(default_factory=dict)
+    orders: list[Copy] = field(default_factory=list)
+    drops: dict[Worker, BinSet] = field(default_factory=dict)
+    _reached: dict[tuple[int, Worker, int], Epoch] = field(default_factory=dict)
+
+    def of(self, operator: str, worker: Worker, bins: BinSet) -> Mapping[int, int]:
+        """The epochs of those of ``bins`` that ``worker`` holds copies of."""
+        held = self.held.get((operator, worker), {})
+        return {b: held[b] for b in bins.array.tolist() if b in held}
+
+    def order(self, copy: Copy) -> None:
+        """Remember an order of the migration; a drop of the same bins that has not run yet is off."""
+        self.orders.append(copy)
+        self._forget_drop(copy.destination, copy.bins)
+
+    def drop(self, worker: Worker, bins: BinSet) -> None:
+        """These copies are to go."""
+        self.orders = [o for o in self.orders if o.destination != worker or not (o.bins & bins)]
+        self.drops[worker] = self.drops.get(worker, BinSet()) | bins
+
+    def _forget_drop(self, worker: Worker, bins: BinSet) -> None:
+        left = self.drops.pop(worker, BinSet()) - bins
+        if left:
+            self.drops[worker] = left
+
+    def wanted(self, worker: Worker) -> BinSet:
+        """All bins that ``worker`` shall hold copies of."""
+        wanted = BinSet()
+        for order in self.orders:
+            if order.destination == worker:
+                wanted |= order.bins
+        return wanted
+
+    def flipped(self, epoch: Epoch, moves: Moves) -> None:
+        """The record of ``epoch`` has made these moves facts."""
+        for worker in {Worker(w) for w in moves.destinations.tolist()}:
+            arrived = moves.bins_to(worker)
+            self.orders = [o for o in self.orders if o.destination != worker or not (o.bins & arrived)]
+            for operator in self.operators:
+                held = self.held.get((operator, worker), {})
+                for b in arrived:
+                    held.pop(b, None)
+        for move in moves:
+            for operator in self.operators:
+                self.held.setdefault((operator, move.source), {})[move.bin] = epoch - 1
+
+    def reported(self, reports: Iterable[BackgroundReport], dropped: Mapping[Worker, BinSet]) -> list[Event]:
+        """Take in what workers hold; what the migration has to hear of it."""
+        events: list[Event] = []
+        for report in reports:
+            self.held[report.operator, report.worker] = dict(report.copies)
+            if report.failed is not None:
+                events += self._failures(report.worker, report.failed)
+            elif report.worker in dropped:
+                self._forget_drop(report.worker, dropped[report.worker])
+        return events + self._arrivals()
+
+    def lost(self, worker: Worker, reason: str) -> list[Event]:
+        """The executor of ``worker`` is gone: what it held is not known any more."""
+        for operator in self.operators:
+            self.held.pop((operator, worker), None)
+        return self._failures(worker, reason)
+
+    def _failures(self, worker: Worker, reason: str) -> list[Event]:
+        return [CopyFailed(o.step, worker, reason, True, o.attempt) for o in self.orders if o.destination == worker]
+
+    def _arrivals(self) -> list[Event]:
+        """Orders all of whose bins are there, with the epoch the oldest is at, where that is news."""
+        events: list[Event] = []
+        for order in self.orders:
+            epochs = [self.of(operator, order.destination, order.bins) for operator in self.operators]
+            if any(len(each) < len(order.bins) for each in epochs):
+                continue
+            epoch = Epoch(min(min(each.values()) for each in epochs))
+            key = (order.step, order.destination, order.attempt)
+            if self._reached.get(key) != epoch:
+                self._reached[key] = epoch
+                events.append(CopyAt(order.step, order.destination, epoch, order.attempt))
+        return events
+
+    def clear_orders(self) -> None:
+        """The migration is over."""
+        self.orders.clear()
+        self._reached.clear()

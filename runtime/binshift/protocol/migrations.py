@@ -1,0 +1,131 @@
+"""A migration as its requester sees it: what was asked, how far it is, how it ended.
+
+Made by `Movement`; shared between the thread that asked and those that carry it out. It only shows: cancelling goes
+through the query.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from binshift.errors import MigrationRefused
+from binshift.migration import MigrationState, Phase, Progress, progress
+from binshift.model import Bin, IntArray, Worker
+from binshift.planner import target_route
+from binshift.routing import Route
+from binshift.strategies import Strategy
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a migration shall reach, and how.
+
+    Attributes:
+        workers: who shall share the bins; None to leave all bins where they are, except for ``moves``.
+        moves: single bins with the workers they shall be on.
+        strategy: how the plan is cut into steps.
+        batch_size: bins a step, for Batched and Optimized.
+        pre_copy: whether bins are copied ahead of their flips.
+    """
+
+    workers: tuple[Worker, ...] | None = None
+    moves: Mapping[Bin, Worker] = field(default_factory=dict)
+    strategy: Strategy = Strategy.OPTIMIZED
+    batch_size: int = 64
+    pre_copy: bool = True
+
+    def target(self, route: Route) -> Route:
+        """The route this asks for, from the present one.
+
+        Raises:
+            MigrationRefused: there is no such bin, or no worker.
+        """
+        wrong = [b for b in self.moves if not 0 <= b < route.bins]
+        if wrong:
+            raise MigrationRefused(f"there is no bin {wrong[0]}: bins are 0 to {route.bins - 1}")
+        target = route if self.workers is None else target_route(route, self.workers)
+        return target.moved(target.moves_to(self.moves)) if self.moves else target
+
+
+class Migration:
+    """One accepted migration."""
+
+    def __init__(self, number: int, request: Request, cancel: Callable[[Migration, str], None]) -> None:
+        self.id = number
+        self.request = request
+        self.destinations: IntArray = np.zeros(0, dtype=np.int32)
+        self._cancel = cancel
+        self._state: MigrationState | None = None
+        self._refused = ""
+        self._changed = threading.Condition()
+
+    @property
+    def state(self) -> MigrationState | None:
+        """The machine's state; None while it has not begun."""
+        return self._state
+
+    @property
+    def phase(self) -> Phase:
+        """Where it is."""
+        if self._refused:
+            return Phase.CANCELLED
+        return Phase.PLANNED if self._state is None else self._state.phase
+
+    @property
+    def status(self) -> str:
+        """The phase as one word: planned, warming, copying, flipping, settled, cancelled, failed."""
+        return self.phase.value
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.phase.ended
+
+    @property
+    def reason(self) -> str:
+        """Why it ended otherwise than asked for."""
+        return self._refused or ("" if self._state is None else self._state.reason)
+
+    @property
+    def progress(self) -> Progress | None:
+        """Steps, bins and bytes; None while it has not begun."""
+        return None if self._state is None else progress(self._state)
+
+    def cancel(self, reason: str = "cancelled on request") -> None:
+        """Stop it where it does no harm; bins that have moved stay where they are."""
+        self._cancel(self, reason)
+
+    def wait(self, timeout_seconds: float | None = None) -> Phase:
+        """Wait for its end; returns how it ended.
+
+        Raises:
+            TimeoutError: it has not within ``timeout_seconds``; it goes on.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.ended, timeout_seconds):
+                raise TimeoutError(f"migration {self.id} is still {self.status} after {timeout_seconds} s")
+        return self.phase
+
+    def begin(self, state: MigrationState) -> None:
+        """It has a plan now."""
+        self.destinations = np.unique(state.order.plan.moves.destinations)
+        self.update(state)
+
+    def update(self, state: MigrationState) -> None:
+        """It is here now."""
+        with self._changed:
+            self._state = state
+            self._changed.notify_all()
+
+    def refuse(self, reason: str) -> None:
+        """It ends before it began."""
+        with self._changed:
+            self._refused = reason
+            self._changed.notify_all()
+
+    def __repr__(self) -> str:
+        return f"<Migration {self.id}: {self.status}{f' ({self.reason})' if self.reason else ''}>"

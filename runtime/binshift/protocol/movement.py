@@ -1,0 +1,244 @@
+"""What moves: the driver's side of migrations, copies and snapshots, between the pure machine and the world.
+
+The machine (`binshift.migration`) decides; this module feeds it what happens (epochs, reports, executors that come and
+go), turns its actions into background orders, and starts the next migration when the target asks for one. Only the
+target and the recorded route are durable: a new driver starts here with nothing else and plans again.
+
+Guarded by the coordinator's lock; never does I/O itself, except for writing a target before it is accepted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from binshift.errors import InvalidSettings, MigrationRefused
+from binshift.log.index import Index
+from binshift.log.records import SnapshotRef
+from binshift.migration import (
+    Cancel,
+    Copy,
+    DropCopies,
+    EpochAbandoned,
+    EpochRecorded,
+    EpochStarting,
+    Event,
+    Flip,
+    Limits,
+    Order,
+    Retire,
+    Started,
+    Warm,
+    WorkersWarm,
+    advance,
+    begin,
+    wants_epoch,
+)
+from binshift.model import BinSet, Epoch, Fence, Moves, Term, Worker
+from binshift.protocol.copies import Copies
+from binshift.protocol.migrations import Migration, Request
+from binshift.protocol.snapshots import SnapshotCycle
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
+from binshift.routing import Route
+from binshift.strategies import cut
+
+NO_MOVES = Moves([], [], [])
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Under what terms bins move.
+
+    Attributes:
+        bins: how many there are.
+        workers: how many a new query starts with; None: all that are there.
+        limits: of a migration.
+        duty: share of its time a background task works.
+        snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
+    """
+
+    bins: int
+    workers: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    duty: float = 0.25
+    snapshot_cycle_epochs: int = 64
+
+
+class Movement:
+    """All movement of one query, in one driver term."""
+
+    def __init__(self, terms: Terms, operators: Sequence[str], term: Term) -> None:
+        self.terms = terms
+        self.operators = tuple(operators)
+        self.copies = Copies(self.operators)
+        self.snapshots = SnapshotCycle(terms.snapshot_cycle_epochs)
+        self.history: list[Migration] = []
+        self._term = term
+        self._current: Migration | None = None
+        self._queued: Migration | None = None
+        self._alive: frozenset[Worker] = frozenset()
+        self._warm: set[Worker] = set()
+        self._numbers = itertools.count(1)
+        self._ordered_drops: dict[Worker, BinSet] = {}
+
+    def first_route(self, alive: Collection[Worker]) -> Route:
+        """The route of a new query's first epoch.
+
+        Raises:
+            InvalidSettings: fewer workers are there than the query shall start with.
+        """
+        wanted = len(alive) if self.terms.workers is None else self.terms.workers
+        workers = sorted(alive)[:wanted]
+        if not workers or len(workers) < wanted:
+            raise InvalidSettings(f"the query shall start with {wanted} workers; registered are {sorted(alive)}")
+        self._warm |= set(workers)
+        return Route.initial(self.terms.bins, workers)
+
+    def participants(self, alive: Collection[Worker]) -> set[Worker]:
+        """Workers that take part in epochs although they may own no bin yet: they are warm, and about to."""
+        if self._current is None or self._current.ended:
+            return set()
+        destinations = {Worker(w) for w in self._current.destinations.tolist()}
+        return destinations & self._warm & set(alive)
+
+    def request(self, request: Request) -> Migration:
+        """Accept a migration; one that runs is cancelled first."""
+        migration = Migration(len(self.history) + 1, request, self.cancel)
+        self.history.append(migration)
+        if self._queued is not None:
+            self._queued.refuse(f"superseded by migration {migration.id}")
+        self._queued = migration
+        if self._current is not None and not self._current.ended:
+            self._advance(Cancel(f"superseded by migration {migration.id}"))
+        return migration
+
+    def settle(self, index: Index) -> None:
+        """Start the accepted migration as soon as nothing else moves and there is a route to start from."""
+        if self._queued is None or index.route is None or (self._current is not None and not self._current.ended):
+            return
+        migration, self._queued = self._queued, None
+        self._current = migration
+        request = migration.request
+        try:
+            target = request.target(index.route)
+            moves = index.route.moves_to(target.owners)
+            plan = cut(moves, request.strategy, request.batch_size)
+        except MigrationRefused as error:
+            migration.refuse(str(error))
+            return
+        cold = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist()) - self._warm
+        order = Order(plan, cold, request.pre_copy)
+        migration.begin(begin(order, self.terms.limits, index.last))
+        self._advance(Started())
+
+    def cancel(self, migration: Migration, reason: str) -> None:
+        """Stop a migration where it does no harm."""
+        if migration is self._queued:
+            self._queued = None
+            migration.refuse(reason)
+        elif migration is self._current:
+            self._advance(Cancel(reason))
+
+    def flip(self, epoch: Epoch, route: Route) -> Moves:
+        """The moves that take effect in ``epoch``, which starts now."""
+        flips = [a for a in self._advance(EpochStarting(epoch)) if isinstance(a, Flip)]
+        return flips[0].moves if flips else NO_MOVES
+
+    def recorded(self, epoch: Epoch, moves: Moves, index: Index) -> None:
+        """The record of ``epoch`` exists."""
+        if len(moves):
+            self.copies.flipped(epoch, moves)
+        self._advance(EpochRecorded(epoch))
+        self.settle(index)
+
+    def abandoned(self, epoch: Epoch) -> None:
+        """The epoch will not be recorded by this driver."""
+        self._advance(EpochAbandoned(epoch))
+
+    def needs_epoch(self) -> bool:
+        """Whether an epoch should run even without input."""
+        current = self._current
+        return current is not None and current.state is not None and wants_epoch(current.state)
+
+    def _advance(self, event: Event) -> list[object]:
+        """Feed the machine; carry out what concerns copies; return everything it asked for."""
+        current = self._current
+        if current is None or current.state is None or current.ended:
+            return []
+        state, actions = advance(current.state, event)
+        for action in actions:
+            match action:
+                case Copy():
+                    self.copies.order(action)
+                case Retire(worker, bins) | DropCopies(worker, bins):
+                    self.copies.drop(worker, bins)
+                case Warm() | Flip():
+                    pass
+        current.update(state)
+        if current.ended:
+            self.copies.clear_orders()
+        return list(actions)
+
+    def seen(self, alive: frozenset[Worker]) -> None:
+        """Which workers have an executor now. One that went away is cold when it comes back, and its copies unknown."""
+        for worker in self._alive - alive:
+            self._warm.discard(worker)
+            for event in self.copies.lost(worker, f"the executor of worker {worker} went away"):
+                self._advance(event)
+        self._alive = alive
+
+    def cold(self) -> frozenset[Worker]:
+        """Workers that should be warmed now."""
+        current = self._current
+        if current is None or current.ended or current.state is None:
+            return frozenset()
+        return current.state.order.cold - self._warm
+
+    def warmed(self, workers: frozenset[Worker]) -> None:
+        """These workers are ready for their first bin."""
+        self._warm |= workers
+        self._advance(WorkersWarm(workers))
+
+    def round(self, index: Index, pace: float | None = None) -> list[BackgroundSpec]:
+        """What each worker should do next in the background; nothing for workers that are away."""
+        self.settle(index)
+        if index.route is None:
+            return []
+        self._ordered_drops = dict(self.copies.drops)
+        specs = [self._spec(index, o, w, pace or self.terms.duty) for o in self.operators for w in sorted(self._alive)]
+        return [spec for spec in specs if spec.copies or spec.drop or spec.snapshot]
+
+    def _spec(self, index: Index, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
+        assert index.route is not None
+        wanted = self.copies.wanted(worker) - index.route.bins_of(worker)
+        held = self.copies.of(operator, worker, wanted)
+        behind = BinSet([b for b in wanted if held.get(b) != index.last])
+        copies: tuple[CopyOrder, ...] = ()
+        if behind:
+            files = index.sources(operator, behind, held, index.last)
+            copies = (CopyOrder(behind, index.last, files),)
+        return BackgroundSpec(
+            fence=Fence(self._term, index.last, 0),
+            operator=operator,
+            worker=worker,
+            copies=copies,
+            drop=self._ordered_drops.get(worker, BinSet()),
+            snapshot=self.snapshots.slice(index, operator, worker),
+            snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
+            duty=duty,
+        )
+
+    def reported(self, reports: Sequence[BackgroundReport]) -> None:
+        """Take in what a round did."""
+        for report in reports:
+            if report.snapshot is not None:
+                self.snapshots.add(report.snapshot)
+        for event in self.copies.reported(reports, self._ordered_drops):
+            self._advance(event)
+
+    def take_snapshots(self, index: Index) -> tuple[SnapshotRef, ...]:
+        """Snapshots for the record that is being written."""
+        return self.snapshots.take(index)

@@ -1,0 +1,160 @@
+"""What the driver tells a task, and what a task tells the driver.
+
+These are the protocol's messages. They are plain frozen values: Spark carries them inside its own authenticated
+channels (pickled with the task's closure), the simulator hands them over in memory. A spec names everything the task
+may rely on (exact files, exact stamps), so that a task never asks the log what is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from binshift.log.index import BringUp
+from binshift.log.records import FileRef, SnapshotRef
+from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
+
+
+@dataclass(frozen=True)
+class LogLocation:
+    """Where the log is: a URL and the options its storage is opened with (no credentials: they come from the environment)."""
+
+    url: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a commit record says of one (operator, worker): replay mode re-establishes it.
+
+    Attributes:
+        stamp: the state's identity after the epoch.
+        delta: the keys that changed; None when none did.
+    """
+
+    stamp: Stamp
+    delta: FileRef | None
+
+
+@dataclass(frozen=True)
+class EpochSpec:
+    """One worker's part of one run of an epoch, for one operator.
+
+    Attributes:
+        fence: this run's lease.
+        operator: which stateful operator of the query.
+        worker: the slot.
+        expect: the stamp that record ``epoch - 1`` names for this worker.
+        owned_before: the bins it owned in the epoch before; they must be in the store at ``expect``.
+        owned: the bins whose records this task applies; those not owned before must be copies at ``epoch - 1``.
+        bring_up: the files that lead any owned bin to ``epoch - 1``; empty in the calm case.
+        batch_time_ms: logical processing time.
+        watermark_ms: late at or before; None before the first.
+        previous_watermark_ms: that of the epoch before.
+        replay: set when the epoch's record exists: compute the output, write nothing, then adopt this state.
+        undo: whether to keep the way back.
+    """
+
+    fence: Fence
+    operator: str
+    worker: Worker
+    expect: Stamp
+    owned_before: BinSet
+    owned: BinSet
+    batch_time_ms: int
+    watermark_ms: int | None = None
+    previous_watermark_ms: int | None = None
+    bring_up: BringUp | None = None
+    replay: Recorded | None = None
+    undo: bool = True
+
+    @property
+    def epoch(self) -> Epoch:
+        """The micro-batch's id."""
+        return self.fence.epoch
+
+    @property
+    def run_prefix(self) -> str:
+        """What the attempt ids of this run start with."""
+        return f"{self.fence.term}.{self.fence.epoch}.{self.fence.run}."
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What one task did in one run of an epoch: sent once its input is exhausted and its store committed.
+
+    Attributes:
+        stamp: the state's identity now.
+        delta: the file of changed keys; None when none changed.
+        event_time_max_ms: candidate for the next watermark.
+        seconds: time by part: ``bring_up, process, delta, commit``.
+        brought_up: bins that had to be loaded inside the epoch.
+        undone: whether the store first had to go back one epoch.
+    """
+
+    fence: Fence
+    operator: str
+    worker: Worker
+    stamp: Stamp
+    delta: FileRef | None
+    rows_in: int
+    rows_out: int
+    keys_changed: int
+    event_time_max_ms: int | None
+    seconds: Mapping[str, float]
+    brought_up: int = 0
+    undone: bool = False
+
+
+@dataclass(frozen=True)
+class CopyOrder:
+    """Make ``bins`` copies at ``epoch``, from the files of ``bring_up``; bins already there are left alone."""
+
+    bins: BinSet
+    epoch: Epoch
+    bring_up: BringUp
+
+
+@dataclass(frozen=True)
+class BackgroundSpec:
+    """One round of background work on one worker; a round stops at its budget and says how far it came.
+
+    Attributes:
+        fence: the newest run's lease at the time of the order.
+        copies: bins to bring up or to catch up.
+        drop: copies to drop: retired, or of a cancelled move.
+        snapshot: owned bins to write a snapshot of.
+        snapshot_attempt: names the snapshot's file; starts with the driver's term, unique for ever.
+        budget_seconds: start nothing new after this long.
+        duty: fraction of the time spent working, the rest yielded to the epoch.
+    """
+
+    fence: Fence
+    operator: str
+    worker: Worker
+    copies: tuple[CopyOrder, ...] = ()
+    drop: BinSet = field(default_factory=BinSet)
+    snapshot: BinSet = field(default_factory=BinSet)
+    snapshot_attempt: str = ""
+    budget_seconds: float = 0.4
+    duty: float = 1.0
+
+
+@dataclass(frozen=True)
+class BackgroundReport:
+    """What a round did.
+
+    Attributes:
+        copies: the epoch of every copy the store holds now.
+        snapshot: the snapshot written; it counts only if a record names the state it was read from.
+        failed: why a copy could not be made, if one could not.
+    """
+
+    operator: str
+    worker: Worker
+    copies: Mapping[int, int]
+    bytes_copied: int = 0
+    rows_copied: int = 0
+    snapshot: SnapshotRef | None = None
+    failed: str | None = None
+    seconds: float = 0.0

@@ -1,0 +1,198 @@
+"""What to do next so that a dataflow has the workers it should have: one decision, shared by everything that rescales.
+
+`decide` looks at what is and what should be, and names the next actions; it never asks how things came to be so. Who
+calls it (the supervisor of a local cluster, the Kubernetes operator) carries them out and asks again, when something
+changed and every now and then besides. A crash between any two actions therefore leads to the same end, and carrying
+out an action that has been carried out already must do no harm.
+
+The rows are tried from the top; all that hold up to the first that *ends* the decision give their actions:
+
+| what is | what to do |
+|---|---|
+| the target belongs to another owner and may not be taken over | `Wait(OTHER_OWNER)`; ends |
+| the target is ours, but of a newer generation or with other workers: what is desired is out of date | `Wait(GENERATION)`; ends |
+| a worker that is wanted, or still holds bins, has no process | `StartWorkers`; go on |
+| the control API does not answer | `Wait(RUNTIME)`; ends |
+| what is desired is newer than the target, and a worker it adds is not registered | `Wait(REGISTRATION)`; ends |
+| what is desired is newer than the target | `PutTarget`; ends |
+| the target has not settled | `Wait(MIGRATION)`; ends |
+| processes beyond the target, and no epoch recorded since it settled | `Wait(HOLD)`; ends |
+| processes beyond the target, and one of them still holds bins | `Wait(BINS)`; ends |
+| processes beyond the target | `StopWorkers`, all of them, which are the highest slots; ends |
+| nothing of this | nothing: it is as it should be |
+
+So growing is: start, wait for registration, put the target, settle. Shrinking is: put the target without the highest
+slots, settle, one more epoch, stop. An edit in the middle is a newer generation, and starts at the top. A wanted worker that
+is already in the target does not hold up a newer one while it is away: the runtime routes around it until it is back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from binshift.errors import MigrationRefused
+from binshift.model import Worker
+
+Workers: TypeAlias = frozenset[Worker]
+
+HELD_EPOCHS_MIN = 1
+"""Epochs that must be recorded after a target has settled before a process may be stopped: the source of a flip keeps
+its copy for one more epoch, in case that is replayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The workers that should hold the bins, by the order (owner, generation)."""
+
+    owner: str
+    generation: int
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What the control API says."""
+
+    target: Target | None
+    """The desired target; None before the first."""
+    registered: Workers
+    """Workers with a live executor."""
+    holding: Workers
+    """Workers that own a bin in the recorded route."""
+    settled: bool
+    """Whether the recorded route is that of ``target``, and no migration is under way."""
+    held_epochs: int = 0
+    """Epochs recorded since it settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is: the processes, and the runtime if it answers."""
+
+    processes: Workers
+    """Slots whose process (or pod) exists or is being started."""
+    runtime: Runtime | None
+    """None: it cannot be reached, so nothing is known of bins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """What should be: slots ``0 .. count-1``.
+
+    ``takes_over``: this owner replaces another one's target, as a re-created resource does.
+
+    Raises:
+        MigrationRefused: ``count`` is below 1.
+    """
+
+    owner: str
+    generation: int
+    count: int
+    takes_over: bool = False
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise MigrationRefused(
+                f"{self.count} workers cannot hold the bins: ask for 1 or more, or stop the dataflow"
+            )
+
+    @property
+    def workers(self) -> Workers:
+        """The slots that should run and hold the bins."""
+        return frozenset(map(Worker, range(self.count)))
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorkers:
+    """Start processes for these slots."""
+
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorkers:
+    """Stop the processes of these slots: all that are at or above the desired count."""
+
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True)
+class PutTarget:
+    """Hand the runtime this target."""
+
+    target: Target
+
+
+class Awaiting(StrEnum):
+    """What the next step waits for; a closed list, fit for a condition's reason."""
+
+    RUNTIME = "Runtime"
+    OTHER_OWNER = "OtherOwner"
+    GENERATION = "Generation"
+    REGISTRATION = "Registration"
+    MIGRATION = "Migration"
+    HOLD = "Hold"
+    BINS = "Bins"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing until it has changed; ``workers`` are those it is about."""
+
+    awaiting: Awaiting
+    workers: Workers = frozenset()
+
+
+Action: TypeAlias = StartWorkers | PutTarget | StopWorkers | Wait
+
+
+def decide(observed: Observed, desired: Desired) -> tuple[Action, ...]:
+    """The next actions, in order; none if all is as it should be.
+
+    >>> world = Runtime(None, frozenset({Worker(0)}), frozenset({Worker(0)}), settled=False)
+    >>> decide(Observed(frozenset({Worker(0)}), world), Desired("me", 1, 1))
+    (PutTarget(target=Target(owner='me', generation=1, workers=frozenset({0}))),)
+    """
+    runtime = observed.runtime
+    if runtime and (refused := _refused(runtime.target, desired)):
+        return (refused,)
+    missing = (desired.workers | (runtime.holding if runtime else frozenset())) - observed.processes
+    starts: tuple[Action, ...] = (StartWorkers(missing),) if missing else ()
+    if runtime is None:
+        return *starts, Wait(Awaiting.RUNTIME)
+    next_action = _towards_target(runtime, desired) or _towards_processes(observed.processes, runtime, desired)
+    return (*starts, next_action) if next_action else starts
+
+
+def _refused(target: Target | None, desired: Desired) -> Wait | None:
+    """Why what is desired must not be acted upon at all."""
+    if target is None:
+        return None
+    if target.owner != desired.owner:
+        return None if desired.takes_over else Wait(Awaiting.OTHER_OWNER)
+    differs = target.generation == desired.generation and target.workers != desired.workers
+    return Wait(Awaiting.GENERATION) if differs or target.generation > desired.generation else None
+
+
+def _towards_target(runtime: Runtime, desired: Desired) -> Action | None:
+    """Make the target what is desired and wait until it has settled; None when that is so."""
+    wanted = Target(desired.owner, desired.generation, desired.workers)
+    if runtime.target != wanted:
+        added = wanted.workers - (runtime.target.workers if runtime.target else frozenset())
+        absent = added - runtime.registered
+        return Wait(Awaiting.REGISTRATION, absent) if absent else PutTarget(wanted)
+    return None if runtime.settled else Wait(Awaiting.MIGRATION)
+
+
+def _towards_processes(processes: Workers, runtime: Runtime, desired: Desired) -> Action | None:
+    """Stop what is beyond a target that is ours and has settled."""
+    extra = processes - desired.workers
+    if not extra:
+        return None
+    if runtime.held_epochs < HELD_EPOCHS_MIN:
+        return Wait(Awaiting.HOLD, extra)
+    if still := extra & runtime.holding:
+        return Wait(Awaiting.BINS, still)
+    return StopWorkers(extra)

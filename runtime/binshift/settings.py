@@ -1,0 +1,278 @@
+"""Every setting of a dataflow, with its unit, its default and why; and where its value comes from.
+
+One frozen tree, complete and checked before a query starts: nothing reads a setting from anywhere else. A setting has
+one name in two spellings: ``batch_size`` as a keyword of `binshift.stateful`, ``binshift.batchSize`` as an option of the
+writer or as Spark conf. The nearest to the query wins: writer option, then keyword, then Spark conf, then the default.
+`spark-submit` drops conf that does not start with ``spark.``, so ``spark.binshift.batchSize`` is read as well.
+
+This module only computes: it is handed the layers as mappings, and refuses what it does not know by name, since a
+setting that is silently ignored is worse than an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from binshift.errors import InvalidSettings
+from binshift.model import BINS_MAX
+
+STRATEGIES: Final = ("AllAtOnce", "Fluid", "Batched", "Optimized")
+"""How a plan may be cut into steps."""
+
+OPTION_PREFIX: Final = "binshift."
+"""Writer options and Spark conf that start so are settings."""
+
+CONF_PREFIXES: Final = ("spark.binshift.", OPTION_PREFIX)
+"""The same in Spark conf; the later one wins."""
+
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    least: float = -math.inf
+    most: float = math.inf
+    choices: tuple[str, ...] = ()
+
+
+def _setting(default: Any, least: float = -math.inf, most: float = math.inf, choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"bounds": _Bounds(least, most, choices)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of one dataflow.
+
+    Raises:
+        InvalidSettings: a value has the wrong type or is out of its range; the message says what fits.
+
+    >>> Settings(batch_size=16).batch_size
+    16
+    """
+
+    bins: int = _setting(4096, least=1, most=BINS_MAX)
+    """Number of bins, a power of two; default 4096. Fixed for the life of a checkpoint: it bounds how many workers the
+    state can ever be spread over and how finely it can be moved, and costs little, as a bin is not a task."""
+
+    workers: int | None = _setting(None, least=1)
+    """Number of workers a new query starts with; default none: all that have registered when it starts. A query that goes
+    on from a checkpoint keeps the workers on its log."""
+
+    strategy: str = _setting("Optimized", choices=STRATEGIES)
+    """How a migration is cut into steps: AllAtOnce, Fluid, Batched or Optimized; default Optimized, in whose steps no worker
+    sends to two others or receives from two, so that no single link is the bottleneck."""
+
+    batch_size: int = _setting(64, least=1, most=BINS_MAX)
+    """Bins a step may move, for Batched and Optimized; default 64: steps small enough that a flip does not show in the
+    record latency, and few enough that a migration ends soon."""
+
+    pre_copy: bool = _setting(True)
+    """Whether state is copied before its flip; default true. Without it the whole bring-up of a step is inside one epoch,
+    which is shorter in total and longer for the records of that epoch."""
+
+    latency_target_seconds: float = _setting(1.0, least=0.01)
+    """Record latency, in seconds, that a migration tries to stay under; default 1.0, several ordinary epochs. Steps become
+    smaller and rarer above it."""
+
+    flips_per_epoch_max: int = _setting(1, least=1)
+    """Steps that may flip in one epoch; default 1. More end a migration sooner, at a larger peak."""
+
+    steps_inflight_max: int = _setting(4, least=1)
+    """Steps that may be copied or wait for their flip at one time; default 4, which rides out a slow copy. Each keeps a
+    second instance of its bins."""
+
+    copy_duty: float = _setting(0.25, least=0.01, most=1.0)
+    """Share of time, 0.01 to 1, in which a background task works instead of yielding to the epoch; default 0.25: on few
+    cores copying at full speed doubles the epoch's time."""
+
+    snapshot_cycle_epochs: int = _setting(64, least=1)
+    """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster,
+    longer cycles write less."""
+
+    undo_bytes_max: int = _setting(128 * MIB, least=0)
+    """Largest undo record of one epoch and worker, in bytes; default 128 MiB. A larger epoch writes none, and is rebuilt from
+    the log if it has to run again."""
+
+    epoch_attempts_max: int = _setting(20, least=1)
+    """Runs of one epoch before the query fails; default 20, enough for a worker that restarts several times."""
+
+    executor_wait_seconds: float = _setting(60.0, least=0.1)
+    """How long one run of an epoch waits for the executors of its workers, in seconds; default 60, a pod's restart."""
+
+    lost_worker_timeout_seconds: float = _setting(120.0, least=1.0)
+    """How long an executor may stay away, in seconds, before live workers take over its bins; default 120: longer than a
+    restart on the same node, since taking over and handing back costs two bring-ups."""
+
+    store_map_bytes: int = _setting(64 * GIB, least=MIB)
+    """Largest local store of one worker, in bytes of address space, not of disk or memory; default 64 GiB. Must fit in
+    ``spark.executor.pyspark.memory`` where that is set."""
+
+    manifest_every_epochs: int = _setting(100, least=1)
+    """Epochs between two full manifests on the log; default 100. A restart reads one manifest and the records after it."""
+
+    log_grace_seconds: float = _setting(600.0, least=0.0)
+    """How long a file of the log is kept after nothing needs it, in seconds; default 600, so that a slow reader of it can
+    finish."""
+
+    store_directory: str | None = _setting(None)
+    """Directory for local stores on each executor; default none: one in the system's temporary directory. Should be on a
+    fast local disk; what is in it is a cache and may be lost."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _checked(name, value, name))
+        if self.bins & (self.bins - 1):
+            lower = 1 << (self.bins.bit_length() - 1)
+            raise InvalidSettings(f"bins is {self.bins}; it must be a power of two, such as {lower} or {2 * lower}")
+
+
+def keyword_of(option: str) -> str:
+    """The keyword spelling of a camelCase name.
+
+    >>> keyword_of("latencyTargetSeconds")
+    'latency_target_seconds'
+    """
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in option)
+
+
+def option_of(keyword: str) -> str:
+    """The option spelling of a keyword.
+
+    >>> option_of("latency_target_seconds")
+    'binshift.latencyTargetSeconds'
+    """
+    first, *rest = keyword.split("_")
+    return OPTION_PREFIX + first + "".join(word.capitalize() for word in rest)
+
+
+def check_keywords(keywords: Mapping[str, object]) -> None:
+    """Refuse keywords of `binshift.stateful` that are no settings, or whose values do not fit.
+
+    Raises:
+        InvalidSettings: names the keyword and, if it looks like one, the setting that was meant.
+    """
+    resolve(keywords=keywords)
+
+
+def resolve(
+    conf: Mapping[str, str] = types.MappingProxyType({}),
+    keywords: Mapping[str, object] = types.MappingProxyType({}),
+    options: Mapping[str, str] = types.MappingProxyType({}),
+) -> Settings:
+    """The settings of a query from all places that may name one.
+
+    Args:
+        conf: Spark conf; keys without one of `CONF_PREFIXES` are not looked at.
+        keywords: of `binshift.stateful`.
+        options: of the writer; keys without `OPTION_PREFIX` are not looked at. Case does not matter, as in Spark.
+
+    Raises:
+        InvalidSettings: an unknown name, a value of another type, or one out of range, with the place it came from.
+
+    >>> resolve(conf={"binshift.batchSize": "8"}, keywords={"batch_size": 16}).batch_size
+    16
+    """
+    chosen: dict[str, object] = {}
+    for prefix in CONF_PREFIXES:
+        for key, value in _with_prefix(conf, prefix):
+            name = _known(key[len(prefix) :], f"Spark conf {key!r}", prefix)
+            chosen[name] = _checked(name, value, f"Spark conf {key!r}")
+    for key, given in keywords.items():
+        if key not in _NAMES:
+            raise _unknown(f"keyword {key!r} of stateful()", key, _NAMES)
+        chosen[key] = _checked(key, given, f"keyword {key!r} of stateful()")
+    for key, value in _with_prefix(options, OPTION_PREFIX):
+        name = _known(key[len(OPTION_PREFIX) :], f"option {key!r}", OPTION_PREFIX)
+        chosen[name] = _checked(name, value, f"option {key!r}")
+    return Settings(**typing.cast("dict[str, Any]", chosen))
+
+
+def is_setting(key: str) -> bool:
+    """Whether a writer option is one of binshift's.
+
+    >>> is_setting("binshift.preCopy"), is_setting("topic")
+    (True, False)
+    """
+    return key.lower().startswith(OPTION_PREFIX)
+
+
+def _with_prefix(layer: Mapping[str, str], prefix: str) -> Iterable[tuple[str, str]]:
+    return [(key, value) for key, value in layer.items() if key.lower().startswith(prefix)]
+
+
+def _known(camel: str, place: str, prefix: str) -> str:
+    found = _BY_LOWER.get(camel.lower())
+    if found is None:
+        raise _unknown(place, camel, [option_of(name)[len(OPTION_PREFIX) :] for name in _NAMES], prefix)
+    return found
+
+
+def _unknown(place: str, given: str, names: Iterable[str], prefix: str = "") -> InvalidSettings:
+    lower = {name.lower(): prefix + name for name in names}
+    close = difflib.get_close_matches(given.lower(), lower, n=1)
+    advice = f"did you mean {lower[close[0]]!r}?" if close else f"there are: {', '.join(sorted(lower.values()))}"
+    return InvalidSettings(f"{place} is not a setting; {advice}")
+
+
+def _checked(name: str, value: object, place: str) -> object:
+    """The value in the setting's own type, or `InvalidSettings`."""
+    kind, optional = _KINDS[name]
+    if value is None and optional:
+        return None
+    bounds: _Bounds = _BOUNDS[name]
+    parsed = _parsed(kind, value)
+    if parsed is None:
+        raise InvalidSettings(f"{place} is {value!r}; it must be {_WANTED[kind]}")
+    if isinstance(parsed, str) and bounds.choices:
+        matching = [choice for choice in bounds.choices if choice.lower() == parsed.lower()]
+        if not matching:
+            raise InvalidSettings(f"{place} is {value!r}; it must be one of {', '.join(bounds.choices)}")
+        return matching[0]
+    if isinstance(parsed, int | float) and not bounds.least <= parsed <= bounds.most:
+        most = "" if math.isinf(bounds.most) else f", at most {bounds.most}"
+        raise InvalidSettings(f"{place} is {value!r}; it must be at least {bounds.least}{most}")
+    return parsed
+
+
+def _parsed(kind: type, value: object) -> bool | int | float | str | None:
+    """None where the value does not have the type; text is read, as options and conf are text."""
+    if kind is str:
+        return value if isinstance(value, str) and value else None
+    if kind is bool:
+        given = value.lower() if isinstance(value, str) else value
+        return {"true": True, "false": False}.get(given) if isinstance(given, str) else _only(bool, given)
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = int(value) if kind is int and isinstance(value, int | str) else float(value)
+    except ValueError:
+        return None
+    return number if isinstance(number, kind) and math.isfinite(number) else None
+
+
+def _only(kind: type[bool], value: object) -> bool | None:
+    return value if isinstance(value, kind) else None
+
+
+def _kind(annotation: Any) -> tuple[type, bool]:
+    options = typing.get_args(annotation)
+    return (next(o for o in options if o is not types.NoneType), True) if options else (annotation, False)
+
+
+_NAMES: Final = tuple(each.name for each in fields(Settings))
+_BY_LOWER: Final = {option_of(name)[len(OPTION_PREFIX) :].lower(): name for name in _NAMES}
+_KINDS: Final = {name: _kind(annotation) for name, annotation in typing.get_type_hints(Settings).items()}
+_BOUNDS: Final = {each.name: each.metadata["bounds"] for each in fields(Settings)}
+_WANTED: Final = {
+    bool: "true or false",
+    float: "a finite number",
+    int: "a whole number",
+    str: "a text that is not empty",
+}

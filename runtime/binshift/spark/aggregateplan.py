@@ -1,0 +1,92 @@
+"""A compiled aggregation: the parts of ``groupBy(...).agg(...)`` that every epoch runs.
+
+    batch -> prepare (keys, inputs) -> exchange by worker -> partial (one row a key) -> S merges -> final
+
+This module owns the parts' form; `aggregates` makes them. The Columns refer to columns by name, so they fit every
+micro-batch with the schema they were compiled for. It must never execute anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructType
+
+from binshift.operators.merge import MergeSpec
+
+
+@dataclass(frozen=True)
+class AggregatePlan:
+    """The parts. Columns are for the driver; the schemas and merges are what the tasks need, and can be pickled.
+
+    Attributes:
+        keys: the grouping columns, as ``k0..``, over a micro-batch. A global aggregate has one constant key.
+        inputs: what the aggregates need of each row, as ``i0..``, over a micro-batch.
+        partials: the partial aggregates, as ``p0..``, over prepared rows; with a watermark also `EVENT_TIME_COLUMN`.
+        finals: the user's output columns, over keys and merged buffers.
+        key_schema: ``k0..`` as Arrow, as the JVM sends them.
+        buffer_schema: ``p0..`` as Arrow, without the event time.
+        merges: how the buffers are merged with stored ones.
+        merged_type: keys and buffers as a Spark type: what S returns.
+        event_time_key: over keys: when a group is over, in milliseconds since 1970, null for never. A group is over,
+            and a row of it late, once this is at or below the watermark. None without a watermark on a key, and in
+            complete mode, which keeps everything.
+        description: a line for each thing that the layout of the state depends on.
+    """
+
+    keys: tuple[Column, ...]
+    inputs: tuple[Column, ...]
+    partials: tuple[Column, ...]
+    finals: tuple[Column, ...]
+    key_schema: pa.Schema
+    buffer_schema: pa.Schema
+    merges: tuple[MergeSpec, ...]
+    merged_type: StructType
+    event_time_key: Column | None
+    description: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two programs exactly when they can share a state; 32 hexadecimal digits."""
+        return hashlib.blake2b("\n".join(self.description).encode(), digest_size=16).hexdigest()
+
+    def prepare(self, batch: DataFrame) -> DataFrame:
+        """Keys and inputs of each row. Sliding windows multiply rows; rows without event time leave, as in Spark."""
+        return batch.select(*self.keys, *self.inputs)
+
+    def partial(self, prepared: DataFrame, by: Sequence[str] = ()) -> DataFrame:
+        """One row a key: the columns ``by``, keys, buffers, and with a watermark `EVENT_TIME_COLUMN`, in this order.
+
+        Args:
+            prepared: the result of `prepare`, further columns allowed.
+            by: columns that are functions of the key. After ``repartitionById(n, "w")``, a ``by`` with ``"w"`` in it
+                keeps Spark from planning a second exchange.
+        """
+        return prepared.groupBy(*by, *self.key_schema.names).agg(*self.partials)
+
+    def final(self, merged: DataFrame) -> DataFrame:
+        """The user's output, of rows that have keys and merged buffers, further columns allowed."""
+        return merged.select(*self.finals)
+
+
+def difference(stored: Sequence[str], compiled: Sequence[str]) -> str | None:
+    """What changed between two descriptions, for the error about a checkpoint of another program; None if nothing.
+
+    >>> print(difference(["key: bigint id", "count: count(1)"], ["key: bigint id", "sum: sum(x)"]))
+    the state has
+      count: count(1)
+    but the program needs
+      sum: sum(x)
+    """
+    if list(stored) == list(compiled):
+        return None
+    gone, new = Counter(stored) - Counter(compiled), Counter(compiled) - Counter(stored)
+    if not gone and not new:
+        return f"the state has its keys in the order {list(stored)}, the program needs {list(compiled)}"
+    parts = [("the state has", gone), ("but the program needs", new)]
+    return "\n".join(f"{title}\n  " + ("\n  ".join(lines) or "nothing else") for title, lines in parts)

@@ -1,0 +1,268 @@
+"""Compiles ``groupBy(...).agg(...)`` once, at the start of a query, to an `AggregatePlan`.
+
+Spark itself analyses the user's Columns and evaluates every expression, the final ones included, so that results, types
+and column names are Spark's own. What this module adds is the cut between them (see `decomposition`), the key that
+decides when a group is over, and a description of the state's layout.
+
+It must never execute anything, and never accept what it cannot compute as Spark would: it refuses by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+
+from binshift.errors import Unsupported
+from binshift.invariants import invariant
+from binshift.operators.aggregate import EVENT_TIME_COLUMN
+from binshift.operators.merge import MergeSpec
+from binshift.spark.aggregateplan import AggregatePlan, difference
+from binshift.spark.buffers import ORDER_COLUMN, is_groupable
+from binshift.spark.catalyst import Catalyst, Expression, analyzed, class_name, sequence
+from binshift.spark.decomposition import ByName, Decomposition
+
+__all__ = ["AggregatePlan", "compile_aggregate", "difference"]
+
+WATERMARK_KEY = "spark.watermarkDelayMs"
+"""Column metadata by which Spark's analysis follows the event time through windows and projections."""
+
+SESSION_WINDOW_KEY = "spark.sessionWindow"
+"""Column metadata by which Spark's analysis knows session windows."""
+
+
+def compile_aggregate(
+    df: DataFrame,
+    group_columns: Sequence[Column | str],
+    agg_columns: Sequence[Column],
+    watermark: tuple[str, int] | None = None,
+    output_mode: str = "update",
+) -> AggregatePlan:
+    """Compile ``df.groupBy(*group_columns).agg(*agg_columns)``.
+
+    Args:
+        df: the frame to aggregate, streaming or not; only its columns matter.
+        group_columns: none for a global aggregate.
+        agg_columns: at least one.
+        watermark: the event-time column and the delay in milliseconds.
+        output_mode: Spark's ``append``, ``update`` or ``complete``.
+
+    Raises:
+        Unsupported: something that cannot be kept as mergeable state, by name; or append without a watermark on a key.
+        AnalysisException: Spark's own, for what Spark itself does not understand.
+    """
+    catalyst = Catalyst(df.sparkSession)
+    written = ByName.of(catalyst, analyzed(df))
+    groups = [F.col(group) if isinstance(group, str) else group for group in group_columns]
+    keys = [written.rebind(catalyst.expression(group)) for group in groups]
+    aggregates = [written.rebind(catalyst.expression(column)) for column in agg_columns]
+    marked = df if watermark is None else _mark_event_time(df, *watermark)
+    grouped = marked.groupBy(*map(catalyst.column, keys)).agg(*map(catalyst.column, aggregates))
+    root = analyzed(grouped)
+    if class_name(root) != "Aggregate":
+        raise Unsupported(
+            f"agg to the columns {grouped.columns}: generators and window functions over aggregates are not supported "
+            "within agg; apply them to its result"
+        )
+    invariant(grouped.columns == df.groupBy(*groups).agg(*agg_columns).columns, "rebinding renamed a column")
+    return _Compilation(catalyst, marked, watermark, keys, root, grouped.schema).plan(output_mode)
+
+
+def _mark_event_time(df: DataFrame, column: str, delay_ms: int) -> DataFrame:
+    """``df``, its event time marked for Spark's analysis unless some column is already."""
+    if df.columns.count(column) != 1 or not isinstance(df.schema[column].dataType, TimestampType | TimestampNTZType):
+        raise Unsupported(
+            f"withWatermark({column!r}): the grouped frame needs exactly one timestamp column of that name; "
+            f"it has {df.columns}"
+        )
+    if any(WATERMARK_KEY in field.metadata for field in df.schema):
+        return df
+    return df.withMetadata(column, {**df.schema[column].metadata, WATERMARK_KEY: delay_ms})
+
+
+@dataclass(frozen=True)
+class _Compilation:
+    """One compilation; each property is one part of the plan.
+
+    Attributes:
+        catalyst: the session's trees.
+        frame: what is grouped, its event time marked.
+        watermark: as given to `compile_aggregate`.
+        key_trees: the grouping expressions as written: a window is only expanded when it meets a batch.
+        root: Spark's analysis of the whole, an Aggregate.
+        wanted: the schema Spark gives it.
+    """
+
+    catalyst: Catalyst
+    frame: DataFrame
+    watermark: tuple[str, int] | None
+    key_trees: Sequence[Expression]
+    root: Any
+    wanted: StructType
+
+    def plan(self, output_mode: str) -> AggregatePlan:
+        """Put the parts together, find their types, and check that the result is what Spark would return."""
+        names = [f"k{i}" for i in range(len(self.keys))]
+        prepared = self.frame.select(*self.keys, *self.inputs)
+        partial = prepared.groupBy(*names).agg(*self.partials)
+        fields = [_plain(field) for field in partial.schema if field.name != EVENT_TIME_COLUMN]
+        key_type, buffer_type, merged = (
+            StructType(part) for part in (fields[: len(names)], fields[len(names) :], fields)
+        )
+        self._check_keys(key_type)
+        self._check_result(partial.select(*self.finals).schema)
+        zone = self.frame.sparkSession.conf.get("spark.sql.session.timeZone")
+        position = self._event_time_position(output_mode)
+        return AggregatePlan(
+            keys=self.keys,
+            inputs=self.inputs,
+            partials=self.partials,
+            finals=self.finals,
+            key_schema=to_arrow_schema(key_type, timezone=zone),
+            buffer_schema=to_arrow_schema(buffer_type, timezone=zone),
+            merges=tuple(
+                MergeSpec(g.merge, c, g.overflow, self.parts.labels[g]) for g, c in self.parts.columns.items()
+            ),
+            merged_type=merged,
+            event_time_key=None if position is None else self._expiry(merged[position]),
+            description=self._description(merged, position),
+        )
+
+    @cached_property
+    def grouping(self) -> list[Expression]:
+        """The grouping expressions as Spark resolved them."""
+        return sequence(self.root.groupingExpressions())
+
+    @cached_property
+    def outputs(self) -> list[Expression]:
+        """The output expressions as Spark resolved them, without their names."""
+        found = sequence(self.root.aggregateExpressions())
+        return [output.child() if class_name(output) == "Alias" else output for output in found]
+
+    @cached_property
+    def parts(self) -> Decomposition:
+        """The inputs and buffers of all outputs, in a first pass over them, and their names."""
+        found = Decomposition(ByName.of(self.catalyst, analyzed(self.frame)), self.grouping)
+        for output in self.outputs:
+            found.final(output)
+        return found.named()
+
+    @cached_property
+    def keys(self) -> tuple[Column, ...]:
+        """The keys, named. The constant key of a global aggregate must not look constant to Spark's optimiser, which
+        would drop it from the grouping and move everything to one partition of its own choice."""
+        columns = [self.catalyst.column(tree) for tree in self.key_trees]
+        return tuple(
+            column.alias(f"k{i}") for i, column in enumerate(columns or [F.spark_partition_id().bitwiseAND(F.lit(0))])
+        )
+
+    @cached_property
+    def inputs(self) -> tuple[Column, ...]:
+        """What is needed of each row besides the keys."""
+        found = self.parts.input_columns()
+        if any(ORDER_COLUMN in _words(partial) for group in self.parts.columns for partial in group.partials):
+            found.append(F.monotonically_increasing_id().alias(ORDER_COLUMN))
+        if self.watermark is not None:
+            name = self.watermark[0]
+            micros = self.catalyst.micros(self.catalyst.attribute(name), self.frame.schema[name].dataType)
+            floor = F.call_function("div", micros - F.pmod(micros, F.lit(1000)), F.lit(1000))
+            found.append(floor.alias(EVENT_TIME_COLUMN))
+        return tuple(found)
+
+    @cached_property
+    def partials(self) -> tuple[Column, ...]:
+        """The partial aggregates over prepared rows."""
+        found = [
+            _sql(partial).alias(name)
+            for group, names in self.parts.columns.items()
+            for partial, name in zip(group.partials, names, strict=True)
+        ]
+        if self.watermark is not None:
+            found.append(F.max(EVENT_TIME_COLUMN).alias(EVENT_TIME_COLUMN))
+        return tuple(found)
+
+    @cached_property
+    def finals(self) -> tuple[Column, ...]:
+        """The output columns with the names, metadata and nullability that Spark gives them."""
+        columns = []
+        for output, field in zip(self.outputs, self.wanted, strict=True):
+            tree = self.parts.final(output)
+            column = self.catalyst.column(tree if field.nullable else self.catalyst.not_null(tree))
+            columns.append(
+                column.alias(field.name, metadata=field.metadata) if field.metadata else column.alias(field.name)
+            )
+        return tuple(columns)
+
+    def _event_time_position(self, output_mode: str) -> int | None:
+        """Which key carries the event time, as Spark's analysis has followed it."""
+        found = [
+            i
+            for i, key in enumerate(self.grouping)
+            if class_name(key) == "AttributeReference" and key.metadata().contains(WATERMARK_KEY)
+        ]
+        if len(found) > 1:
+            raise Unsupported(
+                "groupBy has several keys made of the event time; keep one (a window or the column itself)"
+            )
+        if output_mode == "append" and not found:
+            raise Unsupported(
+                "output mode append emits a group when it is over, so one key must be the event-time column of "
+                "withWatermark or a window over it; add one, or use output mode update or complete"
+            )
+        return found[0] if found and output_mode != "complete" else None
+
+    def _expiry(self, key: StructField) -> Column:
+        """Milliseconds, rounded up, of a time or a window's end: at or below the watermark exactly when Spark says so."""
+        type, name = key.dataType, key.name
+        if isinstance(type, StructType):
+            type, name = type["end"].dataType, f"{name}.end"
+        micros = self.catalyst.micros(self.catalyst.expression(F.col(name)), type)
+        return F.call_function("div", micros + F.pmod(-micros, F.lit(1000)), F.lit(1000))
+
+    def _check_keys(self, keys: StructType) -> None:
+        invariant(len(self.key_trees) == len(self.grouping), f"{len(self.grouping)} keys from {len(self.key_trees)}")
+        known = ByName.of(self.catalyst, analyzed(self.frame)).names
+        for key in self.grouping:
+            made_here = class_name(key) == "AttributeReference" and key.exprId().id() not in known
+            if made_here and key.metadata().contains(SESSION_WINDOW_KEY):
+                raise Unsupported(
+                    "session_window: sessions that merge are not supported yet; use a window of fixed length"
+                )
+        for tree, key in zip(self.key_trees, keys, strict=False):
+            if not is_groupable(key.dataType):
+                raise Unsupported(
+                    f"groupBy({tree.sql()}): a key of type {key.dataType.simpleString()}; group by a string made of it"
+                )
+
+    def _check_result(self, found: StructType) -> None:
+        ours, sparks = ([(f.name, f.dataType.simpleString()) for f in schema] for schema in (found, self.wanted))
+        invariant(ours == sparks, f"compiled to {ours} where Spark returns {sparks}")
+
+    def _description(self, merged: StructType, event_time: int | None) -> tuple[str, ...]:
+        keys = [f"key: {tree.sql()} as {merged[i].dataType.simpleString()}" for i, tree in enumerate(self.key_trees)]
+        expires = [] if event_time is None else [f"a group is over by its key {event_time + 1}"]
+        buffers = [
+            f"{self.parts.describe(group)} as {', '.join(merged[name].dataType.simpleString() for name in names)}"
+            for group, names in self.parts.columns.items()
+        ]
+        return (*(keys or ["no key"]), *expires, *buffers)
+
+
+def _plain(field: StructField) -> StructField:
+    return StructField(field.name, field.dataType, field.nullable)
+
+
+def _words(partial: str) -> list[str]:
+    return re.findall(r"\w+", partial)
+
+
+def _sql(partial: str) -> Column:
+    product = re.fullmatch(r"product\((.*)\)", partial)  # the one aggregate that has no SQL name
+    return F.product(F.expr(product[1])) if product else F.expr(partial)

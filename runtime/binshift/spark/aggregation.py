@@ -1,0 +1,75 @@
+"""`groupBy(...).agg(...)` as a stage: the JVM reduces an epoch's rows to one row a key before Python sees them.
+
+The exchange puts all rows of a bin on one partition, so Spark's own aggregation needs no second one: it runs in the same
+task as S, right before it. Late groups leave before the exchange, by the watermark of the epoch, as in Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from binshift.model import Worker
+from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode
+from binshift.operators.contract import BIN_COLUMN
+from binshift.routing import Route
+from binshift.spark.aggregateplan import AggregatePlan
+from binshift.spark.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
+
+
+@dataclass
+class AggregationStage:
+    """See `binshift.spark.stage.Stage`.
+
+    Attributes:
+        plan: the compiled aggregation.
+        mode: what is emitted.
+        bins: how many bins there are.
+    """
+
+    plan: AggregatePlan
+    mode: OutputMode
+    bins: int
+    _columns: RouteColumns = field(default_factory=RouteColumns)
+
+    @property
+    def operator(self) -> Aggregate:
+        """Merges buffers."""
+        plan = self.plan
+        return Aggregate(plan.key_schema, plan.buffer_schema, plan.merges, self.mode, plan.event_time_key is not None)
+
+    @property
+    def merged_schema(self) -> StructType:
+        """Keys and buffers."""
+        return self.plan.merged_type
+
+    @property
+    def fingerprint(self) -> str:
+        """Of keys, aggregates and their types; and of the way groups end, which is part of the state."""
+        return f"{self.plan.fingerprint}-{self.mode.value}"
+
+    @property
+    def description(self) -> str:
+        """The same for people."""
+        return "; ".join((*self.plan.description, f"{self.mode.value} mode"))
+
+    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
+        """Rows -> keys and inputs -> bin -> exchange -> one row a key."""
+        names = self.plan.key_schema.names
+        rows = self.plan.prepare(batch)
+        rows = rows.withColumn(BIN_COLUMN, bin_of([F.col(name) for name in names], self.bins))
+        by = [PARTITION_COLUMN, BIN_COLUMN]
+        if self.plan.event_time_key is not None:
+            rows = rows.withColumn(EXPIRY_COLUMN, self.plan.event_time_key)
+            by.append(EXPIRY_COLUMN)
+            if watermark_ms is not None:
+                rows = rows.where(F.col(EXPIRY_COLUMN).isNull() | (F.col(EXPIRY_COLUMN) > F.lit(watermark_ms)))
+        moved = exchanged(rows, self._columns.partition(route, workers), len(workers))
+        return self.plan.partial(moved, by).drop(PARTITION_COLUMN)
+
+    def finish(self, merged: DataFrame) -> DataFrame:
+        """The user's columns, by Catalyst."""
+        return self.plan.final(merged)

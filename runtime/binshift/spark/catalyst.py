@@ -1,0 +1,112 @@
+"""The one door to Catalyst, Spark's expression trees: read them, rebuild them, make Columns of them.
+
+This module owns all py4j reaching into Catalyst for compiled queries, so that a new Spark version breaks one file. It
+knows how to walk and rebuild trees and nothing of what the trees mean. It must never execute a plan: everything here
+is analysis, which works on streaming frames as on batch ones.
+
+Expressions are Java objects (`Any` to Python). They are immutable; a rebuilt tree is a new one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.types import DataType, StructType
+
+Expression: TypeAlias = Any
+"""A `org.apache.spark.sql.catalyst.expressions.Expression` behind py4j."""
+
+
+class Catalyst:
+    """Expression trees of one session.
+
+    Args:
+        spark: a classic session (Spark Connect has no JVM to reach).
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm: Any = cast(Any, spark)._jvm
+        self._sql: Any = self._jvm.org.apache.spark.sql
+        self._converter: Any = getattr(self._sql.classic, "ColumnNodeToExpressionConverter$").__getattr__("MODULE$")
+
+    def expression(self, column: Column) -> Expression:
+        """The tree of a Column, as the user wrote it: names and functions are not looked up yet."""
+        return self._converter.apply(cast(Any, column)._jc.node())
+
+    def column(self, expression: Expression) -> Column:
+        """A Column that evaluates ``expression``."""
+        return ClassicColumn(self._sql.classic.ExpressionUtils.column(expression))
+
+    def attribute(self, name: str) -> Expression:
+        """A reference by name, to be found in whatever frame the Column is used on."""
+        return self._sql.catalyst.analysis.UnresolvedAttribute.quoted(name)
+
+    def not_null(self, expression: Expression) -> Expression:
+        """``expression``, known never to be null (a tag for the analyser, no check)."""
+        return self._sql.catalyst.expressions.KnownNotNull(expression)
+
+    def micros(self, time: Expression, type: DataType) -> Column:
+        """Microseconds since 1970 of a timestamp, with or without time zone, exactly as Spark stores it."""
+        stored = cast(Any, self._spark)._jsparkSession.parseDataType(type.json())
+        long = self._sql.types.DataTypes.LongType
+        return self.column(self._sql.catalyst.expressions.PreciseTimestampConversion(time, stored, long))
+
+    def rebuild(self, expression: Expression, replace: Callable[[Expression], Expression | None]) -> Expression:
+        """The tree with some subtrees replaced, from the root down; ``replace`` answers None to go deeper."""
+        found = replace(expression)
+        if found is not None:
+            return found
+        kind = class_name(expression)
+        if kind == "ColumnNodeExpression":  # the tree of a Column inside, for example, a Python function's call
+            return self.rebuild(self._converter.apply(expression.node()), replace)
+        if kind == "With":
+            return self.rebuild(self._inlined(expression), replace)
+        before = children(expression)
+        after = [self.rebuild(child, replace) for child in before]
+        if all(a is b for a, b in zip(before, after, strict=True)):
+            return expression
+        return expression.withNewChildren(self._jvm.PythonUtils.toSeq(after))
+
+    def _inlined(self, expression: Expression) -> Expression:
+        """``With(child, definitions)`` without the shared definitions: those must be resolved, ours no longer are."""
+        shared = {str(found.id()): found.child() for found in sequence(expression.defs())}
+
+        def definition(node: Expression) -> Expression | None:
+            return shared.get(str(node.id())) if class_name(node) == "CommonExpressionRef" else None
+
+        return self.rebuild(expression.child(), definition)
+
+    def is_a(self, expression: Expression, interface: str) -> bool:
+        """Whether the expression's class extends ``interface``, a class within Catalyst's expressions package."""
+        name = f"org.apache.spark.sql.catalyst.expressions.{interface}"
+        return bool(self._jvm.org.apache.spark.util.Utils.classForName(name, False, False).isInstance(expression))
+
+    def data_type(self, expression: Expression) -> DataType:
+        """The type of a resolved expression."""
+        struct = self._sql.types.StructType().add("x", expression.dataType())
+        return StructType.fromJson(json.loads(struct.json()))[0].dataType
+
+
+def analyzed(frame: DataFrame) -> Any:
+    """The analysed logical plan of a frame: every name and type found, nothing optimised."""
+    return cast(Any, frame)._jdf.queryExecution().analyzed()
+
+
+def children(expression: Expression) -> list[Expression]:
+    """The direct subtrees, in order."""
+    return sequence(expression.children())
+
+
+def sequence(scala: Any) -> list[Any]:
+    """A Scala Seq as a list."""
+    return [scala.apply(i) for i in range(scala.size())]
+
+
+def class_name(expression: Expression) -> str:
+    """The simple name of the expression's Java class."""
+    return str(expression.getClass().getSimpleName())

@@ -1,0 +1,67 @@
+"""Spark's part of a query's checkpoint directory: what binshift reads of it, and the one file it may put there.
+
+The directory holds Spark's own ``metadata``, ``offsets/`` and ``commits/``, and our log under ``binshift/``. Spark's id
+of the query names whose log it is. Spark draws the id when the query first starts, after our log was opened; so for
+a new directory the id is drawn here and written the way Spark does, which Spark then reads as its own.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from urllib.parse import urlsplit
+
+from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing
+from binshift.log.storage import Storage
+from binshift.model import BEFORE_FIRST, Epoch
+
+METADATA = "metadata"
+COMMITS = "commits/"
+LOG_FOLDER = "binshift"
+
+
+def query_id(checkpoint: Storage) -> str:
+    """Spark's id of the query; drawn and written if the directory is new.
+
+    Raises:
+        LogDamaged: the metadata file cannot be read.
+    """
+    try:
+        data = checkpoint.get(METADATA)
+    except LogFileMissing:
+        checkpoint.put_if_absent(METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
+        data = checkpoint.get(METADATA)
+    try:
+        return str(uuid.UUID(json.loads(data)["id"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise LogDamaged(f"{METADATA} at {checkpoint.url} is not Spark's ({error}); restore it from a backup") from None
+
+
+def committed(checkpoint: Storage) -> Epoch:
+    """The last epoch in Spark's own commit log; -1 for none."""
+    names = (each.name.removeprefix(COMMITS) for each in checkpoint.list(COMMITS))
+    return Epoch(max((int(name) for name in names if name.isdigit()), default=BEFORE_FIRST))
+
+
+def check_location(location: str) -> str:
+    """A checkpoint location both Spark and the log can use.
+
+    Raises:
+        InvalidSettings: its scheme is not supported.
+    """
+    scheme = urlsplit(location).scheme
+    if scheme not in ("", "file", "s3", "s3a"):
+        raise InvalidSettings(
+            f"checkpointLocation {location!r} is on {scheme}://, where binshift cannot create a file exactly once: "
+            "use a path that all pods share, or s3a://"
+        )
+    return location
+
+
+def log_url(location: str) -> str:
+    """Where the log of the query with this checkpoint is.
+
+    >>> log_url("/data/clicks/")
+    '/data/clicks/binshift'
+    """
+    return f"{location.rstrip('/')}/{LOG_FOLDER}"

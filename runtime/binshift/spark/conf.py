@@ -1,0 +1,82 @@
+"""The Spark conf binshift needs, why, and what to do when it is missing.
+
+Conf that Spark reads when the application starts cannot be set later: it is checked, and the error names the line to
+add. Conf that a session can change is set on the epoch's own session, never on the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from binshift.errors import InvalidSettings, Unsupported
+
+STATIC: Mapping[str, tuple[str, str]] = {
+    "spark.shuffle.reduceLocality.enabled": ("false", "tasks must follow their bins, not their shuffle blocks"),
+    "spark.locality.wait": ("30s", "a task waits for the executor that holds its bins instead of running elsewhere"),
+    "spark.scheduler.mode": ("FAIR", "copying must not queue in front of an epoch"),
+    "spark.task.maxFailures": ("1", "binshift runs a failed epoch again as a whole; Spark must not re-run one task"),
+    "spark.speculation": ("false", "a second attempt of a task would apply its records twice"),
+    "spark.excludeOnFailure.enabled": ("false", "a task can run on one executor only"),
+}
+"""Key -> (value, why): read when the application starts."""
+
+RAW_LOCAL_FILES = ("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+"""Optional: saves Spark's own offset log its checksum files on local disks (about 30 ms an epoch)."""
+
+EPOCH: Mapping[str, str] = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.requireAllClusterKeysForDistribution": "false",
+}
+"""Set on the session of each epoch: its plan has exactly one exchange, which must stay as it is."""
+
+LOCALITY_WAIT_MIN_SECONDS = 3
+
+
+def required() -> dict[str, str]:
+    """All conf to give to ``SparkSession.builder`` or ``spark-submit --conf``.
+
+    >>> required()["spark.scheduler.mode"]
+    'FAIR'
+    """
+    return {key: value for key, (value, _) in STATIC.items()} | dict([RAW_LOCAL_FILES])
+
+
+def check(spark: SparkSession) -> None:
+    """Refuse a session that cannot carry a dataflow.
+
+    Raises:
+        InvalidSettings: conf is missing or different; the message is the lines to add.
+        Unsupported: a Spark Connect session, or a master without separate executors.
+    """
+    if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
+        raise Unsupported("Spark Connect has no access to the scheduler that pins tasks; use a classic SparkSession")
+    conf = spark.sparkContext.getConf()
+    master = conf.get("spark.master", "")
+    if str(master).startswith("local"):
+        raise Unsupported(
+            f"master {master!r} runs tasks inside the driver; binshift needs executors of their own: "
+            "start the program with `binshift run app.py`, or use binshift.local.LocalCluster"
+        )
+    wrong = [key for key, (value, _) in STATIC.items() if not _fits(key, str(conf.get(key, "")), value)]
+    if wrong:
+        lines = "\n".join(f'    .config("{key}", "{STATIC[key][0]}")   # {STATIC[key][1]}' for key in wrong)
+        raise InvalidSettings(f"add to SparkSession.builder, before the first session is made:\n{lines}")
+
+
+def _fits(key: str, value: str, wanted: str) -> bool:
+    if key == "spark.locality.wait":
+        return _seconds(value) >= LOCALITY_WAIT_MIN_SECONDS
+    if key in ("spark.speculation", "spark.excludeOnFailure.enabled"):
+        return value.lower() in ("", "false")
+    return value.lower() == wanted.lower()
+
+
+def _seconds(text: str) -> float:
+    units = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+    for unit in sorted(units, key=len, reverse=True):
+        if text.endswith(unit) and text[: -len(unit)].strip().isdigit():
+            return int(text[: -len(unit)]) * units[unit]
+    return int(text) / 1000 if text.isdigit() else 0.0

@@ -1,0 +1,204 @@
+"""A running dataflow: PySpark's StreamingQuery, plus what binshift adds to it.
+
+`start` puts the parts of a query together, in the order in which each can refuse: the conf, the program's plan, the log
+(which takes a new driver term), the executors, then Spark's own stream. From then on the epoch's thread and the mover
+do the work; this object only watches and steers.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
+
+from binshift.errors import MigrationRefused
+from binshift.model import Bin, Epoch, Worker
+from binshift.protocol.coordinator import Coordinator
+from binshift.protocol.migrations import Migration
+from binshift.protocol.steering import Steering
+from binshift.routing import Route
+from binshift.spark.mover import Mover
+from binshift.spark.runner import EpochTimings, Runner
+
+POLL_SECONDS = 0.02
+
+
+class StreamingQuery(Protocol):
+    """What users hold: PySpark's query, with workers, route and migrations.
+
+    Every attribute PySpark documents is there with its own meaning (``id``, ``runId``, ``name``, ``isActive``,
+    ``status``, ``lastProgress``, ``recentProgress``, ``awaitTermination``, ``processAllAvailable``, ``explain``,
+    ``exception``, ``stop``).
+    """
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """The workers that own bins now."""
+
+    @property
+    def route(self) -> Route | None:
+        """Who owns which bin, as of the newest recorded epoch; None before the first."""
+
+    @property
+    def migrations(self) -> Sequence[Migration]:
+        """All migrations of this run, the newest last."""
+
+    def rescale(self, workers: int, *, strategy: str | None = None, pre_copy: bool | None = None) -> Migration:
+        """Move bins so that slots ``0 .. workers-1`` share them, while the query runs."""
+
+    def move(self, moves: Mapping[Bin, Worker]) -> Migration:
+        """Move single bins."""
+
+
+class DataflowQuery:
+    """The one implementation of `StreamingQuery`; made by `start`."""
+
+    def __init__(
+        self,
+        query: SparkStreamingQuery,
+        coordinator: Coordinator,
+        steering: Steering,
+        mover: Mover,
+        runner: Runner,
+        close: Callable[[], None],
+    ) -> None:
+        self._query = query
+        self._coordinator = coordinator
+        self._steering = steering
+        self._mover = mover
+        self._runner = runner
+        self._close = close
+        self._ending = threading.Lock()
+        self._ended = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._query, name)
+
+    @property
+    def epoch(self) -> Epoch:
+        """The newest recorded epoch; -1 before the first."""
+        return self._coordinator.last
+
+    @property
+    def timings(self) -> Sequence[EpochTimings]:
+        """Where the time of the newest epochs went, the newest last."""
+        return tuple(self._runner.timings)
+
+    @property
+    def route(self) -> Route | None:
+        """See `StreamingQuery`."""
+        return self._coordinator.route
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """See `StreamingQuery`."""
+        route = self.route
+        return () if route is None else route.workers
+
+    @property
+    def migrations(self) -> Sequence[Migration]:
+        """See `StreamingQuery`."""
+        return tuple(self._coordinator.movement.history)
+
+    def rescale(
+        self,
+        workers: int,
+        *,
+        strategy: str | None = None,
+        batch_size: int | None = None,
+        pre_copy: bool | None = None,
+    ) -> Migration:
+        """Move bins so that slots ``0 .. workers-1`` share them equally, with the least movement.
+
+        Returns at once; the query goes on. A migration that runs is cancelled and superseded.
+
+        Args:
+            workers: how many slots shall own bins; their executors must be there, or come.
+            strategy: "AllAtOnce", "Fluid", "Batched" or "Optimized"; the query's setting by default.
+            batch_size: bins a step, for Batched and Optimized.
+            pre_copy: whether state is copied before its flip.
+
+        Raises:
+            MigrationRefused: ``workers`` is not positive, or the query has ended.
+        """
+        if workers < 1:
+            raise MigrationRefused(f"rescale({workers}): a dataflow needs at least one worker")
+        target = tuple(Worker(w) for w in range(workers))
+        return self._begin(lambda: self._steering.rescale(target, strategy, batch_size, pre_copy))
+
+    def move(self, moves: Mapping[Bin, Worker], *, pre_copy: bool | None = None) -> Migration:
+        """Move single bins; the others stay.
+
+        Raises:
+            MigrationRefused: there is no such bin, or the query has ended.
+        """
+        return self._begin(lambda: self._steering.move(moves, pre_copy))
+
+    def _begin(self, act: Callable[[], Migration]) -> Migration:
+        if not self.isActive:
+            raise MigrationRefused("the query has ended; start it again first")
+        migration = act()
+        self._mover.wake()
+        return migration
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 (PySpark's name)
+        """Whether the query runs."""
+        return bool(self._query.isActive)
+
+    def stop(self) -> None:
+        """Stop after the running epoch: it is finished and recorded, and only then the stream ends."""
+        self._mover.stop()
+        self._runner.quiesce()
+        self._query.stop()
+        self._end()
+
+    def exception(self) -> Exception | None:
+        """Why the query failed; None if it runs or was stopped."""
+        if self._runner.stopping.is_set():
+            return None
+        return self._runner.error or self._query.exception()
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 (PySpark's name)
+        """As in PySpark: wait for the end, or for ``timeout`` seconds; raises what made the query fail."""
+        try:
+            ended = self._query.awaitTermination(None if timeout is None else math.ceil(timeout))
+        except Exception as failed:  # Spark's wrapper around our error, which says it in fewer words
+            self._end()
+            error = self.exception()
+            if error is None:
+                return True
+            raise error from (None if error is not failed else failed.__cause__)
+        if ended or timeout is None:
+            self._end()
+        return ended
+
+    def await_epoch(self, epoch: int, timeout_seconds: float = 60.0) -> None:
+        """Wait until ``epoch`` is recorded.
+
+        Raises:
+            TimeoutError: it is not within ``timeout_seconds``.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while self.epoch < epoch:
+            error = self.exception()
+            if error is not None:
+                raise error
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"epoch {epoch} was not recorded within {timeout_seconds} s; the newest is {self.epoch}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def _end(self) -> None:
+        with self._ending:
+            if not self._ended:
+                self._ended = True
+                self._mover.stop()
+                self._close()

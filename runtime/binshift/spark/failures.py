@@ -1,0 +1,74 @@
+"""What a failed Spark job means: which of our errors it carries, or that an executor went away.
+
+Spark hands a Python worker's exception to the driver as text inside a Java exception. Here that text is turned back into
+the typed error it was, and a wall of Java into the last lines of the user's own traceback.
+"""
+
+from __future__ import annotations
+
+import re
+
+from binshift import errors
+from binshift.errors import BinshiftError, EpochFailed, UserFunctionFailed
+
+LOST = re.compile(
+    r"ExecutorLostFailure|FetchFailed|Executor heartbeat timed out|executor \S+ exited|worker lost|Worker lost"
+    r"|Python worker exited unexpectedly|Connection reset|Remote RPC client disassociated|Master removed our application"
+    r"|Job \d+ cancelled|Failed to connect to|java\.io\.EOFException"
+)
+"""An executor, or the Python worker in it, is gone: the epoch can be run again."""
+
+OURS = re.compile(r"binshift\.errors\.(\w+): ([^\n]*)")
+INVARIANT = re.compile(r"binshift\.invariants\.InvariantViolated: ([^\n]*)")
+TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*?)(?:\n\n|\n\tat |\Z)", re.DOTALL)
+
+MESSAGE_LINES_MAX = 12
+"""Lines of a user's traceback worth showing."""
+
+
+def interpret(error: Exception) -> Exception:
+    """The error behind a failed job: one of ours, `EpochFailed` for lost executors, or the original.
+
+    >>> type(interpret(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))).__name__
+    'EpochFailed'
+    """
+    if isinstance(error, BinshiftError):
+        return error
+    text = str(error)
+    found = OURS.findall(text)
+    if found:
+        name, message = found[-1]
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, BinshiftError):
+            return kind(message)
+    if (broken := INVARIANT.search(text)) is not None:
+        from binshift.invariants import InvariantViolated
+
+        return InvariantViolated(broken.group(1))
+    if LOST.search(text):
+        return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
+    traceback = TRACEBACK.search(text)
+    if traceback:
+        return UserFunctionFailed("the program failed inside an epoch:\n" + shorten(traceback.group(1)))
+    return error
+
+
+def shorten(traceback: str) -> str:
+    """The end of a traceback, without the lines of Spark's own worker."""
+    lines = traceback.rstrip().splitlines()
+    kept: list[str] = []
+    skipping = False
+    for line in lines:
+        if line.lstrip().startswith('File "'):
+            skipping = "/pyspark/" in line or "pyspark.zip" in line
+        elif not line.startswith(" "):
+            skipping = False
+        if not skipping:
+            kept.append(line)
+    return "\n".join(kept[-MESSAGE_LINES_MAX:])
+
+
+def _first_line(text: str) -> str:
+    match = LOST.search(text)
+    at = match.start() if match else 0
+    return text[at : at + 200].splitlines()[0]

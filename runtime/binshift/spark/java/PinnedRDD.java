@@ -1,0 +1,36 @@
+package dev.binshift;
+
+import org.apache.spark.Dependency;
+import org.apache.spark.Partition;
+import org.apache.spark.TaskContext;
+import org.apache.spark.rdd.RDD;
+
+/**
+ * An RDD that is its parent, partition by partition, but asks the scheduler for one executor each
+ * ("executor_host_id"). Raw types: the run-time compiler infers no generics.
+ */
+public class PinnedRDD extends RDD {
+  private final String[] locations;
+
+  public PinnedRDD(RDD parent, String[] locations) {
+    super(parent, scala.reflect.ClassTag$.MODULE$.Any());
+    this.locations = locations;
+  }
+
+  private RDD parent() {
+    return ((Dependency) dependencies().head()).rdd();
+  }
+
+  public Partition[] getPartitions() {
+    return parent().partitions();
+  }
+
+  public scala.collection.Iterator compute(Partition partition, TaskContext context) {
+    return parent().iterator(partition, context);
+  }
+
+  public scala.collection.immutable.Seq getPreferredLocations(Partition partition) {
+    return (scala.collection.immutable.Seq)
+        scala.collection.immutable.Nil$.MODULE$.$colon$colon(locations[partition.index()]);
+  }
+}

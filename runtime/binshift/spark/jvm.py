@@ -1,0 +1,87 @@
+"""The two small Java classes binshift adds to an unmodified Spark, compiled when a query starts.
+
+Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once a session, put
+in a jar and registered with `ADD JAR`: the driver finds them through the session's class loader, executors fetch the
+jar. All py4j reaching into classes that are not PySpark's public interface happens here, so that a new Spark version
+breaks one module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+
+SOURCES = ("PinnedRDD", "NudgeSource")
+NUDGE_FORMAT = "dev.binshift.NudgeSource"
+
+_installed: WeakKeyDictionary[object, Jvm] = WeakKeyDictionary()
+
+
+class Jvm:
+    """Handles on the compiled classes in one application; get it from `install`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._gateway: Any = spark.sparkContext._gateway
+        self._jvm: Any = spark._jvm
+        jar = _compile(self._jvm)
+        spark.sql(f"ADD JAR '{jar}'")
+        self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
+        methods = self._class(NUDGE_FORMAT).getMethods()
+        self._nudge = next(method for method in methods if method.getName() == "nudge")
+
+    def pinned(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
+        """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id").
+
+        Needs `spark.shuffle.reduceLocality.enabled=false` and a long `spark.locality.wait`. If the executor is gone,
+        Spark runs the task anywhere: the task itself must check.
+        """
+        session: Any = frame.sparkSession
+        java_frame: Any = frame._jdf
+        where = self._array("java.lang.String", list(locations))
+        rdd = self._pinned.newInstance(self._array("java.lang.Object", [java_frame.queryExecution().toRdd(), where]))
+        wrapped = session._jsparkSession.internalCreateDataFrame(rdd, java_frame.schema(), False)
+        return DataFrame(wrapped, session)
+
+    def nudge(self, name: str) -> None:
+        """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without."""
+        self._nudge.invoke(None, self._array("java.lang.Object", [name]))
+
+    def _class(self, name: str) -> Any:
+        return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+
+    def _array(self, of: str, values: list[Any]) -> Any:
+        kind = self._jvm.java.lang.String if of == "java.lang.String" else self._jvm.java.lang.Object
+        array = self._gateway.new_array(kind, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+
+def install(spark: SparkSession) -> Jvm:
+    """Compile and register the classes, once per application."""
+    context = spark.sparkContext
+    if context not in _installed:
+        _installed[context] = Jvm(spark)
+    return _installed[context]
+
+
+def _compile(jvm: Any) -> Path:
+    texts = {name: (resources.files(__package__) / "java" / f"{name}.java").read_text() for name in SOURCES}
+    digest = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
+    jar = Path(tempfile.mkdtemp(prefix="binshift-")) / f"binshift-{digest}.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for text in texts.values():
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.cook(text)
+            compiled = compiler.getBytecodes()
+            for name in compiled.keySet():
+                archive.writestr(name.replace(".", "/") + ".class", bytes(compiled.get(name)))
+    return jar

@@ -1,0 +1,167 @@
+"""The background of a query: copies, catches up, drops and snapshots bins, and wakes an idle stream.
+
+One thread on the driver. Each round is one Spark job in a pool of its own, with a task pinned to every worker that has
+something to do, each bounded to about half a second, so that a round never holds a task slot an epoch waits for. What
+to do is decided by the coordinator's movement; the thread only carries it there and the reports back. A round that
+fails (an executor died, a job was cancelled) is planned anew from what is then true.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift.errors import Fenced, GiveUp
+from binshift.model import Worker
+from binshift.protocol.coordinator import Coordinator
+from binshift.protocol.housekeeping import Housekeeping
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.routing import Route
+from binshift.spark import conf
+from binshift.spark.executors import Executor, ExecutorView
+from binshift.spark.failures import interpret
+from binshift.spark.jvm import Jvm
+from binshift.spark.stage import Stage
+from binshift.spark.task import BackgroundFunction, Collected, Environment, Place, pickled
+from binshift.spark.warmup import TASKS_PER_WORKER, WarmFunction
+
+log = logging.getLogger(__name__)
+
+BACKGROUND_POOL = "binshift-background"
+IDLE_SECONDS = 0.1
+"""How long the thread waits when there is nothing to do; a change wakes it at once."""
+
+
+class Mover:
+    """Runs rounds until stopped.
+
+    Args:
+        spark: the session; rounds run in a new session beside it.
+        empty: a batch frame without rows and with the stream's schema, for rehearsals.
+        nudge: makes an idle query run an epoch.
+        house: keeps the log short.
+        in_epoch: set while an epoch runs.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        coordinator: Coordinator,
+        stage: Stage,
+        view: ExecutorView,
+        jvm: Jvm,
+        environment: Environment,
+        house: Housekeeping,
+        empty: Callable[[SparkSession], DataFrame],
+        nudge: Callable[[], None],
+        in_epoch: threading.Event,
+    ) -> None:
+        self._spark = spark.newSession()
+        for key, value in conf.EPOCH.items():
+            self._spark.conf.set(key, value)
+        self._coordinator = coordinator
+        self._stage = stage
+        self._view = view
+        self._jvm = jvm
+        self._environment = environment
+        self._house = house
+        self._empty = empty
+        self._nudge = nudge
+        self._in_epoch = in_epoch
+        self._wake = threading.Event()
+        self._stopped = threading.Event()
+        self._rehearsals = 0
+        self.error: Exception | None = None
+        self._thread = threading.Thread(
+            target=inheritable_thread_target(self._spark)(self._loop), name="binshift-mover"
+        )
+        self._thread.daemon = True
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the round that runs."""
+        self._stopped.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", BACKGROUND_POOL)
+        while not self._stopped.is_set():
+            try:
+                busy = self._round()
+            except Exception as error:  # the edge of a thread: a failed round must not end the query
+                busy = self._failed(interpret(error))
+            if not busy:
+                self._wake.wait(IDLE_SECONDS)
+            self._wake.clear()
+
+    def _failed(self, error: Exception) -> bool:
+        if isinstance(error, GiveUp) or not isinstance(error, Exception):
+            self.error = error
+        if isinstance(error, Fenced):
+            self._stopped.set()
+        log.warning("background round failed: %s", error)
+        return False
+
+    def _round(self) -> bool:
+        """One round; whether there was anything to do."""
+        executors = self._view.executors()
+        movement = self._coordinator.movement
+        with self._coordinator.lock:
+            movement.seen(frozenset(executors))
+            cold = movement.cold() & executors.keys()
+            specs = self._coordinator.background()
+        if cold:
+            self.warm({w: executors[w] for w in sorted(cold)})
+            with self._coordinator.lock:
+                movement.warmed(frozenset(cold))
+        if specs:
+            reports = self._execute(specs, executors)
+            with self._coordinator.lock:
+                movement.reported(reports)
+        self._house.run(tuple(movement.snapshots.pending))
+        self._coordinator.manifest = self._house.manifest
+        if not self._in_epoch.is_set() and self._coordinator.needs_epoch():
+            self._nudge()
+        return bool(cold or specs)
+
+    def _execute(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> list[BackgroundReport]:
+        workers = [spec.worker for spec in specs]
+        collected = self._spark.sparkContext.accumulator([], Collected())
+        places = tuple(Place(w, executors[w].host) for w in workers)
+        function = BackgroundFunction(tuple(specs), places, self._environment, collected)
+        base = self._spark.range(0, len(workers), 1, len(workers))
+        pinned = self._jvm.pinned(base, [executors[w].location for w in workers])
+        pinned.mapInArrow(function, "id long").write.format("noop").mode("append").save()
+        reports: list[Any] = collected.value
+        return [each for each in reports if isinstance(each, BackgroundReport)]
+
+    def warm(self, executors: Mapping[Worker, Executor]) -> None:
+        """Rehearse an epoch without rows on these executors (see `warmup`)."""
+        workers = tuple(sorted(executors)) * TASKS_PER_WORKER
+        self._rehearsals += 1
+        places = tuple(Place(w, executors[w].host) for w in workers)
+        function = WarmFunction(
+            places,
+            self._environment,
+            self._coordinator.movement.operators[0],
+            pickled(self._stage.operator),
+            f"{self._coordinator.term}.{self._rehearsals}",
+        )
+        route = Route.initial(self._environment.bins, workers)
+        routed = self._stage.route(self._empty(self._spark), route, workers, None)
+        pinned = self._jvm.pinned(routed, [executors[w].location for w in workers])
+        merged = pinned.mapInArrow(function, self._stage.merged_schema)
+        self._stage.finish(merged).write.format("noop").mode("append").save()

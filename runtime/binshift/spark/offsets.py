@@ -1,0 +1,58 @@
+"""What Spark's own offset log says of a batch: its time and its input.
+
+Spark writes ``offsets/<batch>`` before a batch runs and never changes it, so its timestamp is the same in every replay:
+it is the epoch's processing time. The hash of the sources' offsets goes into the commit record; a batch that comes
+again with other input is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from binshift.errors import LogDamaged
+from binshift.log.storage import Storage
+from binshift.model import Epoch
+
+HEADER_LINES = 2
+"""A version line and a line of JSON; then one line a source."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOffsets:
+    """One batch as Spark recorded it.
+
+    Attributes:
+        batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
+        digest: hash of the sources' end offsets.
+    """
+
+    batch_time_ms: int
+    digest: str
+
+
+def parse(text: str, name: str = "offsets") -> BatchOffsets:
+    r"""Read the text of an offset log entry.
+
+    Raises:
+        LogDamaged: it is not one.
+
+    >>> parse('v1\n{"batchWatermarkMs":0,"batchTimestampMs":17}\n{"a":1}').batch_time_ms
+    17
+    """
+    lines = text.splitlines()
+    try:
+        time_ms = int(json.loads(lines[1])["batchTimestampMs"])
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise LogDamaged(
+            f"{name} is not an offset log entry of Spark's ({error!r}); restore it from a backup"
+        ) from None
+    digest = hashlib.sha256("\n".join(lines[HEADER_LINES:]).encode()).hexdigest()[:32]
+    return BatchOffsets(time_ms, digest)
+
+
+def read(checkpoint: Storage, epoch: Epoch) -> BatchOffsets:
+    """Read a batch's entry from a query's checkpoint."""
+    name = f"offsets/{epoch}"
+    return parse(checkpoint.get(name).decode(), name)

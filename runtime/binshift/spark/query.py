@@ -1,0 +1,200 @@
+"""Puts a query together, in the order in which its parts can refuse, and starts it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from binshift.errors import InvalidSettings
+from binshift.log.formats import LogFormat, OperatorFormat
+from binshift.log.log import Log
+from binshift.log.storage import Storage, open_storage
+from binshift.migration import Limits
+from binshift.model import Epoch, Worker
+from binshift.protocol.coordinator import Coordinator, OperatorTime
+from binshift.protocol.housekeeping import Housekeeping
+from binshift.protocol.migrations import Request
+from binshift.protocol.movement import Movement, Terms
+from binshift.protocol.spec import LogLocation
+from binshift.protocol.steering import Steering, strategy_of
+from binshift.settings import Settings
+from binshift.spark import checkpoint, conf, jvm, offsets
+from binshift.spark.compiling import compile_stage
+from binshift.spark.definition import Definition, WriterOptions, replay
+from binshift.spark.executors import Executor, ExecutorView
+from binshift.spark.mover import Mover
+from binshift.spark.dataflow import DataflowQuery, StreamingQuery
+from binshift.spark.runner import Runner
+from binshift.spark.sinks.contract import Sink
+from binshift.spark.stage import Stage
+from binshift.spark.task import Environment
+from binshift.store.opening import StoreSettings
+
+__all__ = ["DataflowQuery", "StreamingQuery", "start"]
+
+OPERATOR = "state"
+"""The name of a query's one stateful operator, in file names and in errors."""
+
+COLLECT_EVERY_EPOCHS = 16
+POLL_SECONDS = 0.05
+
+
+def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
+    """Start a query.
+
+    Raises:
+        InvalidSettings: the Spark conf or a setting is wrong, or too few executors came.
+        Unsupported: the program uses what binshift does not have.
+        IncompatibleState, ForeignLog, LogDamaged: the checkpoint does not fit the program; it was left as it was.
+    """
+    spark, settings = definition.source.sparkSession, definition.settings
+    conf.check(spark)
+    stage = compile_stage(definition, options.output_mode)
+    location = checkpoint.check_location(options.checkpoint_location)
+    files = open_storage(location)
+    log = _open_log(files, location, stage, settings)
+    view = ExecutorView(spark.sparkContext)
+    executors = _await_executors(view, log, settings)
+    delay = None if definition.watermark is None else definition.watermark.delay_ms
+    terms = Terms(
+        settings.bins, settings.workers, _limits(settings), settings.copy_duty, settings.snapshot_cycle_epochs
+    )
+    movement = Movement(terms, [OPERATOR], log.term)
+    coordinator = Coordinator(log, settings.bins, [OperatorTime(OPERATOR, delay)], movement)
+    parts = _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location)
+    return parts.start()
+
+
+@dataclass
+class _Parts:
+    """Everything a query is made of, on its way to running."""
+
+    spark: SparkSession
+    definition: Definition
+    options: WriterOptions
+    stage: Stage
+    log: Log
+    coordinator: Coordinator
+    view: ExecutorView
+    executors: Mapping[Worker, Executor]
+    files: Storage
+    location: str
+
+    def start(self) -> DataflowQuery:
+        """Warm the executors, then start Spark's stream."""
+        settings, java = self.definition.settings, jvm.install(self.spark)
+        name = f"{self.log.format.query}-{self.log.term}"
+        store = StoreSettings(settings.store_map_bytes, settings.undo_bytes_max)
+        environment = Environment(
+            self.log.format.query, settings.bins, LogLocation(self.log.storage.url), store, settings.store_directory
+        )
+        runner = Runner(
+            self.spark,
+            self.coordinator,
+            self.stage,
+            self.view,
+            java,
+            environment,
+            lambda epoch: offsets.read(self.files, epoch),
+            consumer(self.definition, self.options.sink),
+            settings.epoch_attempts_max,
+            settings.executor_wait_seconds,
+        )
+        house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+        mover = Mover(
+            self.spark,
+            self.coordinator,
+            self.stage,
+            self.view,
+            java,
+            environment,
+            house,
+            empty_like(self.definition.source),
+            lambda: java.nudge(name),
+            runner.in_epoch,
+        )
+        mover.warm(self.executors)
+        steering = Steering(self.log, self.coordinator, self._defaults())
+        steering.resume()
+        query = self._stream(runner, name)
+        mover.start()
+        return DataflowQuery(query, self.coordinator, steering, mover, runner, self.options.sink.close)
+
+    def _defaults(self) -> Request:
+        settings = self.definition.settings
+        strategy = strategy_of(settings.strategy)
+        return Request(strategy=strategy, batch_size=settings.batch_size, pre_copy=settings.pre_copy)
+
+    def _stream(self, runner: Runner, name: str) -> Any:
+        source = nudged(self.definition.source, self.spark, name)
+        writer = source.writeStream.foreachBatch(runner.epoch).option("checkpointLocation", self.location)
+        if self.options.query_name is not None:
+            writer = writer.queryName(self.options.query_name)
+        if self.options.trigger:
+            writer = writer.trigger(**self.options.trigger)  # type: ignore[arg-type]
+        return writer.start()
+
+
+def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
+    """The stream with a source of no rows beside it, whose offset moves when an epoch is wanted without input.
+
+    It is part of the checkpoint from batch 0 on: Spark cannot add a source later. The optimiser removes it from every
+    plan, since it filters all rows away.
+    """
+    nudge = spark.readStream.format(jvm.NUDGE_FORMAT).option("name", name).load()
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in source.schema]
+    return source.union(nudge.select(*columns).where(F.lit(False)))
+
+
+def consumer(definition: Definition, sink: Sink) -> Callable[[DataFrame, Epoch], None]:
+    """Takes an epoch's result through the user's further calls into the sink, every row exactly once."""
+
+    def consume(result: DataFrame, epoch: Epoch) -> None:
+        frame = replay(result, definition.after)
+        sink.write(frame.localCheckpoint(eager=True) if sink.drains else frame, epoch)
+
+    return consume
+
+
+def empty_like(frame: DataFrame) -> Callable[[SparkSession], DataFrame]:
+    """Makes frames without rows and with the schema of ``frame``."""
+    schema = frame.schema
+    return lambda spark: spark.createDataFrame([], schema)
+
+
+def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -> Log:
+    query = checkpoint.query_id(files)
+    operator = OperatorFormat(OPERATOR, stage.fingerprint, stage.description)
+    format = LogFormat(bins=settings.bins, query=query, operators=(operator,))
+    who = f"{socket.gethostname()}, process {os.getpid()}"
+    url, committed = checkpoint.log_url(location), checkpoint.committed(files)
+    return Log.open(url, {}, format, who=who, spark_committed=committed, grace_seconds=settings.log_grace_seconds)
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(steps_inflight_max=settings.steps_inflight_max, flips_per_epoch_max=settings.flips_per_epoch_max)
+
+
+def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mapping[Worker, Executor]:
+    """Wait for the executors the first epoch needs: the recorded workers, or as many as a new query starts with."""
+    route = log.index.route
+    deadline = time.monotonic() + settings.executor_wait_seconds
+    while True:
+        executors = view.executors()
+        wanted = set(route.workers) if route is not None else set()
+        if wanted <= executors.keys() and len(executors) >= (1 if route else settings.workers or 1):
+            return executors
+        if time.monotonic() > deadline:
+            need = f"workers {sorted(wanted)}" if wanted else f"{settings.workers or 1} workers"
+            raise InvalidSettings(
+                f"the query needs executors for {need}; after {settings.executor_wait_seconds:.0f} s there are "
+                f"{sorted(executors)}. Start more, or set binshift.workers"
+            )
+        time.sleep(POLL_SECONDS)

@@ -1,0 +1,205 @@
+"""Runs an epoch on Spark: the plan F -> exchange -> S -> the user's further part -> sink, pinned worker by worker.
+
+One call of `foreachBatch` is one epoch, and returns only when its record exists. A run is all or nothing: whatever goes
+wrong in it (an executor dies, a task finds itself elsewhere or its store behind), the job is cancelled, the executors
+are read anew and the whole epoch runs again as the next run, a bounded number of times. Spark itself retries nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift.errors import EpochFailed, NeedsBringUp, Retryable
+from binshift.model import Epoch, Worker
+from binshift.protocol.coordinator import Coordinator, EpochPlan
+from binshift.protocol.spec import EpochSpec, Summary
+from binshift.spark import conf
+from binshift.spark.executors import Executor, ExecutorView
+from binshift.spark.failures import interpret
+from binshift.spark.jvm import Jvm
+from binshift.spark.offsets import BatchOffsets
+from binshift.spark.stage import Stage
+from binshift.spark.task import Collected, Environment, EpochFunction, Place, pickled
+
+log = logging.getLogger(__name__)
+
+EPOCH_POOL = "binshift-epoch"
+EXECUTOR_POLL_SECONDS = 0.05
+TIMINGS_KEPT = 10_000
+
+
+@dataclass(frozen=True)
+class EpochTimings:
+    """Where one epoch's time went, in seconds by part; the newest are kept for progress reports."""
+
+    epoch: Epoch
+    runs: int
+    seconds: Mapping[str, float]
+    rows_in: int
+    rows_out: int
+    moved: int
+
+
+@dataclass
+class Runner:
+    """Carries epochs of one query.
+
+    Attributes:
+        coordinator: decides routes, writes records.
+        stage: the stateful operator as Catalyst sees it.
+        view: the live executors.
+        jvm: our Java classes.
+        environment: what tasks need.
+        offsets: reads Spark's offset log.
+        sink: writes the result; one action that takes every row.
+        attempts_max: runs of one epoch before the query fails.
+        executor_wait_seconds: how long a run waits for the executors of its workers.
+        in_epoch: set while an epoch runs.
+        timings: of the newest epochs.
+        stopping: set once no further epoch shall begin.
+        error: what ended the query, if an epoch did.
+    """
+
+    spark: SparkSession
+    coordinator: Coordinator
+    stage: Stage
+    view: ExecutorView
+    jvm: Jvm
+    environment: Environment
+    offsets: Callable[[Epoch], BatchOffsets]
+    sink: Callable[[DataFrame, Epoch], None]
+    attempts_max: int = 20
+    executor_wait_seconds: float = 60.0
+    in_epoch: threading.Event = field(default_factory=threading.Event)
+    timings: deque[EpochTimings] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
+    stopping: threading.Event = field(default_factory=threading.Event)
+    error: Exception | None = None
+    _running: threading.Lock = field(default_factory=threading.Lock)
+    _seen: dict[Worker, Executor] = field(default_factory=dict)
+    _operator: bytes = b""
+
+    def epoch(self, batch: DataFrame, batch_id: int) -> None:
+        """What `foreachBatch` calls. Errors leave here short and typed."""
+        with self._running:
+            self.in_epoch.set()
+            try:
+                if self.stopping.is_set():
+                    raise EpochFailed("the query is being stopped")
+                self._epoch(batch, Epoch(batch_id))
+            except Exception as error:  # the edge towards Spark, which shows only text: keep the error itself
+                self.error = error
+                raise
+            finally:
+                self.in_epoch.clear()
+
+    def quiesce(self) -> None:
+        """Let the running epoch end, and begin no other."""
+        self.stopping.set()
+        with self._running:
+            pass
+
+    def _epoch(self, batch: DataFrame, epoch: Epoch) -> None:
+        started = time.perf_counter()
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", EPOCH_POOL)
+        for key, value in conf.EPOCH.items():
+            batch.sparkSession.conf.set(key, value)
+        offsets = self.offsets(epoch)
+        plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, tuple(sorted(self.view.executors())))
+        bring_up: frozenset[Worker] = frozenset()
+        for run in range(self.attempts_max):
+            plan = self.coordinator.again(plan)
+            executors = self._await_executors(plan)
+            bring_up |= {w for w in plan.workers if self._seen.get(w) != executors[w]}
+            try:
+                seconds, summaries = self._run(batch, plan, run, executors, bring_up)
+                record_started = time.perf_counter()
+                self.coordinator.commit(plan, summaries)
+            except Exception as error:  # every kind: what it means is decided here, in one place
+                self._failed(plan, run, interpret(error), error)
+                bring_up |= frozenset(plan.workers)
+                continue
+            self._seen.update(executors)
+            self.timings.append(_timings(plan, run, summaries, seconds, record_started, started))
+            return
+        raise EpochFailed(f"epoch {epoch} failed {self.attempts_max} times; see the log above for each reason")
+
+    def _failed(self, plan: EpochPlan, run: int, meaning: Exception, error: Exception) -> None:
+        if not isinstance(meaning, Retryable):
+            self.coordinator.abandoned(plan)
+            raise meaning from (None if meaning is not error else error.__cause__)
+        level = logging.INFO if isinstance(meaning, NeedsBringUp) else logging.WARNING
+        log.log(level, "epoch run failed; running it again", extra={"epoch": plan.epoch, "run": run})
+        log.log(level, "epoch %s, run %s: %s", plan.epoch, run, meaning)
+
+    def _run(
+        self,
+        batch: DataFrame,
+        plan: EpochPlan,
+        run: int,
+        executors: Mapping[Worker, Executor],
+        bring_up: frozenset[Worker],
+    ) -> tuple[dict[str, float], list[Summary]]:
+        """One run: build the job, have the sink take every row, return the tasks' summaries."""
+        started = time.perf_counter()
+        specs = self.coordinator.specs(plan, run, bring_up)
+        collected = self.spark.sparkContext.accumulator([], Collected())
+        result = self._result(batch, plan, specs, executors, collected)
+        planned = time.perf_counter()
+        self.sink(result, plan.epoch)
+        seconds = {"plan": planned - started, "job": time.perf_counter() - planned}
+        summaries = [each for each in collected.value if isinstance(each, Summary)]
+        return seconds, summaries
+
+    def _result(
+        self,
+        batch: DataFrame,
+        plan: EpochPlan,
+        specs: tuple[EpochSpec, ...],
+        executors: Mapping[Worker, Executor],
+        collected: object,
+    ) -> DataFrame:
+        routed = self.stage.route(batch, plan.route, plan.workers, plan.watermark_ms)
+        pinned = self.jvm.pinned(routed, [executors[w].location for w in plan.workers])
+        places = tuple(Place(w, executors[w].host) for w in plan.workers)
+        if not self._operator:
+            self._operator = pickled(self.stage.operator)
+        function = EpochFunction(specs, places, self.environment, self._operator, collected)  # type: ignore[arg-type]
+        return self.stage.finish(pinned.mapInArrow(function, self.stage.merged_schema))
+
+    def _await_executors(self, plan: EpochPlan) -> Mapping[Worker, Executor]:
+        """The executors of the plan's workers; waits for those that are away.
+
+        Raises:
+            EpochFailed: they did not come back in time.
+        """
+        deadline = time.monotonic() + self.executor_wait_seconds
+        while True:
+            executors = self.view.executors()
+            missing = [w for w in plan.workers if w not in executors]
+            if not missing:
+                return {w: executors[w] for w in plan.workers}
+            if time.monotonic() > deadline:
+                raise EpochFailed(
+                    f"no executor for worker {missing[0]} within {self.executor_wait_seconds:.0f} s; "
+                    f"registered are {sorted(executors)}"
+                )
+            time.sleep(EXECUTOR_POLL_SECONDS)
+
+
+def _timings(
+    plan: EpochPlan, run: int, summaries: list[Summary], seconds: dict[str, float], record: float, started: float
+) -> EpochTimings:
+    now = time.perf_counter()
+    parts = dict(seconds) | {"record": now - record, "total": now - started}
+    for summary in summaries:
+        for part, value in summary.seconds.items():
+            parts[f"task_{part}"] = max(parts.get(f"task_{part}", 0.0), value)
+    rows_in, rows_out = sum(s.rows_in for s in summaries), sum(s.rows_out for s in summaries)
+    return EpochTimings(plan.epoch, run + 1, parts, rows_in, rows_out, len(plan.moves))

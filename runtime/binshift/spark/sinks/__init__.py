@@ -1,0 +1,93 @@
+"""Sinks: where an epoch's result goes, and what that promises when an epoch runs again.
+
+| sink | guarantee | result drained before | an epoch that runs again |
+|---|---|---|---|
+| `console` | at least once, duplicates recognisable by epoch | yes | is printed again, with its number |
+| `memory` | idempotent by epoch | no | replaces its rows |
+| `parquet`, `orc`, `json`, `csv`, `text`, `avro`, `xml` | files, one directory per epoch | no | overwrites `epoch=N/` |
+| `kafka` | at least once, duplicates recognisable by epoch | no | is sent again; write the epoch into the value to tell |
+| `noop` | idempotent by epoch | no | leaves nothing either time |
+| `foreachBatch` | at least once, duplicates recognisable by epoch | yes | your function gets the same rows and epoch again |
+| `foreach` | at least once, duplicates recognisable by epoch | no | `open` gets the same partition and epoch again |
+| any other format | at least once, duplicates recognisable by epoch | yes | is appended again |
+
+A function that is idempotent by (partition and) epoch makes `foreachBatch` and `foreach` exactly once. All of this
+assumes deterministic user functions, as Spark does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from binshift.errors import InvalidQuery
+from binshift.spark.sinks.console import ConsoleSink
+from binshift.spark.sinks.contract import Guarantee, Sink
+from binshift.spark.sinks.files import FILE_FORMATS, FileSink, refuse_old_output
+from binshift.spark.sinks.formats import FormatSink, KafkaSink, NoopSink
+from binshift.spark.sinks.functions import BatchFunction, ForeachBatchSink, ForeachSink, RowFunction, RowWriter
+from binshift.spark.sinks.memory import MemorySink
+
+__all__ = [
+    "BatchFunction",
+    "ConsoleSink",
+    "FileSink",
+    "ForeachBatchSink",
+    "ForeachSink",
+    "FormatSink",
+    "Guarantee",
+    "KafkaSink",
+    "MemorySink",
+    "NoopSink",
+    "RowFunction",
+    "RowWriter",
+    "Sink",
+    "refuse_old_output",
+    "sink_for",
+]
+
+
+def sink_for(
+    spark: SparkSession,
+    format: str,
+    schema: StructType,
+    options: Mapping[str, str],
+    *,
+    query_name: str | None = None,
+    path: str | None = None,
+    partition_by: Sequence[str] = (),
+) -> Sink:
+    """The sink of a format's name; a name that is none of ours is Spark's to know.
+
+    Args:
+        spark: the user's session.
+        format: in any case.
+        schema: of the results.
+        options: for the format.
+        query_name: names the view of the memory sink.
+        path: for formats that have one.
+        partition_by: for formats that have it.
+
+    Raises:
+        InvalidQuery: an argument does not fit the format.
+    """
+    name = format.lower()
+    if name in FILE_FORMATS:
+        return FileSink(name, path, schema.names, partition_by, options)
+    if partition_by and name in ("console", "kafka", "memory", "noop"):
+        raise InvalidQuery(f"partitionBy has no meaning for format({format!r}); it is for files")
+    match name:
+        case "console":
+            return ConsoleSink(options)
+        case "kafka":
+            return KafkaSink(options, schema.names)
+        case "memory":
+            if query_name is None:
+                raise InvalidQuery("format('memory') needs queryName(...): the name of its table")
+            return MemorySink(schema, spark, query_name)
+        case "noop":
+            return NoopSink()
+        case _:
+            return FormatSink(format, options, path, partition_by)

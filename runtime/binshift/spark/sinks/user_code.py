@@ -1,0 +1,42 @@
+"""What is said when the user's own function in a sink raises: the end of its traceback, and no more.
+
+A wall of Java and of binshift's frames hides the one line a user needs. Errors that only passed through the user's
+function, such as an executor lost under its action, are handed on as what they are, so that the epoch is run again.
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+
+from binshift.errors import BinshiftError, UserFunctionFailed
+from binshift.invariants import InvariantViolated
+from binshift.spark.failures import interpret
+
+LINES_MAX = 30
+LINE_CHARS_MAX = 500
+
+
+def user_failure(what: str, error: Exception, frames_skipped: int = 1) -> Exception:
+    """The error to raise for ``error``, which left the user's function.
+
+    Args:
+        what: which function, for the message.
+        error: what it raised.
+        frames_skipped: frames of ours at the start of its traceback.
+    """
+    meaning = interpret(error)
+    if isinstance(meaning, BinshiftError | InvariantViolated) and not isinstance(meaning, UserFunctionFailed):
+        return meaning
+    return UserFunctionFailed(f"{what} raised:\n{traceback_end(error, frames_skipped)}")
+
+
+def traceback_end(error: BaseException, frames_skipped: int = 1) -> str:
+    """The last lines of an error's traceback, from its first frame in user code on."""
+    at: TracebackType | None = error.__traceback__
+    for _ in range(frames_skipped):
+        at = at.tb_next if at is not None else None
+    text = "".join(traceback.format_exception(type(error), error, at)).rstrip()
+    lines = [line if len(line) <= LINE_CHARS_MAX else line[:LINE_CHARS_MAX] + " ..." for line in text.splitlines()]
+    java = next((i for i, line in enumerate(lines) if line.startswith(("JVM stacktrace:", "\tat "))), len(lines))
+    return "\n".join(lines[:java][-LINES_MAX:])

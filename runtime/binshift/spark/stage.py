@@ -1,0 +1,103 @@
+"""A stateful operator as Catalyst sees it: what happens to rows before S and after it.
+
+A stage is compiled once, when the query starts, and builds the plan of each epoch from the epoch's rows and route:
+`route` is F and the exchange (and whatever the JVM can do better than Python, such as partial aggregation or sorting),
+`finish` turns what S returns into the user's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from binshift.model import Worker
+from binshift.operators.contract import BIN_COLUMN, Operator
+from binshift.operators.vectorised import VectorisedState
+from binshift.routing import Route
+from binshift.spark.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
+
+ORDER_COLUMN = "__order"
+"""Position of a row in its source partition, with the partition in the high bits."""
+
+
+class Stage(Protocol):
+    """One stateful operator of a query."""
+
+    @property
+    def operator(self) -> Operator:
+        """What S runs."""
+
+    @property
+    def merged_schema(self) -> StructType:
+        """The columns S returns."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two stages exactly if one can go on with the other's state."""
+
+    @property
+    def description(self) -> str:
+        """What the fingerprint stands for, for people."""
+
+    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
+        """The epoch's rows as S takes them: one partition a worker, in the order of ``workers``."""
+
+    def finish(self, merged: DataFrame) -> DataFrame:
+        """What S returned, in the user's columns."""
+
+
+@dataclass
+class VectorisedStage:
+    """`applyInArrowWithState`: all rows of a key together, sorted in the JVM.
+
+    Rows of one key come in the order of their source (partition, position), so that a deterministic function gives the
+    same answer when an epoch is run again.
+
+    Attributes:
+        operator: holds the user's function and the schemas.
+        keys: the grouping columns, by name.
+        output: the columns the function returns.
+        bins: how many bins there are.
+        fingerprint: see `Stage`.
+        description: see `Stage`.
+    """
+
+    operator: VectorisedState
+    keys: Sequence[str]
+    output: StructType
+    bins: int
+    fingerprint: str
+    description: str
+    _columns: RouteColumns = field(default_factory=RouteColumns)
+
+    @property
+    def merged_schema(self) -> StructType:
+        """The function's output."""
+        return self.output
+
+    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
+        """See `Stage`; the watermark is not used."""
+        keys: list[Column] = [F.col(quoted(name)) for name in self.keys]
+        rows = batch.select(
+            bin_of(keys, self.bins).alias(BIN_COLUMN), F.monotonically_increasing_id().alias(ORDER_COLUMN), "*"
+        )
+        moved = exchanged(rows, self._columns.partition(route, workers), len(workers))
+        return moved.sortWithinPartitions(BIN_COLUMN, *keys, ORDER_COLUMN).drop(PARTITION_COLUMN, ORDER_COLUMN)
+
+    def finish(self, merged: DataFrame) -> DataFrame:
+        """Nothing is left to do."""
+        return merged
+
+
+def quoted(name: str) -> str:
+    """A column name as Spark's parser takes it, dots and all.
+
+    >>> quoted("a.b")
+    '`a.b`'
+    """
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,94 @@
+"""What Spark's analyzer knows about a streaming frame: which of its operators keep state, and what it refuses.
+
+binshift asks Spark wherever Spark has the answer, so that columns, types, output modes and messages are Spark's own.
+The two questions here need the logical plan; it is read, never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from binshift.errors import InvalidQuery, Unsupported
+
+WATERMARK_NODE = "EventTimeWatermark"
+STATE_NODES = ("Aggregate", "Deduplicate", "FlatMapGroups", "GlobalLimit", "TransformWithState")
+"""How the names of logical nodes begin that keep state, or need an order, if their input is a stream."""
+
+
+def opaque(frame: DataFrame) -> DataFrame:
+    """A frame with the same schema that hides how it came about.
+
+    What an epoch hands to the operator, and what it returns, are frames of their own: references to the columns behind
+    them cannot be resolved there, so they must not be resolvable when the query is defined. Only analysed, never run.
+    """
+    return frame.mapInArrow(_same, frame.schema)
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def state_nodes(frame: DataFrame) -> list[str]:
+    """The stateful operators of Spark in a frame's plan, from the last to the first."""
+    return [name for name in _nodes(_analysed(frame)) if name.startswith((*STATE_NODES, WATERMARK_NODE, "Join"))]
+
+
+def refuse_state(frame: DataFrame) -> None:
+    """Refuse a frame with Spark state in it.
+
+    Raises:
+        Unsupported: names the operator.
+    """
+    for name in state_nodes(frame):
+        if name == WATERMARK_NODE:
+            raise Unsupported(
+                "withWatermark was called on the DataFrame; call it on the StatefulFrame: "
+                "binshift.stateful(df).withWatermark(column, delay)"
+            )
+        raise Unsupported(
+            f"the stream has a stateful operator of Spark in it ({name}), whose state could not be rescaled; "
+            "a stateful query has one stateful operator, called on the StatefulFrame"
+        )
+
+
+def check_output_mode(frame: DataFrame, output_mode: str) -> None:
+    """Let Spark judge the whole query as a stream, in its own words.
+
+    Raises:
+        InvalidQuery: the output mode does not fit, or there is an operation that streams do not have.
+    """
+    session: Any = frame.sparkSession
+    checker = session._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    mode = getattr(session._jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    try:
+        checker.checkForStreaming(_analysed(frame), mode)
+    except Exception as error:  # Spark's AnalysisException; the message without the plan says it all
+        raise InvalidQuery(f"Spark refuses this query: {str(error).partition(';')[0].strip()}") from None
+
+
+def _analysed(frame: DataFrame) -> Any:
+    plan: Any = frame._jdf
+    return plan.queryExecution().analyzed()
+
+
+def _nodes(plan: Any) -> Iterator[str]:
+    """The names of the streaming nodes; a join of two streams, but not one with a static frame, is named as such."""
+    if not plan.isStreaming():
+        return
+    name = str(plan.nodeName())
+    children = _children(plan)
+    if name != "Join" or all(child.isStreaming() for child in children):
+        yield name
+    for child in children:
+        yield from _nodes(child)
+
+
+def _children(plan: Any) -> list[Any]:
+    children, found = plan.children().iterator(), []
+    while children.hasNext():
+        found.append(children.next())
+    return found

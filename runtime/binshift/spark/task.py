@@ -1,0 +1,188 @@
+"""What runs inside an executor's Python worker: the rim between Spark's tasks and the protocol.
+
+A Python worker process serves many tasks, one after the other, and lives as long as its executor: modules, opened
+stores and unpickled operators are kept between tasks, which is why a warm worker costs nothing and a cold one a second.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+from pyspark.accumulators import Accumulator, AccumulatorParam
+
+from binshift.errors import SparkRetried, WrongExecutor
+from binshift.log.storage import Storage, open_storage
+from binshift.model import Worker
+from binshift.operators.contract import Operator
+from binshift.protocol.background import run_round
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
+from binshift.protocol.task import EpochTask
+from binshift.store.binstore import BinStore
+from binshift.store.opening import StoreSettings, open_store
+
+STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
+"""Environment of an executor: where its local stores go. Survives the executor, not the machine."""
+
+
+class Collected(AccumulatorParam[list[object]]):
+    """An accumulator of messages; duplicates are told apart by their fence and worker."""
+
+    def zero(self, value: list[object]) -> list[object]:
+        """Nothing collected."""
+        return []
+
+    def addInPlace(self, value1: list[object], value2: list[object]) -> list[object]:  # noqa: N802 (Spark's name)
+        """Append."""
+        value1 += value2
+        return value1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task must find itself.
+
+    Attributes:
+        worker: the slot.
+        host: the host name its executor registered with.
+    """
+
+    worker: Worker
+    host: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What every task of a query needs besides its spec.
+
+    Attributes:
+        query: names the query's stores.
+        bins: how many bins there are.
+        log: where the log is.
+        store: how stores are opened.
+        directory: where stores go; None leaves it to the executor.
+    """
+
+    query: str
+    bins: int
+    log: LogLocation
+    store: StoreSettings
+    directory: str | None = None
+
+
+class EpochFunction:
+    """S, as `mapInArrow` calls it: one call for each worker's partition."""
+
+    def __init__(
+        self,
+        specs: tuple[EpochSpec, ...],
+        places: tuple[Place, ...],
+        environment: Environment,
+        operator: bytes,
+        summaries: Accumulator[list[object]],
+    ) -> None:
+        self._specs = specs
+        self._places = places
+        self._environment = environment
+        self._operator = operator
+        self._summaries = summaries
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run this partition's worker's part of the epoch."""
+        context = _context()
+        spec, place = self._specs[context.partitionId()], self._places[context.partitionId()]
+        check_place(place)
+        if context.attemptNumber() > 0:
+            raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
+        task = EpochTask(
+            spec=spec,
+            operator=operator_from(self._operator),
+            store=store_of(self._environment, spec.operator, spec.worker),
+            storage=storage_of(self._environment.log),
+            attempt=f"{spec.run_prefix}{context.taskAttemptId()}",
+        )
+        yield from task.run(batches, self._report)
+
+    def _report(self, summary: Summary) -> None:
+        self._summaries.add([summary])
+
+
+class BackgroundFunction:
+    """One round of background work on each of some workers."""
+
+    def __init__(
+        self,
+        specs: tuple[BackgroundSpec, ...],
+        places: tuple[Place, ...],
+        environment: Environment,
+        reports: Accumulator[list[object]],
+    ) -> None:
+        self._specs = specs
+        self._places = places
+        self._environment = environment
+        self._reports = reports
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run this partition's round; the input has no meaning."""
+        for _ in batches:
+            pass
+        partition = _context().partitionId()
+        spec = self._specs[partition]
+        check_place(self._places[partition])
+        store = store_of(self._environment, spec.operator, spec.worker)
+        report: BackgroundReport = run_round(spec, store, storage_of(self._environment.log))
+        self._reports.add([report])
+        return
+        yield  # an empty generator
+
+
+def check_place(place: Place) -> None:
+    """Raise `WrongExecutor` unless this process belongs to the executor it was meant for."""
+    host = os.environ.get("SPARK_LOCAL_HOSTNAME") or os.uname().nodename
+    if host != place.host:
+        raise WrongExecutor(f"the task of worker {place.worker} was sent to {place.host} but runs on {host}")
+
+
+def store_path(environment: Environment, operator: str, worker: Worker) -> Path:
+    """Where a worker keeps the bins of an operator on this machine."""
+    base = environment.directory or os.environ.get(STORE_DIRECTORY)
+    root = Path(base) if base else Path(tempfile.gettempdir()) / f"binshift-{os.getuid()}"
+    return root / environment.query / f"{operator}-{worker}"
+
+
+@functools.lru_cache(maxsize=16)
+def storage_of(location: LogLocation) -> Storage:
+    """The log's storage, opened once a process."""
+    return open_storage(location.url, dict(location.options))
+
+
+def store_of(environment: Environment, operator: str, worker: Worker) -> BinStore:
+    """The worker's store, opened once a process."""
+    identity = f"{environment.query}/{operator}/{worker}"
+    return open_store(store_path(environment, operator, worker), environment.bins, environment.store, identity)
+
+
+def pickled(operator: Operator) -> bytes:
+    """The operator, pickled once a query (Spark would do it once an epoch)."""
+    data: bytes = cloudpickle.dumps(operator)  # type: ignore[no-untyped-call]
+    return data
+
+
+@functools.lru_cache(maxsize=4)
+def operator_from(pickled: bytes) -> Operator:
+    """The operator, unpickled once a process: it carries the user's function."""
+    operator: Operator = cloudpickle.loads(pickled)
+    return operator
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise WrongExecutor("this function runs inside Spark tasks only")
+    return context

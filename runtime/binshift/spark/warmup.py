@@ -1,0 +1,62 @@
+"""Warms an executor before its first bin: the JVM's code, and two Python workers with modules loaded and store open.
+
+A cold executor costs its first epoch a second or more, and its first background round another half: classes are loaded,
+Python is forked and imports its modules. Two tasks at once make Spark fork two Python workers, which then wait in its
+pool for the epoch and for the background. To be sure that they are two, each waits (a bounded time) until it sees the
+other: a rendezvous by files in the store's directory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from binshift.spark.task import Environment, Place, check_place, operator_from, storage_of, store_of, store_path
+
+RENDEZVOUS_SECONDS_MAX = 10.0
+POLL_SECONDS = 0.01
+TASKS_PER_WORKER = 2
+
+
+class WarmFunction:
+    """Runs in place of S: loads everything an epoch needs, takes no rows, returns none."""
+
+    def __init__(
+        self, places: tuple[Place, ...], environment: Environment, name: str, operator: bytes, token: str
+    ) -> None:
+        self._places = places
+        self._name = name
+        self._environment = environment
+        self._operator = operator
+        self._token = token
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Load and open everything, then wait for the other task of this worker."""
+        context = TaskContext.get()
+        partition = 0 if context is None else context.partitionId()
+        place = self._places[partition]
+        check_place(place)
+        operator_from(self._operator)
+        storage_of(self._environment.log)
+        store_of(self._environment, self._name, place.worker).status()
+        meet(store_path(self._environment, f"warm.{self._token}", place.worker), partition)
+        for _ in batches:
+            pass
+        return
+        yield  # an empty generator
+
+
+def meet(directory: Path, partition: int) -> bool:
+    """Wait until `TASKS_PER_WORKER` tasks have come to ``directory``; whether they did in time."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / str(partition)).touch()
+    deadline = time.monotonic() + RENDEZVOUS_SECONDS_MAX
+    while time.monotonic() < deadline:
+        if len(list(directory.iterdir())) >= TASKS_PER_WORKER:
+            return True
+        time.sleep(POLL_SECONDS)
+    return False

@@ -1,0 +1,90 @@
+"""Copies of bins: installed, advanced and dropped, beside the epochs.
+
+This module owns the work on bins that a store does not own. It runs in the background, while epochs use the same
+store, and LMDB has one writer at a time: so whatever may take long is cut into many short transactions, and between
+them the bins concerned are *partial*: they count for nothing and may be left so by a process that dies.
+
+It must never touch rows of a bin that is owned, or that another attempt has begun to install since; each transaction
+asks anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from binshift import entries as rows
+from binshift.entries import Entries
+from binshift.invariants import invariant
+from binshift.model import BinSet, Epoch, Fence
+from binshift.store import transitions
+from binshift.store.contract import Transaction
+from binshift.store.gate import Gate
+
+_SWEEP_BINS = 8
+"""Bins whose rows one transaction deletes; each gets its share of `StoreLimits.background_rows_max`."""
+
+
+def begin(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
+    """Make room for a copy: whatever there was of these bins goes."""
+    with gate.writing(fence, background=True) as (transaction, status):
+        begun, stale = transitions.begun(status, bins, epoch, attempt)
+        gate.save(transaction, begun)
+    for some in _groups(stale):
+        left = some
+        while len(left):
+            with gate.writing(fence, background=True) as (transaction, status):
+                transitions.check_part(status, left, epoch, attempt)
+                left = left - _delete(gate, transaction, left)
+
+
+def write(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, entries: Sequence[Entries]) -> None:
+    """Write rows of a copy that has begun."""
+    for batch in entries:
+        merged = rows.merge_last_wins([batch])
+        invariant(not len(rows.bin_set(merged) - bins), "a copy has rows of other bins")
+        for piece in rows.cut(merged, gate.limits.background_bytes_max, gate.limits.background_rows_max):
+            with gate.writing(fence, background=True) as (transaction, status):
+                transitions.check_part(status, bins, epoch, attempt)
+                transaction.put_many(piece)
+
+
+def finish(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
+    """From now on the copy counts."""
+    with gate.writing(fence, background=True) as (transaction, status):
+        gate.save(transaction, transitions.installed(status, bins, epoch, attempt))
+
+
+def advance(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Entries]) -> None:
+    """Apply a recorded delta, in one transaction: in between, a copy would be at no epoch."""
+    merged = rows.merge_last_wins(entries)
+    invariant(not len(rows.bin_set(merged) - bins), "a delta has rows of other bins")
+    with gate.writing(fence, background=True) as (transaction, status):
+        after = transitions.advanced(status, bins, epoch)
+        transaction.put_many(merged)
+        gate.save(transaction, after)
+
+
+def drop(gate: Gate, fence: Fence, bins: BinSet) -> None:
+    """Let copies count no more, then delete their rows."""
+    with gate.writing(fence, background=True) as (transaction, status):
+        after = transitions.retired(status, bins)
+        gate.save(transaction, after)
+    for some in _groups(bins & transitions.dropping(after)):
+        left = some
+        while len(left):
+            with gate.writing(fence, background=True) as (transaction, status):
+                # A bin that another task has begun to install since is not ours any more.
+                left = left & transitions.dropping(status)
+                empty = _delete(gate, transaction, left)
+                gate.save(transaction, transitions.swept(status, empty))
+                left = left - empty
+
+
+def _delete(gate: Gate, transaction: Transaction, bins: BinSet) -> BinSet:
+    """Delete a bounded number of rows; the bins that have none left."""
+    share = max(gate.limits.background_rows_max // _SWEEP_BINS, 1)
+    return BinSet([bin for bin in bins if transaction.drop(bin, share)])
+
+
+def _groups(bins: BinSet) -> Iterator[BinSet]:
+    return (BinSet(bins.array[at : at + _SWEEP_BINS]) for at in range(0, len(bins), _SWEEP_BINS))

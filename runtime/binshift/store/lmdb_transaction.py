@@ -1,0 +1,188 @@
+"""One transaction of an LMDB store: rows in and out, many at a time.
+
+This module owns the way from Arrow columns to LMDB's calls and back. A hundred thousand rows an epoch leave no room for
+Python statements per row, so keys are built in C++ (`longkeys.stored_keys`), looked up by one `map`, and written by
+one `putmulti`; only deletions, and keys too long for LMDB, go one by one.
+
+It must never hand out memory of the map: all that is returned is copied, so that it outlives the transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift import binary
+from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_last_wins, size_bytes
+from binshift.errors import StateTooLarge
+from binshift.invariants import invariant
+from binshift.model import Bin, IntArray
+from binshift.store import longkeys
+from binshift.store.contract import StoreLimits, check_sizes
+
+_PAGE_BYTES = 4096
+_SCAN_ROWS_FIRST, _SCAN_ROWS_MAX = 64, 16384
+
+
+@dataclass(slots=True)
+class Opened:
+    """An open environment, its two databases, which file it has mapped, and who uses it.
+
+    LMDB's own types are met in `lmdb` only.
+    """
+
+    environment: Any
+    rows: Any
+    blobs: Any
+    file: tuple[int, int] | None
+    users: int
+    stale: bool = False
+
+
+class LmdbTransaction:
+    """One moment of an `LmdbStore`; see `contract.Transaction` for what the methods promise."""
+
+    def __init__(
+        self,
+        handle: Any,
+        opened: Opened,
+        limits: StoreLimits,
+        directory: Path,
+        *,
+        writable: bool,
+    ) -> None:
+        self._handle = handle
+        self._rows, self._blobs = opened.rows, opened.blobs
+        self._limits = limits
+        self._directory = directory
+        self._writable = writable
+
+    def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each (bin, key), null where there is none."""
+        stored, long = longkeys.stored_keys(bins, keys)
+        cursor = self._handle.cursor(self._rows)
+        values: list[bytes | None] = list(map(cursor.get, stored))
+        for at in long:
+            values[at] = longkeys.read_bucket(values[at]).get(keys[at].as_py())
+        return binary.of(values)
+
+    def put_many(self, entries: Entries) -> None:
+        """Write rows; a null value deletes."""
+        invariant(self._writable, "a read transaction is asked to write")
+        check_sizes(entries, self._limits)
+        if not is_sorted(entries, strictly=True):
+            entries = merge_last_wins([entries])
+        self._check_disk(entries)
+        gone = entries.column(2).null_count
+        if gone:
+            deleted = entries.column(2).is_null()
+            self._delete(entries.filter(deleted))
+            entries = entries.filter(pc.invert(deleted))
+        stored, long = longkeys.stored_keys(bins_array(entries), entries.column(1))
+        values: list[bytes] = entries.column(2).to_pylist()
+        for at in long:
+            # Keys of one batch that share a bucket: the later ones must find the earlier ones there.
+            key = entries.column(1)[at].as_py()
+            bucket = {**longkeys.read_bucket(self._handle.get(stored[at], db=self._rows)), key: values[at]}
+            values[at] = longkeys.write_bucket(bucket)
+            self._handle.put(stored[at], values[at], db=self._rows)
+        self._handle.cursor(self._rows).putmulti(list(zip(stored, values, strict=True)))
+
+    def _delete(self, entries: Entries) -> None:
+        stored, long = longkeys.stored_keys(bins_array(entries), entries.column(1))
+        for at in long:
+            bucket = longkeys.read_bucket(self._handle.get(stored[at], db=self._rows))
+            if bucket.pop(entries.column(1)[at].as_py(), None) is not None and bucket:
+                self._handle.put(stored[at], longkeys.write_bucket(bucket), db=self._rows)
+                stored[at] = b""
+            elif bucket:
+                stored[at] = b""
+        delete, rows = self._handle.delete, self._rows
+        for key in stored:
+            if key:
+                delete(key, db=rows)
+
+    def _check_disk(self, entries: Entries) -> None:
+        """A map on a full disk kills the process: leave before. Each row may need a fresh page, at worst."""
+        need = 2 * size_bytes(entries) + min(entries.num_rows, self._pages()) * _PAGE_BYTES
+        found = os.statvfs(self._directory)
+        if found.f_bavail * found.f_frsize < need + self._limits.disk_free_bytes_min:
+            raise StateTooLarge(
+                f"the disk of {self._directory} has {found.f_bavail * found.f_frsize} bytes free, and this write may "
+                f"take {need} and must leave {self._limits.disk_free_bytes_min}; nothing was changed. Give the store "
+                "a larger disk or use more workers"
+            )
+
+    def _pages(self) -> int:
+        return int(self._handle.stat(self._rows)["leaf_pages"])
+
+    def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+        """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
+        position = longkeys.bin_prefix(bin) + start[: longkeys.PLAIN_BYTES_MAX]
+        step = _SCAN_ROWS_FIRST
+        while True:
+            stored = self._stored_rows(position, longkeys.bin_prefix(bin + 1), step)
+            rows = longkeys.expand(stored)
+            first = bisect_left(rows, (start, b""))
+            last = len(rows) if stop is None else bisect_left(rows, (stop, b""))
+            if first < last:
+                keys, values = zip(*rows[first:last], strict=True)
+                yield from cut(make([bin] * len(keys), keys, values), self._limits.scan_bytes_max)
+            if len(stored) < step or last < len(rows):
+                return
+            position = stored[-1][0] + b"\0"
+            size = sum(len(key) + len(value) for key, value in rows) // max(len(rows), 1) + 1
+            step = min(max(self._limits.scan_bytes_max // size, 1), 4 * step, _SCAN_ROWS_MAX)
+
+    def _stored_rows(self, position: bytes, end: bytes, rows_max: int) -> list[longkeys.Row]:
+        """Stored rows from ``position`` to before ``end``: ``rows_max``, or more to complete a group of long keys."""
+        cursor = self._handle.cursor(self._rows)
+        if not cursor.set_range(position):
+            return []
+        found = list(islice(cursor.iternext(), rows_max))
+        found = found[: bisect_left(found, (end, b""))]
+        if len(found) == rows_max and longkeys.is_long(found[-1][0]):
+            group = longkeys.group(found[-1][0])
+            cursor.set_key(found[-1][0])
+            while cursor.next() and cursor.key().startswith(group):
+                found.append(cursor.item())
+        return found
+
+    def drop(self, bin: Bin, rows_max: int) -> bool:
+        """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
+        invariant(self._writable, "a read transaction is asked to write")
+        prefix = longkeys.bin_prefix(bin)
+        cursor = self._handle.cursor(self._rows)
+        if not cursor.set_range(prefix):
+            return True
+        for _ in range(rows_max):
+            if not cursor.key().startswith(prefix):
+                return True
+            cursor.delete()
+        return not cursor.key().startswith(prefix)
+
+    def clear(self) -> None:
+        """Delete all rows."""
+        invariant(self._writable, "a read transaction is asked to write")
+        self._handle.drop(self._rows, delete=False)
+
+    def meta(self, name: str) -> bytes | None:
+        """The blob called ``name``."""
+        blob: bytes | None = self._handle.get(name.encode(), db=self._blobs)
+        return blob
+
+    def set_meta(self, name: str, value: bytes | None) -> None:
+        """Write a blob; None deletes it."""
+        invariant(self._writable, "a read transaction is asked to write")
+        if value is None:
+            self._handle.delete(name.encode(), db=self._blobs)
+        else:
+            self._handle.put(name.encode(), value, db=self._blobs)

@@ -1,0 +1,36 @@
+"""Opens a worker's local store from a few settings that a task can carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from binshift.store.binstore import BinStore
+from binshift.store.contract import StoreLimits
+from binshift.store.lmdb import open_lmdb
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """What a query decides about its local stores.
+
+    Attributes:
+        map_bytes: most bytes of one store, of address space.
+        undo_bytes_max: largest undo record of one epoch.
+    """
+
+    map_bytes: int = StoreLimits().map_bytes_max
+    undo_bytes_max: int = StoreLimits().undo_bytes_max
+
+
+def open_store(directory: Path, bins: int, settings: StoreSettings, identity: str) -> BinStore:
+    """The store in ``directory``; empty if what lies there is another's, of another boot or damaged.
+
+    Args:
+        directory: on a local disk.
+        bins: of the dataflow.
+        settings: its limits.
+        identity: whose state this is: query, operator, worker.
+    """
+    limits = StoreLimits(map_bytes_max=settings.map_bytes, undo_bytes_max=settings.undo_bytes_max)
+    return BinStore(open_lmdb(directory, limits, identity), bins, limits)

@@ -1,0 +1,189 @@
+"""One driver's life: what the Spark runner and the mover do, with the real protocol underneath.
+
+A driver opens the log (which takes a term), runs epochs until their record exists, and between them does background
+rounds. Tasks are stepped in random order, an output batch at a time. A run is all or nothing, as on Spark: when one
+task fails, the others are left where they are (see `World.leave`), and the epoch runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from binshift.errors import BinshiftError, EpochFailed, Retryable
+from binshift.log.log import Log
+from binshift.model import Worker
+from binshift.protocol.background import Budget
+from binshift.protocol.coordinator import Coordinator, EpochPlan, OperatorTime
+from binshift.protocol.housekeeping import Housekeeping
+from binshift.protocol.movement import Movement
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, Summary
+from binshift.protocol.steering import Steering
+from binshift.testing.clock import ManualClock
+from binshift.testing.faults import Killed, Process
+from binshift.testing.faulty import FaultyStorage
+from binshift.testing.flows import shares
+from binshift.testing.machines import Task
+from binshift.testing.stream import Batch
+from binshift.testing.world import World
+
+LOOKS_PER_PIECE = 3
+"""How often a `Budget` looks at its clock for one piece of work."""
+
+
+class Driver:
+    """One driver's term. Raises, while it is made, what `Log.on` does.
+
+    Attributes:
+        process: can be killed.
+        log: opened by it.
+        coordinator: of its epochs.
+        movement: of its bins.
+        steering: takes requests.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        world.drivers += 1
+        self.process = Process(f"driver {world.drivers}")
+        tuning = world.tuning
+        self.log = Log.on(
+            FaultyStorage(world.files, world.faults, self.process),
+            world.format,
+            who=self.process.name,
+            spark_committed=world.stream.committed,
+            grace_seconds=tuning.grace_seconds,
+            nonce=self.process.name,
+        )
+        self.movement = Movement(world.terms, tuple(world.flows), self.log.term)
+        times = [OperatorTime(name, flow.delay_ms) for name, flow in world.flows.items()]
+        self.coordinator = Coordinator(self.log, world.bins, times, self.movement, tuning.undo)
+        self._house = Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock)
+        self.steering = Steering(self.log, self.coordinator, tuning.defaults)
+        self.steering.resume()
+        self._seen: dict[Worker, int] = {}
+        self._tasks = 0
+
+    def epoch(self, batch: Batch) -> None:
+        """Run one batch until its record exists, as `foreachBatch` does.
+
+        Raises:
+            Killed: this driver was killed.
+            EpochFailed: a worker is away, or every attempt failed.
+            GiveUp: what the protocol gives up for.
+        """
+        coordinator = self.coordinator
+        plan = coordinator.plan(batch.epoch, batch.digest, batch.time_ms, self._world.alive)
+        bring_up: frozenset[Worker] = frozenset()
+        for run in range(self._world.tuning.attempts_max):
+            plan = coordinator.again(plan)
+            executors = self._executors(plan)
+            bring_up |= {w for w in plan.workers if self._seen.get(w) != executors[w]}
+            try:
+                coordinator.commit(plan, self._run(batch, plan, run, bring_up))
+            except Retryable:
+                bring_up |= frozenset(plan.workers)
+            except BinshiftError:
+                coordinator.abandoned(plan)
+                raise
+            else:
+                self._seen.update(executors)
+                return
+        raise EpochFailed(f"epoch {batch.epoch} failed {self._world.tuning.attempts_max} times")
+
+    def _executors(self, plan: EpochPlan) -> dict[Worker, int]:
+        machines = self._world.machines
+        away = [w for w in plan.workers if not machines[w].alive]
+        if away:
+            raise EpochFailed(f"no executor for worker {away[0]}")
+        return {w: machines[w].executor for w in plan.workers}
+
+    def _run(self, batch: Batch, plan: EpochPlan, run: int, bring_up: frozenset[Worker]) -> list[Summary]:
+        """One run: every task to its end, then the sink."""
+        world, summaries = self._world, list[Summary]()
+        world.faults.step(self.process, f"starting run {run} of epoch {plan.epoch}")
+        tasks = list(self._tasks_of(batch, plan, run, bring_up, summaries.append))
+        self._to_the_end(tasks)
+        world.faults.step(self.process, f"delivering epoch {plan.epoch}")
+        outputs = {name: [row for t in tasks if t.spec.operator == name for row in t.rows] for name in world.flows}
+        world.stream.deliver(plan.epoch, outputs)
+        return summaries
+
+    def _tasks_of(
+        self,
+        batch: Batch,
+        plan: EpochPlan,
+        run: int,
+        bring_up: frozenset[Worker],
+        report: Callable[[Summary], None],
+    ) -> Iterator[Task]:
+        world = self._world
+        rows = {
+            name: shares(
+                flow.arranged(batch.rows, world.bins, plan.watermarks[name]), plan.route.owners, plan.workers
+            )
+            for name, flow in world.flows.items()
+        }
+        for spec in self.coordinator.specs(plan, run, bring_up):
+            self._tasks += 1
+            attempt = f"{spec.run_prefix}{self._tasks}"
+            pieces = self._cut(rows[spec.operator][spec.worker])
+            yield world.machines[spec.worker].run(spec, world.flows[spec.operator].operator, pieces, attempt, report)
+
+    def _cut(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+        step = self._world.rng.randint(1, self._world.tuning.rows_at_once)
+        return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
+
+    def _to_the_end(self, tasks: list[Task]) -> None:
+        running = list(tasks)
+        while running:
+            task = self._world.rng.choice(running)
+            try:
+                if not task.advance():
+                    running.remove(task)
+            except BaseException as error:
+                self._world.leave(each for each in running if each is not task)
+                if isinstance(error, Killed):
+                    self._lost(error, f"worker {task.spec.worker}")
+                raise
+
+    def _lost(self, death: Killed, who: str) -> None:
+        """An executor died: that fails what runs on it. Our own death passes through."""
+        self._world.died(death.process)
+        if death.process is not self.process:
+            raise EpochFailed(f"{who}: {death}") from death
+
+    def round(self) -> bool:
+        """One background round; whether there was anything to do.
+
+        Raises:
+            Killed: this driver was killed.
+            EpochFailed: an executor was.
+            StorageUnavailable: the log's files did not answer.
+            Fenced: a newer driver has taken over.
+        """
+        alive = frozenset(self._world.alive)
+        self.movement.seen(alive)
+        cold = self.movement.cold() & alive
+        specs = self.coordinator.background()
+        if cold:
+            self._world.faults.step(self.process, f"warming {sorted(cold)}")
+            self.movement.warmed(cold)
+        if specs:
+            reports = [self._background(spec) for spec in self._world.rng.sample(specs, len(specs))]
+            self._world.faults.step(self.process, "taking in a round")
+            self.movement.reported(reports)
+        self._house.run(tuple(self.movement.snapshots.pending))
+        self.coordinator.manifest = self._house.manifest
+        return bool(cold or specs)
+
+    def _background(self, spec: BackgroundSpec) -> BackgroundReport:
+        pieces = self._world.rng.randint(1, self._world.tuning.budget_pieces)
+        clock = ManualClock(tick_seconds=1.0)
+        budget = Budget(float(pieces * LOOKS_PER_PIECE), 1.0, clock, clock.sleep)
+        try:
+            return self._world.machines[spec.worker].background(spec, budget)
+        except Killed as death:
+            self._lost(death, f"worker {spec.worker}")
+            raise

@@ -1,0 +1,286 @@
+"""What a simulated cluster runs: a keyed stateful operator, and what the JVM would do to its rows first.
+
+A *flow* describes one operator three times: as the real `Operator` that tasks run, as F (rows to bins, late rows away,
+partial aggregates, order), and, through its plain fields, to the `Reference`. Rows are dictionaries from column to
+value. F is plain Python here, in place of generated code; everything after it is binshift's own.
+
+It must never take a shortcut that the reference takes as well: the state's bytes are made by the operator on one side
+and from the reference's dictionaries on the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from binshift.model import Bin
+from binshift.operators.aggregate import EVENT_TIME_COLUMN, EXPIRY_COLUMN, Aggregate, OutputMode, expiry_bytes
+from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, STATE_SPACE, Operator
+from binshift.operators.merge import Merge, MergeSpec
+from binshift.operators.vectorised import StateFunction, VectorisedState
+from binshift.rows import RowCodec
+
+Row = Mapping[str, Any]
+"""One row: column to value."""
+
+Key = tuple[Any, ...]
+"""The values of the grouping columns."""
+
+State = Mapping[Key, Row]
+"""Each key's state, in plain values."""
+
+Packed = dict[int, dict[bytes, bytes]]
+"""State as stores and log have it: bin to key to value."""
+
+OneKey = Callable[[Key, Sequence[Row], Row | None], tuple[Sequence[Row], Row | None]]
+"""``function(key, rows, state) -> (output, state)``: all rows of one key in one epoch; None is no state."""
+
+
+class Flow(Protocol):
+    """One stateful operator of a simulated query."""
+
+    @property
+    def name(self) -> str:
+        """Names it in files and errors."""
+
+    @property
+    def delay_ms(self) -> int | None:
+        """How far the watermark stays behind the latest event; None without a watermark."""
+
+    @property
+    def operator(self) -> Operator:
+        """What tasks run."""
+
+    def arranged(self, rows: Sequence[Row], bins: int, watermark_ms: int | None) -> pa.RecordBatch:
+        """F: an epoch's rows as S takes them, with their bins, in S's order."""
+
+    def packed(self, state: State, bins: int) -> Packed:
+        """The bytes that a state has in stores and log."""
+
+
+def bin_of(key: Key, bins: int) -> Bin:
+    """The bin of a key: a hash that is the same in every process.
+
+    >>> bin_of(("a", 3), 16) == bin_of(("a", 3), 16) < 16
+    True
+    """
+    return Bin(int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big") % bins)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Rows, sum, least and greatest of a column, for each key, or for each key and window of event time.
+
+    Attributes:
+        name: see `Flow`.
+        key: the grouping column, text.
+        value: the column that is added up, whole numbers; null is skipped.
+        time: the column with the event time, milliseconds; used with a window.
+        window_ms: length of the windows; None to group by key alone.
+        delay_ms: see `Flow`; takes a window.
+        mode: emit changed groups in every epoch, or finished ones once.
+    """
+
+    name: str = "totals"
+    key: str = "key"
+    value: str = "value"
+    time: str = "time"
+    window_ms: int | None = None
+    delay_ms: int | None = None
+    mode: OutputMode = OutputMode.UPDATE
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """The grouping columns."""
+        window = [] if self.window_ms is None else [("window", pa.int64())]
+        return pa.schema([(self.key, pa.string()), *window])
+
+    @property
+    def buffer_schema(self) -> pa.Schema:
+        """The state's columns, which are those of the output too."""
+        return pa.schema([(name, pa.int64()) for name in ("rows", "sum", "least", "greatest")])
+
+    @property
+    def expires(self) -> bool:
+        """Whether groups end."""
+        return self.window_ms is not None and self.delay_ms is not None
+
+    @property
+    def operator(self) -> Aggregate:
+        """The real operator."""
+        rules = zip((Merge.COUNT, Merge.SUM, Merge.MIN, Merge.MAX), self.buffer_schema.names, strict=True)
+        merges = tuple(MergeSpec(merge, (name,)) for merge, name in rules)
+        return Aggregate(self.key_schema, self.buffer_schema, merges, self.mode, self.expires)
+
+    def key_of(self, row: Row) -> Key:
+        """The group of a row."""
+        if self.window_ms is None:
+            return (row[self.key],)
+        return row[self.key], row[self.time] // self.window_ms * self.window_ms
+
+    def expiry_of(self, key: Key) -> int:
+        """When a group is over, in milliseconds: the end of its window."""
+        return int(key[1] + self.window_ms)
+
+    def arranged(self, rows: Sequence[Row], bins: int, watermark_ms: int | None) -> pa.RecordBatch:
+        """One row a group, with partial aggregates."""
+        groups: dict[Key, list[Row]] = {}
+        for row in rows:
+            key = self.key_of(row)
+            if not (self.expires and watermark_ms is not None and self.expiry_of(key) <= watermark_ms):
+                groups.setdefault(key, []).append(row)
+        columns: dict[str, Any] = {
+            BIN_COLUMN: pa.array([bin_of(key, bins) for key in groups], pa.int32()),
+            **_columns(self.key_schema, groups),
+            **self._partials(list(groups.values())),
+        }
+        if self.expires:
+            columns[EXPIRY_COLUMN] = pa.array([self.expiry_of(key) for key in groups], pa.int64())
+            latest = [max(row[self.time] for row in group) for group in groups.values()]
+            columns[EVENT_TIME_COLUMN] = pa.array(latest, pa.int64())
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _partials(self, groups: Sequence[Sequence[Row]]) -> dict[str, pa.Array]:
+        values = [[row[self.value] for row in group if row[self.value] is not None] for group in groups]
+        partials = (
+            [len(group) for group in groups],
+            [sum(some) if some else None for some in values],
+            [min(some, default=None) for some in values],
+            [max(some, default=None) for some in values],
+        )
+        return {
+            name: pa.array(column, pa.int64()) for name, column in zip(self.buffer_schema.names, partials, strict=True)
+        }
+
+    def packed(self, state: State, bins: int) -> Packed:
+        """State rows, and the expiry index where groups end."""
+        found = _packed(state, bins, self.key_schema, self.buffer_schema)
+        if self.expires:
+            codes = RowCodec(self.key_schema).pack(_batch(self.key_schema, state)).to_pylist()
+            for key, code in zip(state, codes, strict=True):
+                found[bin_of(key, bins)][EXPIRY_SPACE + expiry_bytes(self.expiry_of(key)) + code] = b""
+        return found
+
+
+@dataclass(frozen=True)
+class StateFlow:
+    """`applyInArrowWithState`: a function of all rows of some keys and their states.
+
+    Attributes:
+        function: the function under test, over Arrow tables.
+        keys: names of the grouping columns.
+        rows: all input columns.
+        state: the state's columns, without the keys.
+        output: the columns of what the function returns first.
+        one_key: the same function for one key in plain Python; None: the reference calls ``function`` key by key.
+        name: see `Flow`.
+        group_bytes_max: see `VectorisedState`; small here, so that it is called for several groups.
+    """
+
+    function: StateFunction
+    keys: tuple[str, ...]
+    rows: pa.Schema
+    state: pa.Schema
+    output: pa.Schema
+    one_key: OneKey | None = None
+    name: str = "state"
+    group_bytes_max: int = 200
+    delay_ms: int | None = field(default=None, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        one_key: OneKey,
+        keys: tuple[str, ...],
+        rows: pa.Schema,
+        state: pa.Schema,
+        output: pa.Schema,
+        name: str = "state",
+    ) -> StateFlow:
+        """A flow from a function of one key."""
+        key_schema = pa.schema([rows.field(column) for column in keys])
+        return cls(_for_many_keys(one_key, key_schema, state, output), keys, rows, state, output, one_key, name)
+
+    @property
+    def key_schema(self) -> pa.Schema:
+        """The grouping columns."""
+        return pa.schema([self.rows.field(column) for column in self.keys])
+
+    @property
+    def operator(self) -> VectorisedState:
+        """The real operator."""
+        return VectorisedState(
+            self.function, self.key_schema, self.rows, self.state, self.output, self.group_bytes_max
+        )
+
+    def key_of(self, row: Row) -> Key:
+        """The key of a row."""
+        return tuple(row[column] for column in self.keys)
+
+    def arranged(self, rows: Sequence[Row], bins: int, watermark_ms: int | None) -> pa.RecordBatch:
+        """All rows by bin, key and the order they came in."""
+        keys = [self.key_of(row) for row in rows]
+        order = sorted(range(len(rows)), key=lambda at: (bin_of(keys[at], bins), keys[at], at))
+        columns = {name: [rows[at][name] for at in order] for name in self.rows.names}
+        batch = pa.RecordBatch.from_pydict(columns, schema=self.rows)
+        return batch.add_column(
+            0, pa.field(BIN_COLUMN, pa.int32()), pa.array([bin_of(keys[at], bins) for at in order], pa.int32())
+        )
+
+    def packed(self, state: State, bins: int) -> Packed:
+        """State rows."""
+        return _packed(state, bins, self.key_schema, self.state)
+
+
+def _packed(state: State, bins: int, key_schema: pa.Schema, value_schema: pa.Schema) -> Packed:
+    keys = RowCodec(key_schema).pack(_batch(key_schema, state)).to_pylist()
+    rows = pa.RecordBatch.from_pylist([dict(row) for row in state.values()], schema=value_schema)
+    values = RowCodec(value_schema).pack(rows).to_pylist()
+    found: Packed = {}
+    for key, code, value in zip(state, keys, values, strict=True):
+        found.setdefault(bin_of(key, bins), {})[STATE_SPACE + code] = value
+    return found
+
+
+def _columns(schema: pa.Schema, keys: Mapping[Key, object]) -> dict[str, pa.Array]:
+    """The key columns of some keys."""
+    return {name: pa.array([key[at] for key in keys], schema.field(name).type) for at, name in enumerate(schema.names)}
+
+
+def _batch(schema: pa.Schema, keys: Mapping[Key, object]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(_columns(schema, keys), schema=schema)
+
+
+def _for_many_keys(one_key: OneKey, keys: pa.Schema, state: pa.Schema, output: pa.Schema) -> StateFunction:
+    """The function over Arrow tables that calls ``one_key`` for each key."""
+    state_schema = pa.schema([*keys, *state])
+
+    def function(
+        touched: pa.RecordBatch, rows: pa.Table, before: pa.Table
+    ) -> tuple[pa.Table, pa.Table]:
+        grouped: dict[Key, list[Row]] = {}
+        for row in rows.to_pylist():
+            grouped.setdefault(tuple(row[name] for name in keys.names), []).append(row)
+        held = {tuple(row[name] for name in keys.names): row for row in before.to_pylist()}
+        emitted: list[Row] = []
+        kept: list[Row] = []
+        for found in touched.to_pylist():
+            key = tuple(found.values())
+            old = held.get(key)
+            out, new = one_key(key, grouped[key], None if old is None else {n: old[n] for n in state.names})
+            emitted += out
+            kept += [] if new is None else [{**found, **new}]
+        return pa.Table.from_pylist(emitted, schema=output), pa.Table.from_pylist(kept, schema=state_schema)
+
+    return function
+
+
+def shares(batch: pa.RecordBatch, owners: np.ndarray, workers: Sequence[int]) -> dict[int, pa.RecordBatch]:
+    """The exchange: each worker's rows of an arranged epoch, in order."""
+    owner = owners[batch.column(BIN_COLUMN).to_numpy()]
+    return {worker: batch.filter(pa.array(owner == worker)) for worker in workers}

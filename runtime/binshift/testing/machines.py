@@ -1,0 +1,143 @@
+"""Worker slots: a machine with a disk, and the executor process on it, which comes and goes.
+
+The disk outlives the executor: a new executor finds the stores as the last one left them. `wipe` is another machine in
+the same slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from binshift.log.storage import Storage
+from binshift.model import Worker
+from binshift.operators.contract import Operator
+from binshift.protocol.background import Budget, run_round
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+from binshift.protocol.task import EpochTask
+from binshift.store.binstore import BinStore
+from binshift.store.contract import KeyValueStore, StoreLimits
+from binshift.testing.faults import Faults, Process
+from binshift.testing.faulty import FaultyStorage, FaultyStore
+from binshift.testing.flows import Row
+
+NewStore = Callable[[str, Worker], KeyValueStore]
+"""Makes an empty store for an operator on a worker."""
+
+
+@dataclass
+class Task:
+    """One worker's part of a run of an epoch, under way.
+
+    Attributes:
+        spec: what it does.
+        steps: its output, as it comes.
+        rows: the output so far.
+    """
+
+    spec: EpochSpec
+    steps: Generator[pa.RecordBatch]
+    rows: list[Row] = field(default_factory=list)
+
+    def advance(self) -> bool:
+        """One step; whether there are more."""
+        batch = next(self.steps, None)
+        if batch is None:
+            return False
+        self.rows += batch.to_pylist()
+        return True
+
+
+class Machine:
+    """One worker slot.
+
+    Attributes:
+        slot: which one.
+        executor: counts the executors there were; a new one has another number.
+        process: the executor that is there, or was.
+        alive: whether one is there.
+    """
+
+    def __init__(
+        self, slot: Worker, bins: int, files: Storage, new_store: NewStore, limits: StoreLimits, faults: Faults
+    ) -> None:
+        self.slot = slot
+        self.executor = 0
+        self.process = Process(f"executor {slot}.0")
+        self.alive = True
+        self._bins = bins
+        self._files = files
+        self._new_store = new_store
+        self._limits = limits
+        self._faults = faults
+        self._disk: dict[str, KeyValueStore] = {}
+
+    def restart(self) -> None:
+        """The executor ends, if it has not, and another one begins."""
+        self.process.dead = True
+        self.executor += 1
+        self.process = Process(f"executor {self.slot}.{self.executor}")
+        self.alive = True
+
+    def leave(self) -> None:
+        """The executor ends; none begins."""
+        self.process.dead = True
+        self.alive = False
+
+    def wipe(self) -> None:
+        """The disk is empty, and whoever worked with it is gone."""
+        self._disk.clear()
+        if self.alive:
+            self.restart()
+
+    def forget(self) -> None:
+        """The stores are empty, and nobody is told: as after damage that a store finds in itself."""
+        self._disk.clear()
+
+    def disk(self, operator: str) -> KeyValueStore:
+        """The rows on disk, for whoever looks from outside."""
+        if operator not in self._disk:
+            self._disk[operator] = self._new_store(operator, self.slot)
+        return self._disk[operator]
+
+    def look(self, operator: str) -> BinStore:
+        """The store as seen from outside, without faults."""
+        return BinStore(self.disk(operator), self._bins, self._limits)
+
+    def _store(self, operator: str) -> BinStore:
+        return BinStore(FaultyStore(self.disk(operator), self._faults, self.process), self._bins, self._limits)
+
+    def _storage(self) -> Storage:
+        return FaultyStorage(self._files, self._faults, self.process)
+
+    def run(
+        self,
+        spec: EpochSpec,
+        operator: Operator,
+        batches: Iterable[pa.RecordBatch],
+        attempt: str,
+        report: Callable[[Summary], None],
+    ) -> Task:
+        """Start one task of an epoch."""
+        process = self.process
+
+        def sent(summary: Summary) -> None:
+            self._faults.step(process, f"sending its summary of epoch {spec.epoch}")
+            report(summary)
+
+        task = EpochTask(spec, operator, self._store(spec.operator), self._storage(), attempt)
+        return Task(spec, _stepped(task.run(batches, sent)))
+
+    def background(self, spec: BackgroundSpec, budget: Budget) -> BackgroundReport:
+        """One background round."""
+        process = self.process
+        report = run_round(spec, self._store(spec.operator), self._storage(), budget)
+        self._faults.step(process, "reporting its round")
+        return report
+
+
+def _stepped(steps: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    """The same steps, as something that can be closed."""
+    yield from steps

@@ -1,0 +1,78 @@
+"""What Spark remembers of a stream, and what a sink does: the offset log, the commit log, the output by epoch.
+
+Spark writes a batch's offsets before it calls `foreachBatch`, and its commit after; a driver that comes back runs the
+batch without a commit again, with the same input and the same batch time. The sink is idempotent by epoch: what is
+delivered again replaces what was there. Every delivery is kept, since each has to be the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from binshift.model import BEFORE_FIRST, Epoch
+from binshift.testing.flows import Row
+
+Outputs = Mapping[str, Sequence[Row]]
+"""What an epoch emitted, by flow."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch, as Spark's offset log fixes it.
+
+    Attributes:
+        epoch: its id.
+        rows: its input.
+        time_ms: its batch timestamp.
+    """
+
+    epoch: Epoch
+    rows: tuple[Row, ...]
+    time_ms: int
+
+    @property
+    def digest(self) -> str:
+        """Of its offsets."""
+        return hashlib.blake2b(repr((self.epoch, self.rows)).encode(), digest_size=8).hexdigest()
+
+
+@dataclass
+class Stream:
+    """Spark's checkpoint and the sink.
+
+    Attributes:
+        batches: the offset log.
+        committed: the newest epoch in the commit log.
+        outputs: what the sink holds, by epoch.
+        deliveries: how often each epoch was delivered.
+        watch: is shown every delivery before the sink takes it.
+    """
+
+    batches: list[Batch] = field(default_factory=list)
+    committed: Epoch = BEFORE_FIRST
+    outputs: dict[Epoch, Outputs] = field(default_factory=dict)
+    deliveries: dict[Epoch, int] = field(default_factory=dict)
+    watch: Callable[[Epoch, Outputs], None] = lambda epoch, outputs: None
+
+    @property
+    def pending(self) -> Batch | None:
+        """The batch whose offsets are written and whose commit is not."""
+        return self.batches[-1] if self.committed < len(self.batches) - 1 else None
+
+    def offer(self, rows: Sequence[Row], time_ms: int) -> Batch:
+        """Write the offsets of the next batch."""
+        batch = Batch(Epoch(len(self.batches)), tuple(rows), time_ms)
+        self.batches.append(batch)
+        return batch
+
+    def deliver(self, epoch: Epoch, outputs: Outputs) -> None:
+        """The sink takes a whole epoch's output."""
+        self.watch(epoch, outputs)
+        self.outputs[epoch] = outputs
+        self.deliveries[epoch] = self.deliveries.get(epoch, 0) + 1
+
+    def commit(self, epoch: Epoch) -> None:
+        """Write Spark's commit of ``epoch``; a repetition is fine."""
+        self.committed = max(self.committed, epoch)

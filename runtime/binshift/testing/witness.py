@@ -1,0 +1,230 @@
+"""Watches a simulated cluster and contradicts it: the invariants, stated once more, independently of the protocol.
+
+The *truth* is what the records say: the deltas they name, applied in order to dictionaries. Everything else is held
+against it: what each store owns and the copies it keeps, at any moment (I2); the owners of the newest epoch (I1); what
+can be rebuilt from the log alone (I4). The truth itself, and every delivery to the sink, is held against the reference
+(I3, I5), if the flow is deterministic.
+
+It reads files and disks from outside, past all faults, and never changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from binshift.log import loading
+from binshift.log.blocks import read_all
+from binshift.log.layout import record_name
+from binshift.log.records import CommitRecord, decode_record
+from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
+from binshift.protocol.bringup import bring_up
+from binshift.store.binstore import BinStore, Reader
+from binshift.store.memory import MemoryStore
+from binshift.testing.flows import Packed, Row
+from binshift.testing.reference import Reference
+from binshift.testing.stream import Batch, Outputs
+from binshift.testing.world import World
+
+
+class Contradiction(AssertionError):
+    """The cluster is not as it should be: a bug in binshift, or a flow that is not deterministic."""
+
+
+class Witness:
+    """See the module.
+
+    Attributes:
+        references: by flow.
+        records: all there ever were, in order.
+        owners: by epoch, the worker of each bin.
+    """
+
+    def __init__(self, world: World, deterministic: bool) -> None:
+        self._world = world
+        self._deterministic = deterministic
+        self.references = {name: Reference(flow) for name, flow in world.flows.items()}
+        self.records: list[CommitRecord] = []
+        self.owners: list[list[int]] = []
+        self._expected: list[dict[str, list[Row]]] = []
+        self._images: dict[str, list[Packed]] = {name: [] for name in world.flows}
+        self._truth: dict[str, list[Packed]] = {name: [] for name in world.flows}
+        world.stream.watch = self._delivered
+
+    # ------------------------------------------------------------------------------------------- what should be
+
+    def expect(self, batch: Batch) -> None:
+        """This batch comes next: run the references."""
+        self._expected.append({name: reference.epoch(batch.rows) for name, reference in self.references.items()})
+        for name, reference in self.references.items():
+            self._images[name].append(self._world.flows[name].packed(reference.state, self._world.bins))
+
+    def _delivered(self, epoch: Epoch, outputs: Outputs) -> None:
+        """Every delivery of an epoch is the same, the first and the last."""
+        for name, wanted in self._expected[epoch].items():
+            if self._deterministic and (found := _in_order(outputs[name])) != _in_order(wanted):
+                missing, extra = _unlike(_in_order(wanted), found), _unlike(found, _in_order(wanted))
+                raise Contradiction(f"I5: epoch {epoch} of {name} lacks {missing[:5]} and has {extra[:5]} instead")
+
+    def image(self, name: str, epoch: int) -> Packed:
+        """The recorded state of a flow after an epoch."""
+        return {} if epoch < 0 else self._truth[name][epoch]
+
+    # ------------------------------------------------------------------------------------------- the log's truth
+
+    def read_log(self) -> None:
+        """Take in the records that are new, and check what they say."""
+        while True:
+            epoch = Epoch(len(self.records))
+            name = record_name(epoch)
+            if not self._world.files.exists(name):
+                return
+            record = decode_record(name, self._world.files.get(name))
+            self._take_in(record)
+            for flow in self._world.flows:
+                self._compare_with_reference(flow, epoch)
+
+    def _take_in(self, record: CommitRecord) -> None:
+        owners = list(self.owners[-1]) if self.owners else [-1] * self._world.bins
+        for assignment in record.moves:
+            for b in assignment.bins:
+                owners[b] = assignment.worker
+        if -1 in owners:
+            raise Contradiction(f"I1: bin {owners.index(-1)} has no owner in epoch {record.epoch}")
+        self.records.append(record)
+        self.owners.append(owners)
+        for name in self._world.flows:
+            self._truth[name].append(self._applied(record, name, owners))
+        for snapshot in record.snapshots:
+            named = self._stamps(snapshot.operator, Epoch(snapshot.epoch)).get(Worker(snapshot.worker))
+            if snapshot.stamp != named:
+                raise Contradiction(f"I2: record {record.epoch} takes a snapshot of {snapshot.stamp}, recorded is {named}")
+
+    def _applied(self, record: CommitRecord, name: str, owners: list[int]) -> Packed:
+        image = dict(self.image(name, record.epoch - 1))
+        for part in record.parts:
+            if part.operator == name and part.delta is not None:
+                for bin, key, value in _rows(read_all(self._world.files, part.delta)):
+                    if owners[bin] != part.worker:
+                        raise Contradiction(f"I1: worker {part.worker} changed bin {bin} of {owners[bin]}")
+                    if image.get(bin) is self.image(name, record.epoch - 1).get(bin):
+                        image[bin] = dict(image.get(bin, {}))
+                    if value is None:
+                        image[bin].pop(key, None)
+                    else:
+                        image[bin][key] = value
+        return image
+
+    def _compare_with_reference(self, name: str, epoch: Epoch) -> None:
+        if self._deterministic:
+            _same(f"I5: {name} as recorded for epoch {epoch}", self.image(name, epoch), self._images[name][epoch])
+
+    def _stamps(self, name: str, epoch: Epoch) -> Mapping[Worker, Stamp]:
+        if epoch <= BEFORE_FIRST or epoch >= len(self.records):
+            return {}
+        return {Worker(p.worker): Stamp(epoch, p.attempt) for p in self.records[epoch].parts if p.operator == name}
+
+    # ------------------------------------------------------------------------------------------- checks
+
+    def check_epoch(self, epoch: Epoch) -> None:
+        """After ``epoch``: it is recorded, its owners hold it, and the log alone can rebuild it."""
+        self.read_log()
+        if epoch >= len(self.records):
+            raise Contradiction(f"I3: Spark has committed epoch {epoch}; the last record is {len(self.records) - 1}")
+        self.check_stores()
+        if epoch == len(self.records) - 1:
+            self._check_owners(epoch)
+            self.check_log()
+
+    def check_stores(self) -> None:
+        """Whatever any store shows is a state that was recorded, or, of the running epoch, one that may be."""
+        self.read_log()
+        for worker, machine in self._world.machines.items():
+            for name in self._world.flows:
+                with machine.look(name).reader() as reader:
+                    self._check_store(f"{name} on worker {worker}", name, worker, reader)
+
+    def _check_store(self, what: str, name: str, worker: Worker, reader: Reader) -> None:
+        status = reader.status
+        for epoch in sorted(set(status.copies.values())):
+            bins = BinSet([b for b, at in status.copies.items() if at == epoch])
+            if epoch >= len(self.records):
+                raise Contradiction(f"I2: {what} has copies at epoch {epoch}, which is not recorded")
+            _same(f"I2: {what}, copies at epoch {epoch}", _held(reader, bins), self.image(name, epoch), bins)
+        if not status.owned:
+            return
+        epoch = status.stamp.epoch
+        if self._stamps(name, epoch).get(worker) == status.stamp:
+            wanted = self.image(name, epoch)
+        elif status.stamp == GENESIS or epoch >= len(self._images[name]) or not self._deterministic:
+            return
+        else:
+            wanted = self._images[name][epoch]
+        _same(f"I2: {what} at {status.stamp}", _held(reader, status.owned), wanted, status.owned)
+
+    def _check_owners(self, epoch: Epoch) -> None:
+        """The workers of the newest epoch own exactly the bins its route gives them, in the state its record names."""
+        for name in self._world.flows:
+            for worker, stamp in self._stamps(name, epoch).items():
+                status = self._world.machines[worker].look(name).status()
+                owned = BinSet([b for b, owner in enumerate(self.owners[epoch]) if owner == worker])
+                if status.stamp != stamp or status.owned != owned:
+                    raise Contradiction(
+                        f"I1: {name} on worker {worker} is at {status.stamp} with {status.owned}; "
+                        f"the record says {stamp} and {owned}"
+                    )
+
+    def check_log(self) -> None:
+        """The log alone gives every bin at the newest epoch and at the one before."""
+        if not self.records:
+            return
+        files, bins = self._world.files, BinSet(range(self._world.bins))
+        index = loading.load(files, self._world.format).index
+        if index.last != len(self.records) - 1:
+            raise Contradiction(f"I3: the log loads up to epoch {index.last} of {len(self.records) - 1}")
+        for name in self._world.flows:
+            for epoch in {index.last, Epoch(max(index.last - 1, index.base))}:
+                store = BinStore(MemoryStore(), self._world.bins)
+                bring_up(store, files, Fence(Term(1), epoch, 0), bins, epoch, index.sources(name, bins, {}, epoch))
+                with store.reader() as reader:
+                    missing = bins - reader.status.visible
+                    if missing:
+                        raise Contradiction(f"I4: {name} cannot be rebuilt at epoch {epoch}: {missing} are missing")
+                    _same(f"I4: {name} rebuilt at epoch {epoch}", _held(reader, bins), self.image(name, epoch))
+
+
+def _held(reader: Reader, bins: BinSet) -> Packed:
+    return {b: {key: value for _, key, value in _rows(reader.scan(b))} for b in bins}
+
+
+def _rows(batches: Iterator[object]) -> Iterator[tuple[int, bytes, bytes]]:
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)  # type: ignore[attr-defined]
+
+
+def _same(what: str, held: Packed, wanted: Packed, bins: BinSet | None = None) -> None:
+    """Raise unless both hold the same rows of these bins (of all)."""
+    for b in sorted({*held, *wanted}) if bins is None else bins:
+        found, right = held.get(b, {}), wanted.get(b, {})
+        if found != right:
+            lacks = {k: v for k, v in right.items() if found.get(k) != v}
+            has = {k: v for k, v in found.items() if right.get(k) != v}
+            raise Contradiction(f"{what}: bin {b} lacks {_some(lacks)} and has {_some(has)}")
+
+
+def _some(rows: Mapping[bytes, bytes]) -> str:
+    return ", ".join(f"{k!r}: {v!r}" for k, v in list(rows.items())[:3]) or "nothing"
+
+
+def _in_order(rows: Sequence[Row]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def _unlike(these: list[str], those: list[str]) -> list[str]:
+    left = list(those)
+    found = []
+    for each in these:
+        if each in left:
+            left.remove(each)
+        else:
+            found.append(each)
+    return found

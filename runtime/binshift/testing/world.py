@@ -1,0 +1,139 @@
+"""What drivers come and go in: settings, files, machines, Spark's checkpoint, faults, chance and time.
+
+Everything here outlives a driver. One seed decides all that chance decides: the order in which tasks run, how rows are
+cut into batches.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from binshift.log.formats import LogFormat, OperatorFormat
+from binshift.log.storage import Storage
+from binshift.migration import Limits
+from binshift.model import Worker
+from binshift.protocol.migrations import Request
+from binshift.protocol.movement import Terms
+from binshift.store.contract import StoreLimits
+from binshift.testing.clock import ManualClock
+from binshift.testing.faults import Faults, Process
+from binshift.testing.faulty import Files
+from binshift.testing.flows import Flow
+from binshift.testing.machines import Machine, NewStore, Task
+from binshift.testing.stream import Stream
+
+QUERY = "simulated"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The settings of a simulated query; short cycles, so that all that happens rarely happens.
+
+    Attributes:
+        snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
+        manifest_every_epochs: epochs between two manifests.
+        collect_every_epochs: epochs between two collections of garbage.
+        grace_seconds: how long garbage is left; a round takes `round_seconds`.
+        round_seconds: how long a background round takes by the simulated clock.
+        budget_pieces: pieces of work (a group of bins, a delta) in one round on one worker.
+        attempts_max: runs of one epoch before the query fails.
+        rows_at_once: rows in a batch of a task's input.
+        undo: whether epochs keep the way back.
+        limits: of migrations.
+        stores: of local stores.
+        defaults: of requests.
+    """
+
+    snapshot_cycle_epochs: int = 4
+    manifest_every_epochs: int = 3
+    collect_every_epochs: int = 2
+    grace_seconds: float = 2.0
+    round_seconds: float = 1.0
+    budget_pieces: int = 50
+    attempts_max: int = 20
+    rows_at_once: int = 4
+    undo: bool = True
+    limits: Limits = field(default_factory=Limits)
+    stores: StoreLimits = field(default_factory=lambda: StoreLimits(background_rows_max=24, lock_seconds_max=0.1))
+    defaults: Request = field(default_factory=lambda: Request(batch_size=2))
+
+
+class World:
+    """See the module. ``zombies`` are tasks of failed runs that stand still; ``zombie_share`` of those left become such.
+
+    Args:
+        flows: the stateful operators; each gets all input.
+        bins: how many bins.
+        workers: how many a new query starts with.
+        slots: how many machines there are.
+        tuning: settings.
+        files: where the log is.
+        new_store: makes local stores.
+        faults: what goes wrong.
+        seed: of everything that chance decides.
+    """
+
+    def __init__(
+        self,
+        flows: Mapping[str, Flow],
+        bins: int,
+        workers: int,
+        slots: int,
+        tuning: Tuning,
+        files: Storage | None,
+        new_store: NewStore,
+        faults: Faults,
+        seed: int,
+    ) -> None:
+        self.flows = flows
+        self.bins = bins
+        self.workers = workers
+        self.tuning = tuning
+        self.files: Storage = files if files is not None else Files()
+        self.faults = faults
+        self.rng = random.Random(seed)
+        self.clock = ManualClock()
+        self.stream = Stream()
+        self.machines = {
+            Worker(slot): Machine(Worker(slot), bins, self.files, new_store, tuning.stores, faults)
+            for slot in range(slots)
+        }
+        self.drivers = 0
+        self.zombies: list[Task] = []
+        self.zombie_share = 0.0
+
+    def leave(self, tasks: Iterable[Task]) -> None:
+        """The run these tasks belong to has failed: they are cancelled, or stand still until someone wakes them."""
+        for task in tasks:
+            if self.rng.random() < self.zombie_share:
+                self.zombies.append(task)
+            else:
+                task.steps.close()
+
+    def died(self, process: Process) -> None:
+        """A process was killed: if it was an executor, another one takes its place."""
+        for machine in self.machines.values():
+            if machine.process is process and machine.alive:
+                machine.restart()
+
+    @property
+    def alive(self) -> tuple[Worker, ...]:
+        """The slots that have an executor."""
+        return tuple(slot for slot, machine in self.machines.items() if machine.alive)
+
+    @property
+    def format(self) -> LogFormat:
+        """What the log holds."""
+        return LogFormat(
+            bins=self.bins, query=QUERY, operators=tuple(OperatorFormat(name, "simulated") for name in self.flows)
+        )
+
+    @property
+    def terms(self) -> Terms:
+        """Under which bins move."""
+        tuning = self.tuning
+        return Terms(
+            self.bins, self.workers, tuning.limits, duty=1.0, snapshot_cycle_epochs=tuning.snapshot_cycle_epochs
+        )

@@ -1,0 +1,105 @@
+"""Delay statistics of flights, kept per aircraft, per route and per hour: one stateful query on a stream of files.
+
+A program like any other of PySpark's; `binshift.stateful` is the one changed line. Each flight counts three times, for
+its aircraft, its route and the hour it left in, so it is turned into three rows of (scope, key) before the stateful
+part. A flight without a tail number belongs to the aircraft with the key null; one that was cancelled has no delay and
+stays an event at the time it should have left.
+
+    binshift run flights.py --workers 2 -- FLIGHTS CHECKPOINT
+
+FLIGHTS is a folder of parquet files with the columns of `SCHEMA`, in which more files may appear at any time; CHECKPOINT
+is where the query keeps its state. Hours are those of UTC. `binshift demo` runs this very program.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+
+if TYPE_CHECKING:
+    from binshift import StatefulFrame, StreamingQuery
+    from binshift.spark.sinks import Sink
+
+SCHEMA = """
+    event_time TIMESTAMP, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,
+    dep_delay INT, arr_delay INT, distance INT
+"""
+"""Delays are minutes, null for a flight that was cancelled; the event time is when it left, or should have."""
+
+LATE_MINUTES = 15
+"""A flight that leaves later than this is late, as the airlines count."""
+
+
+def session() -> SparkSession:
+    """The session; master and conf come from whoever starts the program."""
+    return SparkSession.builder.appName("flights").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+
+
+def scope(name: str, key: Column) -> Column:
+    """One of the things a flight counts for."""
+    return F.struct(F.lit(name).alias("scope"), key.alias("key"))
+
+
+def by_scope(flights: DataFrame) -> DataFrame:
+    """Three rows for each flight, one per scope."""
+    hour = F.date_format("event_time", "yyyy-MM-dd HH:00")
+    scopes = F.array(
+        scope("aircraft", F.col("tailnum")),
+        scope("route", F.concat_ws("-", "origin", "dest")),
+        scope("hour", hour),
+    )
+    return flights.select(F.explode(scopes).alias("of"), "dep_delay", "arr_delay").select(
+        "of.scope", "of.key", "dep_delay", "arr_delay"
+    )
+
+
+def delays(flights: DataFrame) -> StatefulFrame:
+    """The statistics, per scope and key."""
+    delay = F.col("dep_delay")
+    return (
+        binshift.stateful(by_scope(flights))
+        .groupBy("scope", "key")
+        .agg(
+            F.count("*").alias("flights"),
+            F.count(delay).alias("departed"),
+            F.sum(F.when(delay.isNull(), 1).otherwise(0)).alias("cancelled"),
+            F.sum(F.when(delay > LATE_MINUTES, 1).otherwise(0)).alias("late"),
+            F.sum(delay).alias("delay_sum"),
+            F.min(delay).alias("delay_min"),
+            F.max(delay).alias("delay_max"),
+            F.avg(delay).alias("delay_mean"),
+            F.stddev_samp(delay).alias("delay_deviation"),
+            F.avg("arr_delay").alias("arrival_delay_mean"),
+        )
+    )
+
+
+def start(spark: SparkSession, flights: str, checkpoint: str, sink: str | Sink = "console") -> StreamingQuery:
+    """Start the query.
+
+    Args:
+        flights: the folder in which files appear.
+        checkpoint: a folder for the query's state; what an earlier run left there is taken up.
+        sink: a format's name, or a sink of one's own.
+    """
+    stream = spark.readStream.schema(SCHEMA).parquet(flights)
+    writer = delays(stream).writeStream.queryName("flights").format(sink).outputMode("update")
+    return writer.option("checkpointLocation", checkpoint).start()
+
+
+def main() -> None:
+    """Run until interrupted, printing to the console."""
+    parser = argparse.ArgumentParser(description="delay statistics of flights, per aircraft, route and hour")
+    parser.add_argument("flights", help="folder in which parquet files of flights appear")
+    parser.add_argument("checkpoint", help="folder for the query's state")
+    given = parser.parse_args()
+    start(session(), given.flights, given.checkpoint).awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

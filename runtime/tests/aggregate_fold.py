@@ -1,0 +1,173 @@
+"""Random micro-batches, their fold through a compiled aggregation, and how its result is compared with Spark's own."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from binshift.operators.aggregate import EVENT_TIME_COLUMN
+from binshift.operators.merge import merge
+from binshift.rows import RowCodec
+from binshift.spark.aggregates import AggregatePlan
+
+DDL = (
+    "id bigint, i int, l bigint, x double, f float, d decimal(12,2), w decimal(38,2), s string, b binary, ok boolean, "
+    "ts timestamp, ntz timestamp_ntz, day date, st struct<a: int, t: string>, arr array<int>, iv interval day to second"
+)
+START = datetime.datetime(2024, 3, 30, 22, 0, tzinfo=datetime.UTC)
+
+
+def rows(seed: int, count: int, first_id: int) -> list[tuple[Any, ...]]:
+    """Random rows for `DDL`, about one value in six null, with the floats and strings that are easy to get wrong."""
+    random = np.random.default_rng(seed)
+    floats = [0.0, -0.0, math.nan, math.inf, 1.5, -2.25, 1e10]
+
+    def some(value: Any) -> Any:
+        return None if random.random() < 1 / 6 else value
+
+    def row(n: int) -> tuple[Any, ...]:
+        small, text = int(random.integers(-5, 6)), str(random.choice(["", "a", "B", "é", "\U0001f600", "\uffee", "ab"]))
+        moment = START + datetime.timedelta(milliseconds=int(random.integers(0, 7_200_000)))
+        exact = Decimal(int(random.integers(-10_000, 10_000))).scaleb(-2)
+        return (
+            *(first_id + n, some(small), some(small * 10**9), some(float(random.choice(floats))), some(float(small))),
+            *(some(exact), some(exact), some(text), some(text.encode()), some(bool(small > 0)), some(moment)),
+            *(some(moment.replace(tzinfo=None)), some(moment.date()), some((some(small % 2), some(text)))),
+            *(some([small, 1]), some(datetime.timedelta(seconds=small))),
+        )
+
+    return [row(n) for n in range(count)]
+
+
+def micro_batches(spark: SparkSession) -> list[DataFrame]:
+    """Three micro-batches of one schema, each a frame of its own, the last one small."""
+    sizes = (150, 150, 20)
+    return [
+        spark.createDataFrame(rows(seed, size, 1000 * seed), DDL, verifySchema=False).coalesce(2).cache()
+        for seed, size in enumerate(sizes)
+    ]
+
+
+def fold(plan: AggregatePlan, batches: Sequence[DataFrame]) -> DataFrame:
+    """What the epochs of a query do: partial, merge with the stored rows, and at last the final expressions."""
+    keys, values = RowCodec(plan.key_schema), RowCodec(plan.buffer_schema, canonical=False)
+    stored: dict[bytes, bytes] = {}
+    for batch in batches:
+        table = plan.partial(plan.prepare(batch)).drop(EVENT_TIME_COLUMN).toArrow().combine_chunks()
+        if not table.num_rows:
+            continue
+        new = table.to_batches()[0]
+        packed = keys.pack(one(new.select(plan.key_schema.names), plan.key_schema))
+        assert len(set(packed.to_pylist())) == len(packed)
+        old = values.unpack(pa.array([stored.get(key) for key in packed.to_pylist()], pa.binary()))
+        merged = merge(plan.merges, old, one(new.select(plan.buffer_schema.names), plan.buffer_schema))
+        stored.update(zip(packed.to_pylist(), values.pack(merged).to_pylist(), strict=True))
+    left = keys.unpack(pa.array(list(stored), pa.binary()))
+    right = values.unpack(pa.array(list(stored.values()), pa.binary()))
+    spark = batches[0].sparkSession
+    state = pa.table([*left.columns, *right.columns], names=plan.merged_type.names)
+    return plan.final(spark.createDataFrame(state, plan.merged_type))
+
+
+def one(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return batch.cast(schema)
+
+
+def union(batches: Sequence[DataFrame]) -> DataFrame:
+    whole = batches[0]
+    for batch in batches[1:]:
+        whole = whole.unionAll(batch)
+    return whole
+
+
+def shapes(schema: StructType) -> list[tuple[str, str, bool]]:
+    return [(field.name, field.dataType.json(), field.nullable) for field in schema]
+
+
+def assert_same(found: DataFrame, wanted: DataFrame, keys: int) -> None:
+    """Equal names, types and nullability; equal rows in any order, floats within 1e-9."""
+    assert shapes(found.schema) == shapes(wanted.schema)
+    left, right = (
+        sorted((tuple(row) for row in frame.collect()), key=lambda row: repr(row[:keys])) for frame in (found, wanted)
+    )
+    assert len(left) == len(right)
+    for ours, theirs in zip(left, right, strict=True):
+        for name, a, b in zip(found.columns, ours, theirs, strict=True):
+            assert same(a, b), f"{name} of {theirs[:keys]}: {a!r}, not {b!r}"
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return (math.isnan(a) and math.isnan(b)) or a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return type(a) is type(b) and bool(a == b)
+
+
+def simple() -> list[Column]:
+    """One function each, over every type it takes."""
+    return [
+        *(
+            F.count("*").alias("n"),
+            F.count("x"),
+            F.count(F.struct("x")),
+            F.expr("count(s, x)"),
+            F.count_if(F.col("i") > 0),
+        ),
+        *(F.sum(c) for c in ("i", "l", "x", "f", "d", "w", "iv")),
+        *(F.avg(c) for c in ("i", "x", "f", "d", "w", "iv")),
+        *(f(c) for f in (F.min, F.max) for c in ("i", "x", "f", "d", "s", "b", "ok", "ts", "ntz", "day", "iv")),
+        *(F.try_sum("l"), F.try_sum("d"), F.try_avg("i"), F.try_avg("d")),
+        *(F.bool_and("ok"), F.bool_or("ok"), F.expr("any(ok)"), F.bit_and("i"), F.bit_or("l"), F.bit_xor("i")),
+        *(F.max_by("s", "id"), F.min_by("st", "id"), F.max_by("arr", F.col("x") + F.col("id") * 0 + F.col("id") / 7)),
+        *(F.sort_array(F.collect_set(c)) for c in ("i", "x", "s", "d", "ts")),
+        F.size(F.collect_list("s")),
+    ]
+
+
+def composite() -> list[Column]:
+    """Expressions over aggregates, FILTER clauses, expressions within aggregates."""
+    return [
+        (F.sum("d") / F.count("*")).alias("r"),
+        F.round(F.avg("x"), 2),
+        F.when(F.max("i") > F.min("i"), F.concat(F.max("s"), F.lit("!"))).otherwise(F.lit(None)).alias("c"),
+        F.expr("sum(d) FILTER (WHERE i > 0) AS positive"),
+        F.expr("count(*) FILTER (WHERE ok AND x BETWEEN 0 AND 2)"),
+        F.expr("avg(l) FILTER (WHERE s IS NOT NULL) - avg(l)"),
+        F.expr("nullif(sum(i), 0)"),
+        F.expr("max_by(s, id) FILTER (WHERE i > 0)"),
+        F.struct(F.min("ts").alias("from"), F.max("ts").alias("to")).alias("span"),
+        F.sum(F.col("i") * 2 + 1),
+        F.sum(F.expr("aggregate(arr, 0, (a, e) -> a + e)")),
+        F.sum(F.col("st.a")),
+        F.lit(7).alias("constant"),
+    ]
+
+
+def moments() -> list[Column]:
+    """Those whose buffers are doubles."""
+    return [
+        *(F.stddev("i"), F.stddev_pop("d"), F.variance("l"), F.var_pop("i"), F.skewness("i"), F.kurtosis("f")),
+        *(
+            F.corr("i", "d"),
+            F.covar_pop("i", "f"),
+            F.covar_samp("i", "d"),
+            F.expr("regr_r2(i, d)"),
+            F.regr_count("i", "d"),
+        ),
+        *(F.regr_avgx("i", "d"), F.product("f"), F.expr("stddev(x)"), F.expr("var_samp(i) FILTER (WHERE ok)")),
+        F.expr("corr(i, d) FILTER (WHERE ok)"),
+    ]
+
+
+def tumbling() -> list[Column | str]:
+    return [F.window("ts", "20 minutes"), "s"]

@@ -1,0 +1,41 @@
+"""An S3 server for tests: moto's, in this process, answering one request at a time.
+
+One at a time, since moto looks whether an object exists and stores it in two steps: with threads two writers could both
+create it. So what is tested against it is our side of conditional writes, not the atomicity that S3 itself promises.
+"""
+
+from __future__ import annotations
+
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+BUCKET = "log"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+
+class _Silent(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: object) -> None:
+        """Requests are not news."""
+
+
+@contextmanager
+def s3_server() -> Iterator[dict[str, str]]:
+    """A running server with one empty bucket; yields the options to open a log in it."""
+    app = DomainDispatcherApplication(create_backend_app)
+    server = make_server("127.0.0.1", 0, app, threaded=False, request_handler=_Silent)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")):
+            pass
+        yield {"endpoint": endpoint, "region": "us-east-1", "allow_http": "true", "retries": "3"}
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

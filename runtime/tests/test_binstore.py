@@ -1,0 +1,410 @@
+"""The bin store against an obvious model: dicts, deep copies and the rules of the design, one line each."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from binshift import entries
+from binshift.entries import Entries
+from binshift.errors import Fenced, NeedsBringUp
+from binshift.invariants import InvariantViolated
+from binshift.model import BEFORE_FIRST, GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
+from binshift.store.binstore import BinStore
+from binshift.store.contract import KeyValueStore, StoreLimits
+from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.memory import MemoryStore
+from binshift.store.status import NO_FENCE
+
+BINS = 6
+LIMITS = StoreLimits(map_bytes_max=16 << 20, background_rows_max=8, scan_bytes_max=60)
+Row = tuple[int, bytes, bytes | None]
+
+SETS = st.sets(st.integers(0, BINS - 1), max_size=4)
+KEYS = st.sampled_from([b"a", b"b", b"c", b"l" * 500, b"l" * 500 + b"!"])
+CHANGES = st.lists(st.tuples(st.integers(0, BINS - 1), KEYS, st.none() | st.binary(max_size=2)), max_size=8)
+PARTS = st.lists(CHANGES, max_size=3)
+FENCES = st.integers(-1, 9)
+
+
+def batch(rows: list[Row]) -> Entries:
+    """Rows given as tuples."""
+    return entries.make([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
+
+
+@dataclass
+class Model:
+    """What a bin store is, as plainly as it can be said. ``rows`` has those of visible bins only."""
+
+    stamp: Stamp = GENESIS
+    owned: set[int] = field(default_factory=set)
+    copies: dict[int, int] = field(default_factory=dict)
+    rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    before: Model | None = None
+    fence: Fence = NO_FENCE
+    installing: dict[int, tuple[int, int, dict[bytes, bytes]]] = field(default_factory=dict)
+
+    def apply(self, changes: list[Row]) -> None:
+        """Later rows win; null deletes."""
+        for bin, key, value in changes:
+            _set(self.rows.setdefault(bin, {}), key, value)
+
+    def commit(self, stamp: Stamp, owned: set[int], changes: list[Row], undo: bool) -> None:
+        """An epoch."""
+        self.before = copy.deepcopy(self) if undo else None
+        for bin in owned - self.owned:
+            self.copies.pop(bin, None)
+        for bin in self.owned - owned:
+            self.copies[bin] = stamp.epoch - 1
+        self.owned, self.stamp = set(owned), stamp
+        self.apply(changes)
+
+    def undo(self) -> None:
+        """Back, but bins that left and were touched since stay as they are."""
+        before, base = self.before, self.stamp.epoch - 1
+        assert before is not None
+        for bin in self.owned:
+            self.rows[bin] = before.rows.get(bin, {})
+        back = {bin for bin in before.owned - self.owned if self.copies.get(bin) == base}
+        for bin in back:
+            del self.copies[bin]
+        for bin in self.owned - before.owned:
+            self.copies[bin] = base
+        self.owned = (self.owned & before.owned) | back
+        self.stamp, self.before = before.stamp, None
+
+    def forget_bins(self, bins: set[int]) -> None:
+        """These bins are no copies, whole or partial, any more."""
+        for bin in bins:
+            for table in (self.copies, self.rows, self.installing):
+                table.pop(bin, None)
+
+
+def _set(rows: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
+    rows.pop(key, None)
+    if value is not None:
+        rows[key] = value
+
+
+class BinStoreMachine(RuleBasedStateMachine):
+    """Random epochs, undos, copies and fences on a bin store and on the model."""
+
+    def make_kv(self) -> KeyValueStore:
+        """The key-value store below, the same one every time."""
+        raise NotImplementedError
+
+    @initialize()
+    def begin(self) -> None:
+        """Both empty."""
+        self.kv = self.make_kv()
+        self.store = BinStore(self.kv, BINS, LIMITS)
+        self.model = Model()
+        self.objects = 0
+        self.attempts = 0
+
+    def fence(self, which: int, *, background: bool) -> Fence | None:
+        """The held fence, or now and then a higher one; None if a lower one was tried and rightly refused."""
+        held = self.model.fence
+        term = Term(max(held.term, 1))
+        if which == 9:
+            return Fence(term, held.epoch, held.run + 1) if not background else Fence(Term(term + 1), held.epoch, 0)
+        return held
+
+    def admitted(self, fence: Fence, *, background: bool) -> None:
+        """What a successful call does to the fence."""
+        if fence > self.model.fence and (not background or fence.term > self.model.fence.term):
+            self.model.fence = fence
+
+    def call(self, which: int, change: Callable[[Fence], object], *, background: bool = False) -> object:
+        """Do it; but first show that a lower fence is refused, if there is one."""
+        held = self.model.fence
+        if which == -1 and held.term > 0:
+            low = (
+                Fence(Term(held.term - 1), Epoch(99), 99) if background else Fence(held.term, held.epoch, held.run - 1)
+            )
+            with pytest.raises(Fenced):
+                change(low)
+            self.everything_agrees()
+        fence = self.fence(which, background=background)
+        assert fence is not None
+        answer = change(fence)
+        self.admitted(fence, background=background)
+        return answer
+
+    @rule(by=st.sampled_from([Fence(Term(0), Epoch(0), 1), Fence(Term(0), Epoch(1), 0), Fence(Term(1), Epoch(0), 0)]))
+    def raise_fence(self, by: Fence) -> None:
+        """Raising is idempotent, and never goes down."""
+        held = self.model.fence
+        new = Fence(Term(held.term + by.term), Epoch(held.epoch + by.epoch), held.run + by.run)
+        self.store.raise_fence(new)
+        self.store.raise_fence(new)
+        with pytest.raises(Fenced):
+            self.store.raise_fence(held)
+        self.model.fence = new
+
+    @rule(data=st.data(), fence=FENCES, changes=PARTS, undo=st.booleans())
+    def commit(self, data: st.DataObject, fence: int, changes: list[list[Row]], undo: bool) -> None:
+        """An epoch goes through if every bin is at hand; otherwise it is refused and changes nothing."""
+        model, self.attempts = self.model, self.attempts + 1
+        epochs = {model.stamp.epoch + 1}
+        if not model.owned:
+            epochs |= {0, *(epoch + 1 for epoch in model.copies.values())}
+        stamp = Stamp(Epoch(data.draw(st.sampled_from(sorted(epochs)))), f"attempt-{self.attempts}")
+        at_hand = model.owned | {bin for bin, epoch in model.copies.items() if epoch == stamp.epoch - 1}
+        if stamp.epoch == 0:
+            at_hand |= set(range(BINS)) - set(model.copies) - set(model.installing)
+        wanted = at_hand - data.draw(
+            st.sets(st.sampled_from(sorted(at_hand)), max_size=3) if at_hand else st.just(set())
+        )
+        owned = set(range(BINS))
+        self.refuse_commits(stamp, wanted, wanted | (owned - at_hand))
+        mine = [[row for row in part if row[0] in wanted] for part in changes]
+        self.call(
+            fence,
+            lambda f: self.store.commit_epoch(
+                f,
+                expect=model.stamp,
+                stamp=stamp,
+                owned=BinSet(wanted),
+                changes=[batch(part) for part in mine],
+                undo=undo,
+            ),
+        )
+        model.commit(stamp, wanted, [row for part in mine for row in part], undo)
+
+    def refuse_commits(self, stamp: Stamp, wanted: set[int], too_many: set[int]) -> None:
+        """Another expected stamp, a bin that is not at hand, a changed bin that is not owned."""
+        fence, model = self.model.fence, self.model
+
+        def commit(expect: Stamp, owned: set[int], changes: list[Row]) -> None:
+            rows = [batch(changes)]
+            self.store.commit_epoch(fence, expect=expect, stamp=stamp, owned=BinSet(owned), changes=rows, undo=True)
+
+        with pytest.raises(NeedsBringUp):
+            commit(Stamp(model.stamp.epoch, "stale"), wanted, [(bin, b"a", b"stale") for bin in wanted])
+        if too_many != wanted:
+            with pytest.raises(NeedsBringUp):
+                commit(model.stamp, too_many, [(bin, b"a", b"missing") for bin in too_many])
+        for foreign in set(range(BINS)) - wanted:
+            with pytest.raises(InvariantViolated):
+                commit(model.stamp, wanted, [(foreign, b"a", b"foreign")])
+
+    @rule(fence=FENCES)
+    def undo(self, fence: int) -> None:
+        """Undo leads to the stamp before the last epoch, once, and nowhere else."""
+        assert not self.call(0, lambda f: self.store.undo(f, Stamp(Epoch(3), "elsewhere")))
+        before = self.model.before
+        if before is None:
+            assert not self.call(0, lambda f: self.store.undo(f, self.model.stamp))
+            return
+        to = before.stamp
+        assert self.call(fence, lambda f: self.store.undo(f, to))
+        self.model.undo()
+
+    @rule(fence=FENCES, bins=SETS, rows=PARTS, delta=st.integers(-1, 1), done=st.booleans(), again=st.booleans())
+    def install(self, fence: int, bins: set[int], rows: list[list[Row]], delta: int, done: bool, again: bool) -> None:
+        """A copy counts when it is done and not before; whatever was there goes when it begins."""
+        model, epoch = self.model, Epoch(max(self.model.stamp.epoch + delta, BEFORE_FIRST))
+        for bin in bins & model.owned:
+            with pytest.raises(InvariantViolated):
+                self.store.install_copies(model.fence, BinSet([bin]), epoch, [], begin=True, done=True)
+        bins = bins - model.owned
+        mine = [[row for row in part if row[0] in bins] for part in rows]
+        parts = [[], *mine] if again else [[row for part in mine for row in part]]
+        for at, part in enumerate(parts):
+            first, last = at == 0, at == len(parts) - 1
+            self.install_part(fence if first else 0, bins, epoch, part, first, done and last)
+
+    def install_part(self, fence: int, bins: set[int], epoch: Epoch, part: list[Row], begin: bool, done: bool) -> None:
+        """One call, on both sides."""
+        model = self.model
+        self.call(
+            fence,
+            lambda f: self.store.install_copies(f, BinSet(bins), epoch, [batch(part)], begin=begin, done=done),
+            background=True,
+        )
+        if begin:
+            model.forget_bins(bins)
+            model.installing |= {bin: (self.objects, epoch, {}) for bin in bins}
+        for bin, key, value in part:
+            _set(model.installing[bin][2], key, value)
+        if done:
+            for bin in bins:
+                model.rows[bin], model.copies[bin] = model.installing.pop(bin)[2], epoch
+
+    @precondition(lambda self: self.model.installing)
+    @rule(data=st.data(), rows=CHANGES)
+    def go_on_installing(self, data: st.DataObject, rows: list[Row]) -> None:
+        """Another object, another epoch, or another bin cannot go on with a copy; the same one can."""
+        bin = data.draw(st.sampled_from(sorted(self.model.installing)))
+        made_by, epoch, _ = self.model.installing[bin]
+        one, mine = BinSet([bin]), [row for row in rows if row[0] == bin]
+        for wrong in (epoch - 1, epoch + 1):
+            with pytest.raises(NeedsBringUp):
+                self.store.install_copies(self.model.fence, one, Epoch(wrong), [], begin=False, done=True)
+        other = BinStore(self.kv, BINS, LIMITS)
+        with pytest.raises(NeedsBringUp):
+            other.install_copies(self.model.fence, one, Epoch(epoch), [batch(mine)], begin=False, done=True)
+        if mine and made_by == self.objects:
+            self.install_part(0, {bin}, Epoch(epoch), mine, begin=False, done=False)
+
+    @precondition(lambda self: self.model.copies)
+    @rule(data=st.data(), fence=FENCES, rows=PARTS)
+    def advance(self, data: st.DataObject, fence: int, rows: list[list[Row]]) -> None:
+        """A delta goes onto copies that are all at the epoch before, or onto none."""
+        copies = self.model.copies
+        bins = data.draw(st.sets(st.sampled_from(sorted(copies)), min_size=1))
+        epoch = data.draw(st.sampled_from(sorted(copies.values()))) + 1
+        ready = {bin for bin in bins if copies[bin] == epoch - 1}
+        if bins != ready:
+            nothing = [batch([(bin, b"a", b"no") for bin in bins])]
+            with pytest.raises(NeedsBringUp):
+                self.store.advance_copies(self.model.fence, BinSet(bins), Epoch(epoch), nothing)
+        self.advance_all(fence, ready, epoch, [[row for row in part if row[0] in ready] for part in rows])
+
+    def advance_all(self, fence: int, bins: set[int], epoch: int, parts: list[list[Row]]) -> None:
+        """A delta for copies that are ready, on both sides."""
+        deltas = [batch(part) for part in parts]
+        self.call(fence, lambda f: self.store.advance_copies(f, BinSet(bins), Epoch(epoch), deltas), background=True)
+        self.model.apply([row for part in parts for row in part])
+        self.model.copies |= dict.fromkeys(bins, epoch)
+
+    def left_last(self) -> set[int]:
+        """Copies of bins that left with the last epoch, which can still be undone."""
+        before = self.model.before
+        return (before.owned - self.model.owned) & set(self.model.copies) if before else set()
+
+    @precondition(lambda self: self.left_last())
+    @rule(data=st.data(), how=st.sampled_from(["advance", "drop", "begin", "replace"]))
+    def touch_a_bin_that_left_and_undo(self, data: st.DataObject, how: str) -> None:
+        """A bin that left and was touched since does not come back; the others do."""
+        bin = data.draw(st.sampled_from(sorted(self.left_last())))
+        epoch = self.model.copies[bin]
+        if how == "advance":
+            self.advance_all(0, {bin}, epoch + 1, [[(bin, b"a", b"late")]])
+        elif how == "drop":
+            self.drop(0, {bin})
+        else:
+            part: list[Row] = [(bin, b"b", b"fresh")]
+            self.install_part(0, {bin}, Epoch(epoch + 1), part, begin=True, done=how == "replace")
+        self.undo(0)
+
+    @rule(fence=FENCES, bins=SETS)
+    def drop(self, fence: int, bins: set[int]) -> None:
+        """Dropped copies are gone, rows and all; owned bins cannot be dropped."""
+        model = self.model
+        for bin in bins & model.owned:
+            with pytest.raises(InvariantViolated):
+                self.store.drop_copies(model.fence, BinSet([bin]))
+        bins = bins - model.owned
+        self.call(fence, lambda f: self.store.drop_copies(f, BinSet(bins)), background=True)
+        model.forget_bins(bins)
+
+    @rule(fence=FENCES)
+    def demote(self, fence: int) -> None:
+        """What was owned are copies at the stamp's epoch."""
+        model = self.model
+        with pytest.raises(NeedsBringUp):
+            self.store.demote(model.fence, Stamp(Epoch(7), "stale"))
+        self.call(fence, lambda f: self.store.demote(f, model.stamp))
+        model.copies |= dict.fromkeys(model.owned, model.stamp.epoch)
+        model.owned, model.stamp, model.before = set(), GENESIS, None
+
+    @rule(fence=FENCES, really=st.integers(0, 3))
+    def reset(self, fence: int, really: int) -> None:
+        """Everything is forgotten but the fence."""
+        if not really:
+            self.call(fence, self.store.reset)
+            self.model = Model(fence=self.model.fence)
+
+    @rule()
+    def reopen(self) -> None:
+        """Another process goes on: all is as it was, and copies half done stay so."""
+        self.store.close()
+        self.kv = self.make_kv()
+        self.store = BinStore(self.kv, BINS, LIMITS)
+        self.objects += 1
+
+    @invariant()
+    def everything_agrees(self) -> None:
+        """Status, scans and lookups are the model's; bins that do not count cannot be read; none has stray rows."""
+        if not hasattr(self, "model"):
+            return
+        model = self.model
+        with self.store.reader() as reader:
+            status = reader.status
+            assert model.stamp == status.stamp
+            assert BinSet(model.owned) == status.owned
+            assert model.copies == dict(status.copies)
+            assert (model.before.stamp if model.before else None) == status.undo_to
+            assert model.fence == status.fence
+            assert set(model.installing) == set(status.partial_bins)
+            for bin in range(BINS):
+                if bin not in model.owned and bin not in model.copies:
+                    with pytest.raises(InvariantViolated):
+                        list(reader.scan(Bin(bin)))
+                    continue
+                found = [row for part in reader.scan(Bin(bin)) for row in _pairs(part)]
+                assert sorted(model.rows.get(bin, {}).items()) == found
+                keys = [b"a", b"b", b"c"]
+                got = reader.get_many(np.full(3, bin, dtype=np.int32), pa.array(keys, pa.binary())).to_pylist()
+                assert [model.rows.get(bin, {}).get(key) for key in keys] == got
+        self.nothing_is_left_behind()
+
+    def nothing_is_left_behind(self) -> None:
+        """Bins that are neither visible nor being installed have no rows below either."""
+        gone = set(range(BINS)) - self.model.owned - set(self.model.copies) - set(self.model.installing)
+        with self.kv.read() as transaction:
+            assert [bin for bin in gone if list(transaction.scan(Bin(bin)))] == []
+
+
+def _pairs(part: Entries) -> list[tuple[bytes, bytes]]:
+    return list(zip(part.column(1).to_pylist(), part.column(2).to_pylist(), strict=True))
+
+
+class MemoryMachine(BinStoreMachine):
+    """Above the store in memory."""
+
+    def make_kv(self) -> KeyValueStore:
+        """The same object."""
+        return getattr(self, "kv", None) or MemoryStore(LIMITS)
+
+
+class LmdbMachine(BinStoreMachine):
+    """Above the store on disk, opened anew now and then."""
+
+    def make_kv(self) -> KeyValueStore:
+        """The same directory."""
+        if not hasattr(self, "directory"):
+            self.directory = tempfile.TemporaryDirectory()
+        close_environments(self.directory.name)
+        return open_lmdb(self.directory.name, LIMITS)
+
+    def teardown(self) -> None:
+        """Leave no file."""
+        if hasattr(self, "directory"):
+            close_environments(self.directory.name)
+            self.directory.cleanup()
+
+
+@pytest.mark.parametrize("machine", [MemoryMachine, LmdbMachine])
+def test_bin_store_behaves_as_the_model(machine: type[BinStoreMachine]) -> None:
+    """Any sequence of epochs, undos, copies, fences and reopenings agrees with the model after every step."""
+    steps = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+    run_state_machine_as_test(machine, settings=steps)

@@ -1,0 +1,106 @@
+"""Keeps documents and scripts true where a machine can tell: snippets, links, targets, the code map, the licence, locks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PACKAGE = ROOT / "runtime" / "binshift"
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+SNIPPETS = [
+    pytest.param(language, code, id=f"{name}-{number}-{language}")
+    for name in DOCUMENTS
+    for number, (language, code) in enumerate(FENCE.findall(_text(name)), start=1)
+]
+
+
+def problem_in(language: str, code: str) -> str:
+    """What the language's own parser says against ``code``; empty if nothing, or if it is another language."""
+    if language == "python":
+        try:
+            ast.parse(code)
+        except SyntaxError as error:
+            return str(error)
+    if language == "sh":
+        return subprocess.run(["sh", "-n"], input=code, capture_output=True, text=True, check=False).stderr
+    return ""
+
+
+@pytest.mark.parametrize(("language", "code"), SNIPPETS)
+def test_snippet_is_right(language: str, code: str) -> None:
+    """Every python and sh block of a document is syntactically right."""
+    assert problem_in(language, code) == ""
+
+
+@pytest.mark.parametrize("name", [".ci/run", *(f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.sh"))])
+def test_script_is_right(name: str) -> None:
+    """Every script is executable and syntactically right for the shell its first line names."""
+    shell = _text(name).splitlines()[0].rsplit(maxsplit=1)[-1].removeprefix("#!")
+    assert (ROOT / name).stat().st_mode & 0o111
+    assert subprocess.run([shell, "-n", ROOT / name], capture_output=True, text=True, check=False).stderr == ""
+
+
+@pytest.mark.parametrize(("language", "code"), [("python", "x = load(..."), ("sh", "if true; echo")])
+def test_wrong_snippet_is_found(language: str, code: str) -> None:
+    """A block with a syntax error is reported."""
+    assert problem_in(language, code) != ""
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name: str) -> None:
+    """Every link to a file of this repository names one that exists."""
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", _text(name))
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_make_targets_exist(name: str) -> None:
+    """Every `make x` in a document is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z0-9-]+):", _text("Makefile"), re.MULTILINE))
+    named = re.findall(r"(?:^|`)make ([a-z0-9 |]+)", _text(name), re.MULTILINE)
+    assert {word for words in named for word in re.findall(r"[a-z0-9]+", words)} - targets == set()
+
+
+def test_code_map_is_whole() -> None:
+    """ARCHITECTURE.md names every module and package of the runtime."""
+    named = set(re.findall(r"`(\w+)`", _text("ARCHITECTURE.md")))
+    modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert sorted(modules - named - {"__init__", "__main__"}) == []
+
+
+def test_licence_is_the_whole_text() -> None:
+    """LICENSE is the Apache License 2.0, from its title to its end, and pyproject.toml says the same."""
+    text = _text("LICENSE")
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert 'license = "Apache-2.0"' in _text("pyproject.toml")
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".editorconfig", ".ci/run", "operator/binshift_operator/py.typed"])
+def test_file_is_there(name: str) -> None:
+    """The files that make this a house are there."""
+    assert (ROOT / name).is_file()
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_lock_is_whole_and_names_no_place(path: Path) -> None:
+    """A lock file pins every package with hashes and carries neither an index address nor a path of some machine."""
+    text = path.read_text(encoding="utf-8")
+    entries = re.findall(r"^[A-Za-z].*?(?=^[A-Za-z]|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert entries != []
+    assert [entry for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
+    assert re.search(r"://|--(extra-)?index|--find-links| /", text) is None

@@ -1,0 +1,337 @@
+"""Every kind of storage keeps the same promises; the local one is durable, S3 copes with lost replies."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from uuid import uuid4
+
+import obstore
+import pytest
+from log_s3 import BUCKET, CREDENTIALS, s3_server
+from log_worlds import DictStorage
+from obstore import exceptions
+
+from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
+from binshift.log.local_files import LocalStorage
+from binshift.log.storage import Listed, Storage, open_storage, probe
+
+RACERS = 50
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    """Options for a running S3 server; credentials are in the environment meanwhile."""
+    with pytest.MonkeyPatch.context() as patch, s3_server() as options:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        yield options
+
+
+@pytest.fixture(params=["local", "local, not durable", "memory", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Mapping[str, str]]:
+    """URL and options of an empty storage of each kind."""
+    match request.param:
+        case "local":
+            return str(tmp_path / "log"), {}
+        case "local, not durable":
+            return (tmp_path / "log").as_uri(), {"durable": "false"}
+        case "memory":
+            return f"memory://{uuid4().hex}", {}
+        case _:
+            return f"s3a://{BUCKET}/{uuid4().hex}/log", request.getfixturevalue("s3")
+
+
+@pytest.fixture
+def storage(place: tuple[str, Mapping[str, str]]) -> Storage:
+    """An empty storage of each kind."""
+    return open_storage(*place)
+
+
+def names(storage: Storage, prefix: str = "") -> list[str]:
+    """What a listing shows."""
+    return [each.name for each in storage.list(prefix)]
+
+
+def test_files_are_kept_as_written(storage: Storage) -> None:
+    """What is put can be read whole and in parts, listed in order with its size, replaced, and deleted."""
+    storage.put("a/2.bin", b"0123456789")
+    storage.put("a/1.bin", b"x")
+    storage.put("ab/1.bin", b"other")
+    assert storage.get("a/2.bin") == b"0123456789"
+    assert storage.get_ranges("a/2.bin", [(7, 10), (0, 2)]) == [b"789", b"01"]
+    assert storage.get_ranges("a/2.bin", []) == []
+    assert list(storage.list("a/")) == [Listed("a/1.bin", 1), Listed("a/2.bin", 10)]
+    assert names(storage) == ["a/1.bin", "a/2.bin", "ab/1.bin"]
+    storage.put("a/1.bin", b"new")
+    assert storage.get("a/1.bin") == b"new"
+    storage.delete(["a/1.bin", "a/gone.bin", "a/2.bin"])
+    storage.delete([])
+    assert names(storage) == ["ab/1.bin"]
+    assert (storage.exists("a/1.bin"), storage.exists("ab/1.bin")) == (False, True)
+
+
+def test_an_empty_storage_is_not_created_by_reading(place: tuple[str, Mapping[str, str]], tmp_path: Path) -> None:
+    """Listing, looking and deleting where nothing is neither fails nor leaves anything."""
+    storage = open_storage(*place)
+    assert names(storage) == names(storage, "records/") == []
+    assert not storage.exists("records/1")
+    storage.delete(["records/1"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_and_short_files_are_named(storage: Storage) -> None:
+    """A missing file and a range beyond a file's end are errors that name the file, each of its own kind."""
+    storage.put("deltas/short", b"123")
+    for read in (lambda: storage.get("deltas/gone"), lambda: storage.get_ranges("deltas/gone", [(0, 1)])):
+        with pytest.raises(LogFileMissing, match="deltas/gone"):
+            read()
+    for beyond in ([(0, 4)], [(5, 9)]):
+        with pytest.raises(LogDamaged, match="deltas/short") as caught:
+            storage.get_ranges("deltas/short", beyond)
+        assert not isinstance(caught.value, LogFileMissing)
+
+
+def test_only_the_first_creates(storage: Storage) -> None:
+    """Create-if-absent succeeds once; the same bytes again are taken for the lost reply of the first time."""
+    assert storage.put_if_absent("records/1", b"mine")
+    assert not storage.put_if_absent("records/1", b"other")
+    assert storage.put_if_absent("records/1", b"mine")
+    assert storage.get("records/1") == b"mine"
+
+
+def test_an_upload_is_visible_whole_or_not_at_all(storage: Storage) -> None:
+    """A file written in parts appears when it is finished, and never if it is given up."""
+    upload = storage.upload("deltas/1/x")
+    for _ in range(3):
+        upload.write(b"part")
+    assert names(storage) == []
+    assert not storage.exists("deltas/1/x")
+    upload.finish()
+    upload.abort()
+    assert storage.get("deltas/1/x") == b"partpartpart"
+    given_up = storage.upload("deltas/1/y")
+    given_up.write(memoryview(b"part"))
+    given_up.abort()
+    assert names(storage) == ["deltas/1/x"]
+    assert names(storage, ".partial/") == []
+
+
+def test_a_long_upload_is_sent_in_parts(s3: dict[str, str]) -> None:
+    """More than one part's worth arrives complete and in order on S3."""
+    storage = open_storage(f"s3://{BUCKET}/{uuid4().hex}", s3)
+    upload = storage.upload("snapshots/1/x")
+    for number in range(5):
+        upload.write(bytes([number]) * (2 << 20))
+    assert names(storage) == []
+    upload.finish()
+    assert storage.get("snapshots/1/x") == b"".join(bytes([number]) * (2 << 20) for number in range(5))
+
+
+def race(
+    place: tuple[str, Mapping[str, str]], environment: Mapping[str, str], me: int, go: object, done: object
+) -> None:
+    """One of many processes that want to create the same file."""
+    os.environ.update(environment)
+    storage = open_storage(*place)
+    go.wait(300)  # type: ignore[attr-defined]
+    won = storage.put_if_absent("records/00000000000000000007.json", b"racer %d" % me)
+    done.put((me, won, storage.get("records/00000000000000000007.json")))  # type: ignore[attr-defined]
+
+
+def test_of_fifty_processes_one_wins(place: tuple[str, Mapping[str, str]]) -> None:
+    """Exactly one of many simultaneous writers creates a name, and all others read its bytes."""
+    if place[0].startswith("memory"):
+        pytest.skip("memory is one process's own")
+    context = multiprocessing.get_context("forkserver")  # fork alone would copy obstore's threads half
+    context.set_forkserver_preload(["binshift.log.local_files", "binshift.log.object_store"])
+    go, done = context.Barrier(RACERS), context.Queue()
+    racers = [context.Process(target=race, args=(place, CREDENTIALS, me, go, done)) for me in range(RACERS)]
+    for racer in racers:
+        racer.start()
+    results = [done.get(timeout=300) for _ in racers]
+    for racer in racers:
+        racer.join()
+    winners = [me for me, won, _ in results if won]
+    assert len(winners) == 1
+    assert {read for _, _, read in results} == {b"racer %d" % winners[0]}
+    assert names(open_storage(*place)) == ["records/00000000000000000007.json"]
+
+
+def test_a_killed_writer_leaves_no_file(tmp_path: Path) -> None:
+    """A process killed while it writes leaves nothing under the final name, only a hidden part."""
+    script = (
+        "import sys; from binshift.log.storage import open_storage\n"
+        "upload = open_storage(sys.argv[1]).upload('deltas/1/x'); upload.write(b'half')\n"
+        "print('written', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"written\n"
+        writer.send_signal(signal.SIGKILL)
+    storage = open_storage(str(tmp_path))
+    assert names(storage) == []
+    assert [name.startswith(".partial/") for name in names(storage, ".partial/")] == [True]
+
+
+@pytest.mark.parametrize("how", ["put", "put_if_absent", "upload"])
+def test_local_writes_are_durable_before_they_are_visible(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes are fsynced before the file gets its name, and every folder that gained an entry after it."""
+    calls: list[str] = []
+    real = {name: getattr(os, name) for name in ("fsync", "link")}
+
+    def fsync(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        calls.append("fsync file" if path.is_file() else f"fsync {path.relative_to(tmp_path)}")
+        real["fsync"](descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "link", lambda *names: (calls.append("name"), real["link"](*names)))
+    monkeypatch.setattr(Path, "replace", lambda path, to: (calls.append("name"), os.replace(path, to)))
+    writes: dict[str, Callable[[Storage], object]] = {
+        "put": lambda storage: storage.put("deltas/7/x", b"data"),
+        "put_if_absent": lambda storage: storage.put_if_absent("deltas/7/x", b"data"),
+        "upload": _upload,
+    }
+    writes[how](LocalStorage(tmp_path / "log"))
+    assert calls[:2] == ["fsync file", "name"]
+    assert set(calls[2:]) >= {"fsync log/deltas/7", "fsync log/deltas", "fsync log"}
+    calls.clear()
+    writes[how](LocalStorage(tmp_path / "quick", durable=False))
+    assert calls == ["name"]
+
+
+def _upload(storage: Storage) -> None:
+    upload = storage.upload("deltas/7/x")
+    upload.write(b"data")
+    upload.finish()
+
+
+def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where names cannot be created atomically, the error says so and what to do."""
+
+    def link(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(InvalidSettings, match="no hard links"):
+        LocalStorage(tmp_path).put_if_absent("records/1", b"x")
+    assert names(LocalStorage(tmp_path), ".partial/") == []
+
+
+def test_a_folder_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention may remove an empty folder just before a file is put into it."""
+    storage, real = LocalStorage(tmp_path), LocalStorage._make_folders
+    removed: list[Path] = []
+
+    def make_folders(self: LocalStorage, folder: Path) -> object:
+        made = real(self, folder)
+        if not removed:
+            removed.append(folder)
+            folder.rmdir()
+        return made
+
+    monkeypatch.setattr(LocalStorage, "_make_folders", make_folders)
+    assert storage.put_if_absent("deltas/7/x", b"data")
+    assert storage.get("deltas/7/x") == b"data"
+    assert removed
+
+
+def test_an_ambiguous_answer_is_resolved_by_reading_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that happened although its reply was lost counts; one that did not is said to be unknown."""
+    storage, real = open_storage(f"memory://{uuid4().hex}"), obstore.put
+
+    def lost_reply(*arguments: object, **options: object) -> object:
+        real(*arguments, **options)  # type: ignore[arg-type]
+        raise exceptions.GenericError("connection reset")
+
+    def lost_request(*_: object, **__: object) -> object:
+        raise exceptions.GenericError("connection reset")
+
+    monkeypatch.setattr(obstore, "put", lost_reply)
+    assert storage.put_if_absent("records/1", b"mine")
+    monkeypatch.setattr(obstore, "put", lost_request)
+    with pytest.raises(StorageUnavailable, match="records/2"):
+        storage.put_if_absent("records/2", b"mine")
+    assert not storage.put_if_absent("records/1", b"other")
+
+
+class Overwriting(DictStorage):
+    """A store that does not know create-if-absent, such as an old S3 clone that ignores If-None-Match."""
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        self.put(name, data)
+        return True
+
+
+class Forgetful(DictStorage):
+    """A store whose answers to create-if-absent are right, but which keeps other bytes."""
+
+    def get(self, name: str) -> bytes:
+        return super().get(name)[:-1]
+
+
+class Unlisted(DictStorage):
+    """A store that lists late."""
+
+    def list(self, prefix: str) -> Iterator[Listed]:
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("kind", "trouble"), [(Overwriting, "overwritten"), (Forgetful, "not what is read"), (Unlisted, "not listed")]
+)
+def test_the_probe_refuses_an_unfit_store(kind: type[DictStorage], trouble: str) -> None:
+    """A store that breaks a promise is refused, with the promise named, before anything relies on it."""
+    with contextlib.suppress(LogDamaged), pytest.raises(InvalidSettings, match=trouble):
+        probe(kind(), "nonce")
+
+
+def test_the_probe_accepts_every_kind_and_leaves_nothing(storage: Storage) -> None:
+    """All storages of ours pass, and the probe's file is gone afterwards."""
+    probe(storage, uuid4().hex)
+    assert names(storage) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("gs://bucket/x", {}, "use a local path"),
+        ("/tmp/x", {"secret": "y"}, "unknown log option 'secret'"),
+        ("/tmp/x", {"durable": "yes"}, "'true' or 'false'"),
+        ("s3://bucket/x", {"retries": "many"}, "whole number"),
+        ("file://server/x", {}, "names the host"),
+    ],
+)
+def test_bad_settings_are_refused(url: str, options: dict[str, str], message: str) -> None:
+    """A wrong URL or option is an error that shows the value and the remedy."""
+    with pytest.raises(InvalidSettings, match=message):
+        open_storage(url, options)
+
+
+def test_s3_without_an_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is not there is something to wait for, not something to give up on."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    options = {"endpoint": "http://127.0.0.1:9", "region": "us-east-1", "allow_http": "true", "retries": "1"}
+    with pytest.raises(StorageUnavailable, match="records/1"):
+        open_storage(f"s3://{BUCKET}/x", {**options, "timeout_seconds": "2"}).get("records/1")
+
+
+def test_names_cannot_leave_the_log(tmp_path: Path) -> None:
+    """A name with ``..`` or an absolute one is a mistake of ours and reaches no file."""
+    storage = LocalStorage(tmp_path / "log")
+    for name in ("../x", "/etc/passwd", "a//b", ""):
+        with pytest.raises(AssertionError, match="no name"):
+            storage.put(name, b"x")
+    assert list(tmp_path.iterdir()) == []

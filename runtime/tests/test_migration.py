@@ -1,0 +1,180 @@
+"""One migration event by event: what it asks for and when it flips. (Any order: test_migration_simulation.)"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from migration_script import NOW, PLAN, ROUTE, A, B, C, asked, copied, flips, made, run
+
+from binshift.errors import InvalidRoute, InvalidSettings
+from binshift.invariants import InvariantViolated
+from binshift.migration import (
+    Copy,
+    CopyAt,
+    EpochAbandoned,
+    EpochRecorded,
+    EpochStarting,
+    Flip,
+    Limits,
+    Order,
+    Paced,
+    Phase,
+    Retire,
+    Started,
+    StepNumber,
+    Warm,
+    WorkersWarm,
+    advance,
+    begin,
+)
+from binshift.model import BinSet, Epoch, Moves, Plan, Step
+
+
+def test_the_plain_way() -> None:
+    """Warm, copy, flip one step an epoch, retire each after one more record, settle."""
+    state = begin(Order(PLAN, cold=frozenset({B, C})), recorded=NOW)
+    assert state.phase is Phase.PLANNED
+    state, actions = asked(state, Started())
+    assert (state.phase, actions) == (Phase.WARMING, [Warm(frozenset({B, C}))])
+    assert advance(state, Started()) == (state, ()), "hearing it twice changes nothing"
+    state, actions = asked(state, WorkersWarm(frozenset({B, C})))
+    copies = [Copy(StepNumber(i), w, BinSet([i]), 0) for i, w in enumerate([B, B, C])]
+    assert (state.phase, actions) == (Phase.COPYING, copies)
+    state, actions = asked(state, *copied(0, 1, 2), *run(11))
+    assert (state.phase, flips(actions)) == (Phase.FLIPPING, {11: [0]})
+    state, actions = asked(state, EpochStarting(Epoch(12)))
+    assert flips(actions) == {12: [1]}
+    state, actions = asked(state, EpochRecorded(Epoch(12)))
+    assert actions == [Retire(A, BinSet([0]))]
+    state, actions = asked(state, *copied(2, epoch=12), *run(13), *run(14))
+    assert flips(actions) == {13: [2]}
+    assert [a for a in actions if isinstance(a, Retire)] == [Retire(A, BinSet([1])), Retire(A, BinSet([2]))]
+    assert (state.phase, state.reason) == (Phase.SETTLED, "")
+
+
+def test_nothing_to_move_settles_at_once() -> None:
+    """A plan without steps is settled as soon as it starts."""
+    assert made(Order(Plan.of([]))).phase is Phase.SETTLED
+
+
+def test_adjacent_updates() -> None:
+    """Steps flip in epoch e and e+1, and the bins of the first are on their new worker in the second one's route."""
+    _, actions = asked(made(None, None, *copied(0, 1)), *run(11), *run(12))
+    first, second = (a for a in actions if isinstance(a, Flip))
+    at_11 = ROUTE.moved(first.moves)
+    at_12 = at_11.moved(second.moves)
+    assert at_11.owners.tolist() == [B, A, A, A, A, A, A, A]
+    assert at_12.owners.tolist() == [B, B, A, A, A, A, A, A]
+
+
+def test_an_update_for_the_very_next_epoch() -> None:
+    """Without pre-copy the first step flips in the first epoch that starts after the order, and nothing is copied."""
+    _, actions = asked(begin(Order(PLAN, pre_copy=False), recorded=NOW), Started(), *run(11))
+    assert flips(actions) == {11: [0]}
+    assert not any(isinstance(a, Copy) for a in actions)
+
+
+def test_a_bin_moves_and_moves_back() -> None:
+    """A second plan takes the bin back after the first has ended; the route is the first one again, two versions on."""
+    there = Plan.of([Step(Moves([0], [A], [B]))])
+    back = Plan.of([Step(Moves([0], [B], [A]))])
+    route, epoch = ROUTE, NOW
+    for plan, destination in ((there, B), (back, A)):
+        state = made(Order(plan), None, CopyAt(StepNumber(0), destination, epoch, 0))
+        state = replace(state, recorded=epoch)
+        state, actions = asked(state, *run(epoch + 1), *run(epoch + 2))
+        route, epoch = route.moved(next(a.moves for a in actions if isinstance(a, Flip))), Epoch(epoch + 2)
+        assert state.phase is Phase.SETTLED
+    assert (route, route.version) == (ROUTE, 2)
+
+
+def test_updates_in_the_wrong_order_are_refused() -> None:
+    """The way back, applied before the way there, does not fit the route; epochs may not run backwards either."""
+    _, actions = asked(made(Order(Plan.of([Step(Moves([0], [B], [A]))]), pre_copy=False)), *run(11))
+    with pytest.raises(InvalidRoute, match="bin 0 is owned by worker 0"):
+        ROUTE.moved(next(a.moves for a in actions if isinstance(a, Flip)))
+    for wrong in (EpochStarting(NOW), EpochRecorded(NOW)):
+        with pytest.raises(InvariantViolated, match="epoch 10"):
+            advance(made(), wrong)
+    running = made(None, None, EpochStarting(Epoch(11)))
+    for crossing in (EpochStarting(Epoch(12)), EpochRecorded(Epoch(12)), EpochAbandoned(Epoch(12))):
+        with pytest.raises(InvariantViolated, match="11 runs"):
+            advance(running, crossing)
+
+
+@pytest.mark.parametrize(("behind", "flipped"), [(1, True), (2, True), (3, False), (4, False)])
+def test_a_flip_needs_a_copy_at_most_one_delta_behind(behind: int, flipped: bool) -> None:
+    """A flip in epoch e finds the copy at e-1 or e-2, or does not happen."""
+    starting = Epoch(20)
+    _, actions = asked(made(None, None, *copied(0, epoch=starting - behind)), EpochStarting(starting))
+    assert bool(flips(actions)) == flipped
+
+
+def test_reports_may_overtake_each_other() -> None:
+    """An older report of the same copy that comes later does not make the copy older."""
+    _, actions = asked(made(None, None, *copied(0, epoch=20), *copied(0, epoch=12)), EpochStarting(Epoch(21)))
+    assert flips(actions) == {21: [0]}
+
+
+def test_a_step_flips_when_all_its_destinations_are_ready() -> None:
+    """One destination that is behind holds back its step, and no other worker gets half of it."""
+    state = made(Order(Plan.of([Step(Moves([0, 1], [A, A], [B, C]))])), None, *copied(0))
+    state, actions = asked(state, *run(11))
+    assert flips(actions) == {}
+    _, actions = asked(state, CopyAt(StepNumber(0), B, Epoch(11), 0), CopyAt(StepNumber(0), C, Epoch(11), 0), *run(12))
+    assert flips(actions) == {12: [0, 1]}
+
+
+@pytest.mark.parametrize(("in_order", "expected"), [(True, {}), (False, {11: [1]})], ids=["in order", "any order"])
+def test_a_late_copy_holds_up_others_only_if_order_is_wanted(in_order: bool, expected: dict[int, list[int]]) -> None:
+    """The second step is ready before the first: it waits, or overtakes where that is allowed."""
+    _, actions = asked(made(None, Limits(in_order=in_order), *copied(1)), *run(11))
+    assert flips(actions) == expected
+
+
+def test_steps_share_an_epoch_within_limits() -> None:
+    """As many steps flip together as limits on steps and bins allow; a step too big for the limit flips alone."""
+    ready = copied(0, 1, 2)
+    for steps, bins, expected in ((3, 9, [0, 1, 2]), (2, 9, [0, 1]), (3, 2, [0, 1]), (3, 1, [0])):
+        limits = Limits(flips_per_epoch_max=steps, flip_bins_per_epoch_max=bins)
+        _, actions = asked(made(None, limits, *ready), *run(11))
+        assert flips(actions) == {11: expected}
+
+
+def test_flips_keep_their_distance() -> None:
+    """With a gap of two there are two epochs without a flip between two with one; pacing can shorten it."""
+    state = made(None, Limits(gap_epochs=2, flip_deltas_max=9), *copied(0, 1, 2))
+    state, actions = asked(state, *run(11), *run(12), *run(13), *run(14), *run(15))
+    assert flips(actions) == {11: [0], 14: [1]}
+    _, actions = asked(state, Paced(Limits(gap_epochs=1, flip_deltas_max=9)), *run(16))
+    assert flips(actions) == {16: [2]}
+
+
+def test_copying_runs_ahead_of_flipping_within_limits() -> None:
+    """While one step flips the next ones are copied: as many as limits on steps, bins and bytes allow, always one."""
+    sizes = np.full(8, 100)
+    for limits in (Limits(steps_inflight_max=2), Limits(copy_bins_inflight_max=2), Limits(copy_bytes_inflight_max=299)):
+        state, actions = asked(begin(Order(PLAN, bin_bytes=sizes), limits, NOW), Started())
+        assert [a.step for a in actions if isinstance(a, Copy)] == [0, 1]
+        _, actions = asked(state, *copied(0), *run(11))
+        assert [a.step for a in actions if isinstance(a, Copy)] == [2]
+    _, actions = asked(begin(Order(PLAN, bin_bytes=sizes), Limits(copy_bytes_inflight_max=1), NOW), Started())
+    assert [a.step for a in actions if isinstance(a, Copy)] == [0]
+
+
+def test_no_bin_goes_to_a_cold_worker() -> None:
+    """A step waits until its own destinations are warm; steps to warm workers do not wait for the others."""
+    state, actions = asked(begin(Order(PLAN, cold=frozenset({C})), recorded=NOW), Started())
+    assert [a.step for a in actions if isinstance(a, Copy)] == [0, 1]
+    _, actions = asked(state, WorkersWarm(frozenset({C})))
+    assert [a.step for a in actions if isinstance(a, Copy)] == [2]
+
+
+def test_limits_that_never_end_are_refused() -> None:
+    """A limit below its least value is refused by name."""
+    with pytest.raises(InvalidSettings, match="flips_per_epoch_max is 0, so no migration could ever end"):
+        Limits(flips_per_epoch_max=0)
+    with pytest.raises(InvalidSettings, match="gap_epochs is -1; the least is 0"):
+        Limits(gap_epochs=-1)

@@ -1,0 +1,144 @@
+"""How migrations go wrong and end: abandoned epochs, failed copies, lost workers, cancellation; and how far they got."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from migration_script import PLAN, A, B, C, asked, copied, failed, flips, made, run
+
+from binshift.migration import (
+    Cancel,
+    Copy,
+    DropCopies,
+    EpochAbandoned,
+    EpochRecorded,
+    EpochStarting,
+    Event,
+    Limits,
+    Order,
+    Phase,
+    Rates,
+    Retire,
+    StepNumber,
+    WorkerLost,
+    begin,
+    progress,
+    wants_epoch,
+)
+from binshift.model import BinSet, Epoch, Plan, Worker
+
+
+def test_an_abandoned_epoch_flips_nothing() -> None:
+    """The steps of an epoch without a record flip again in its next run, which has the same number."""
+    state, actions = asked(made(None, None, *copied(0)), EpochStarting(Epoch(11)), EpochAbandoned(Epoch(11)))
+    assert progress(state).bins_moved == 0
+    state, actions = asked(state, *run(11))
+    assert flips(actions) == {11: [0]}
+    assert progress(state).bins_moved == 1
+
+
+def test_a_flip_that_breaks_epochs_is_given_up() -> None:
+    """After a bounded number of abandoned epochs the step is taken out of the route, and the migration says why."""
+    state = made(None, Limits(flip_abandons_max=1), *copied(0))
+    again: list[Event] = [EpochStarting(Epoch(11)), EpochAbandoned(Epoch(11))]
+    state, actions = asked(state, *again, *again, EpochStarting(Epoch(11)))
+    assert state.phase is Phase.FAILED
+    assert state.reason == "epoch 11 was given up 2 times with step 0 in its route"
+    assert [a for a in actions if isinstance(a, DropCopies)] == [
+        DropCopies(w, BinSet([b])) for b, w in enumerate([B, B, C])
+    ]
+
+
+def test_copies_are_tried_again_a_bounded_number_of_times() -> None:
+    """A failed copy starts anew, reports of the old attempt count for nothing, and the last failure ends it all."""
+    state, actions = asked(made(None, Limits(copy_retries_max=1)), failed(0))
+    assert actions == [Copy(StepNumber(0), B, BinSet([0]), 1)]
+    state, actions = asked(state, *copied(0), failed(0), EpochStarting(Epoch(11)), EpochAbandoned(Epoch(11)))
+    assert actions == []
+    state, actions = asked(state, failed(0, attempt=1))
+    assert state.reason == "copying step 0 to worker 1 failed 2 times, the last time: disk full"
+    assert state.phase is Phase.FAILED
+
+
+def test_a_hopeless_copy_is_not_tried_again() -> None:
+    """A failure that trying again cannot mend ends the migration at once."""
+    state, actions = asked(made(), failed(0, retryable=False))
+    assert state.reason == "copying step 0 to worker 1 failed: disk full"
+    assert not any(isinstance(a, Copy) for a in actions)
+
+
+def test_a_copy_lost_in_its_flip_is_decided_by_the_record() -> None:
+    """If the epoch is recorded, the lost copy was the bin already; if it is abandoned, the copy is made anew first."""
+    flipping = made(None, None, *copied(0), EpochStarting(Epoch(11)), failed(0))
+    recorded, actions = asked(flipping, EpochRecorded(Epoch(11)))
+    assert (progress(recorded).bins_moved, actions) == (1, [])
+    abandoned, actions = asked(flipping, EpochAbandoned(Epoch(11)), EpochStarting(Epoch(11)))
+    assert actions == [Copy(StepNumber(0), B, BinSet([0]), 1)]
+    _, actions = asked(abandoned, *copied(0, attempt=1), EpochAbandoned(Epoch(11)), EpochStarting(Epoch(11)))
+    assert flips(actions) == {11: [0]}
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "abandoned"])
+def test_cancel_leaves_the_running_epoch_alone(recorded: bool) -> None:
+    """Steps that wait are dropped at once; the one in the running route is decided by the record, then retired."""
+    state, actions = asked(made(None, None, *copied(0), EpochStarting(Epoch(11))), Cancel("enough"))
+    assert actions == [DropCopies(B, BinSet([1])), DropCopies(C, BinSet([2]))]
+    assert not state.phase.ended
+    if recorded:
+        state, actions = asked(state, EpochRecorded(Epoch(11)), *run(12))
+        assert actions == [Retire(A, BinSet([0]))]
+    else:
+        state, actions = asked(state, EpochAbandoned(Epoch(11)))
+        assert actions == [DropCopies(B, BinSet([0]))]
+    assert (state.phase, state.reason) == (Phase.CANCELLED, "enough")
+
+
+def test_cancel_before_the_start_and_after_the_last_flip() -> None:
+    """An order that has not started is simply over; one whose bins have all moved is settled, whatever was wanted."""
+    state, actions = asked(begin(Order(PLAN)), Cancel("never mind"))
+    assert (state.phase, actions) == (Phase.CANCELLED, [])
+    limits = Limits(flips_per_epoch_max=3)
+    state, actions = asked(made(None, limits, *copied(0, 1, 2)), *run(11), Cancel("too late"), *run(12))
+    assert (state.phase, state.reason) == (Phase.SETTLED, "")
+    assert [a for a in actions if isinstance(a, Retire)] == [Retire(A, BinSet([b])) for b in range(3)]
+
+
+def test_a_lost_worker_ends_only_what_needs_it() -> None:
+    """A worker of a step to come ends the migration and is asked for nothing more; a stranger, or one that has done its
+    part, does not."""
+    state, actions = asked(made(), WorkerLost(Worker(9)))
+    assert (state.phase, actions) == (Phase.COPYING, [])
+    state, actions = asked(state, WorkerLost(B))
+    assert (state.phase, actions) == (Phase.FAILED, [DropCopies(C, BinSet([2]))])
+    assert "worker 1 was lost" in state.reason
+    all_flipped = made(None, Limits(flips_per_epoch_max=3), *copied(0, 1, 2), *run(11))
+    state, actions = asked(all_flipped, WorkerLost(A), *run(12))
+    assert (state.phase, actions) == (Phase.SETTLED, [])
+
+
+def test_an_idle_stream_is_nudged_only_when_it_helps() -> None:
+    """An epoch is wanted for a step that is ready and for a copy to retire, not while copies are on their way."""
+    state = made()
+    assert not wants_epoch(state)
+    state, _ = asked(state, *copied(0))
+    assert wants_epoch(state)
+    state, _ = asked(state, *run(11))
+    assert wants_epoch(state), "bin 0 is to be retired"
+    state, _ = asked(state, *run(12))
+    assert not wants_epoch(state), "steps 1 and 2 are not copied"
+
+
+def test_progress_counts_and_estimates() -> None:
+    """Bins, bytes and steps are counted by what is recorded; time left is the longer of copying and flipping."""
+    order = Order(PLAN, bin_bytes=np.array([10, 20, 30, 0, 0, 0, 0, 0]))
+    state, _ = asked(made(order, None, *copied(0, 1)), *run(11))
+    seen = progress(state, Rates(epoch_seconds=1.0, copy_bins_per_second=0.1, copy_bytes_per_second=3.0))
+    assert (seen.bins_moved, seen.bins_copied, seen.bins_total) == (1, 1, 3)
+    assert (seen.bytes_moved, seen.bytes_copied, seen.bytes_total) == (10, 20, 60)
+    assert (seen.steps_flipped, seen.steps_inflight, seen.steps_total) == (1, 2, 3)
+    assert seen.seconds_left == 10.0, "30 bytes at 3 a second"
+    assert progress(state, Rates(epoch_seconds=60.0, copy_bytes_per_second=3.0)).seconds_left == 180.0, (
+        "2 flips, 1 more"
+    )
+    assert progress(state, Rates(epoch_seconds=1.0)).seconds_left is None, "no rate, no estimate"
+    assert progress(made(Order(Plan.of([])))).seconds_left == 0.0

@@ -1,0 +1,220 @@
+"""The row codec against plain Python values: round trips, canonical form, damage."""
+
+from __future__ import annotations
+
+import math
+import struct
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from binshift import binary
+from binshift.errors import LogDamaged, Unsupported
+from binshift.rows import RowCodec
+
+FLOATS = st.floats(allow_nan=True) | st.sampled_from([0.0, -0.0, math.nan, math.inf])
+MOMENTS = st.datetimes(datetime(1800, 1, 1), datetime(2200, 1, 1))
+SCALARS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.bool_(), st.booleans()),
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.uint16(), st.integers(0, 65535)),
+    (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.float32(), st.floats(width=32) | st.sampled_from([0.0, -0.0, math.nan])),
+    (pa.float64(), FLOATS),
+    (pa.date32(), st.dates(date(1800, 1, 1), date(2200, 1, 1))),
+    (pa.timestamp("us"), MOMENTS),
+    (pa.timestamp("ms", "Europe/Berlin"), MOMENTS.map(lambda at: at.replace(microsecond=0))),
+    (pa.duration("us"), st.timedeltas(timedelta(-9999), timedelta(9999))),
+    (pa.decimal128(12, 3), st.integers(-(10**9), 10**9).map(lambda n: Decimal(n) / 1000)),
+    (pa.binary(3), st.binary(min_size=3, max_size=3)),
+    (pa.string(), st.text(max_size=8)),
+    (pa.large_string(), st.text(max_size=8)),
+    (pa.binary(), st.binary(max_size=8)),
+    (pa.large_binary(), st.binary(max_size=8)),
+    (pa.null(), st.none()),
+]
+
+
+def _nested(kind: tuple[pa.DataType, st.SearchStrategy[Any]]) -> tuple[pa.DataType, st.SearchStrategy[Any]]:
+    return kind[0], st.none() | kind[1]
+
+
+def _containers(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    lists = children.map(_nested).map(lambda c: (pa.list_(c[0]), st.lists(c[1], max_size=3)))
+    large = children.map(_nested).map(lambda c: (pa.large_list(c[0]), st.lists(c[1], max_size=3)))
+    maps = children.map(_nested).map(
+        lambda c: (pa.map_(pa.string(), c[0]), st.lists(st.tuples(st.text(max_size=3), c[1]), max_size=3))
+    )
+    structs = st.lists(children.map(_nested), max_size=3).map(
+        lambda cs: (
+            pa.struct([(f"f{at}", c[0]) for at, c in enumerate(cs)]),
+            st.fixed_dictionaries({f"f{at}": c[1] for at, c in enumerate(cs)}),
+        )
+    )
+    return st.one_of(lists, large, maps, structs)
+
+
+TYPES = st.recursive(st.sampled_from(SCALARS), _containers, max_leaves=4)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> pa.RecordBatch:
+    """A batch of random columns, some rows twice, possibly a slice of a longer one."""
+    columns = [_nested(kind) for kind in draw(st.lists(TYPES, max_size=4))]
+    rows = draw(st.lists(st.tuples(*[values for _, values in columns]), max_size=6))
+    picks = draw(st.lists(st.sampled_from(rows), max_size=8)) if rows else []
+    arrays = [pa.array([row[at] for row in picks], kind) for at, (kind, _) in enumerate(columns)]
+    schema = pa.schema([(f"c{at}", kind) for at, (kind, _) in enumerate(columns)])
+    whole = pa.StructArray.from_buffers(pa.struct(list(schema)), len(picks), [None], children=arrays)
+    start = draw(st.integers(0, len(picks)))
+    return pa.RecordBatch.from_struct_array(whole).slice(start, draw(st.integers(0, len(picks) - start)))
+
+
+def _exact(value: object) -> object:
+    """The value with what `==` does not tell apart told apart."""
+    if isinstance(value, float):
+        return struct.pack("<d", value) if not math.isnan(value) else "nan"
+    if isinstance(value, dict):
+        return tuple((name, _exact(inner)) for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_exact(inner) for inner in value)
+    return value
+
+
+def _grouped(value: object) -> object:
+    """The value as grouping sees it: one zero, one NaN."""
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else value + 0.0
+    if isinstance(value, dict):
+        return tuple((name, _grouped(inner)) for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_grouped(inner) for inner in value)
+    return value
+
+
+def _rows(batch: pa.RecordBatch) -> list[tuple[object, ...]]:
+    columns = [column.to_pylist() for column in batch.columns]
+    return [tuple(column[at] for column in columns) for at in range(batch.num_rows)]
+
+
+@given(batches())
+@settings(max_examples=200, deadline=None)
+def test_exact_codec_gives_back_every_value(batch: pa.RecordBatch) -> None:
+    """Unpacking what was packed is the same batch, down to the sign of zero."""
+    codec = RowCodec(batch.schema, canonical=False)
+    packed = codec.pack(batch)
+    assert packed.null_count == 0
+    back = codec.unpack(packed)
+    back.validate(full=True)
+    assert back.schema == batch.schema
+    assert back.num_rows == batch.num_rows
+    assert [_exact(row) for row in _rows(batch)] == [_exact(row) for row in _rows(back)]
+
+
+@given(batches())
+@settings(max_examples=200, deadline=None)
+def test_equal_rows_have_equal_bytes_and_no_others(batch: pa.RecordBatch) -> None:
+    """The canonical form is a bijection between rows, as grouping sees them, and bytes."""
+    packed = RowCodec(batch.schema).pack(batch).to_pylist()
+    rows = [_grouped(row) for row in _rows(batch)]
+    assert [[a == b for b in rows] for a in rows] == [[a == b for b in packed] for a in packed]
+
+
+@given(batches(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_slices_and_absent_rows_unpack_as_if_alone(batch: pa.RecordBatch, data: st.DataObject) -> None:
+    """A slice of packed rows is the slice of the batch; a null row has null in every column."""
+    codec = RowCodec(batch.schema, canonical=False)
+    packed = codec.pack(batch)
+    gone = data.draw(st.lists(st.booleans(), min_size=len(packed), max_size=len(packed)))
+    start = data.draw(st.integers(0, len(packed)))
+    holed = pa.array([None if lost else row for row, lost in zip(packed.to_pylist(), gone, strict=True)], pa.binary())
+    nothing = tuple(None for _ in batch.schema)
+    expected = [nothing if lost else row for row, lost in zip(_rows(batch), gone, strict=True)]
+    assert [_exact(row) for row in expected[start:]] == [_exact(row) for row in _rows(codec.unpack(holed[start:]))]
+
+
+@given(batches(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_damaged_bytes_raise_or_unpack_but_never_crash(batch: pa.RecordBatch, data: st.DataObject) -> None:
+    """Whatever bytes come, the codec answers with a valid batch or with LogDamaged."""
+    codec = RowCodec(batch.schema)
+    rows = codec.pack(batch).to_pylist() or [b""]
+    at = data.draw(st.integers(0, len(rows) - 1))
+    row = bytearray(rows[at])
+    for _ in range(data.draw(st.integers(0, 3))):
+        if row:
+            row[data.draw(st.integers(0, len(row) - 1))] = data.draw(st.integers(0, 255))
+    rows[at] = bytes(row[: data.draw(st.integers(0, len(row)))]) + data.draw(st.binary(max_size=3))
+    try:
+        back = codec.unpack(pa.array(rows, pa.binary()))
+    except LogDamaged:
+        return
+    assert back.num_rows == len(rows)
+    back.validate()
+
+
+@pytest.mark.parametrize("type", [pa.int64(), pa.string(), pa.list_(pa.int64()), pa.list_(pa.string()), pa.bool_()])
+def test_truncated_and_overlong_rows_are_damage(type: pa.DataType) -> None:
+    """A row that lacks its last byte, or has one too many, raises LogDamaged."""
+    codec = RowCodec(pa.schema([("c", type)]))
+    values = {pa.int64(): 7, pa.string(): "seven", pa.bool_(): True}
+    value = values.get(type, ["a"] if type == pa.list_(pa.string()) else [7])
+    row = codec.pack(pa.record_batch([pa.array([value], type)], schema=codec.schema))[0].as_py()
+    for wrong in (row[:-1], row + b"\0", b""):
+        with pytest.raises(LogDamaged):
+            codec.unpack(pa.array([wrong], pa.binary()))
+
+
+def test_wrong_utf8_is_damage() -> None:
+    """Bytes that are no text raise LogDamaged in a text column."""
+    codec = RowCodec(pa.schema([("c", pa.string())]))
+    row = codec.pack(pa.record_batch([["é"]], schema=codec.schema))[0].as_py()
+    with pytest.raises(LogDamaged, match="UTF-8"):
+        codec.unpack(pa.array([row[:-1] + b"\xff"], pa.binary()))
+
+
+def test_null_slots_are_zeros_whatever_lies_under_them() -> None:
+    """Two nulls pack to the same bytes even if Arrow's buffers hold other values below."""
+    codec = RowCodec(pa.schema([("c", pa.int64())]))
+    hidden = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\0"), pa.py_buffer(np.array([5, 6]).tobytes())])
+    packed = codec.pack(pa.record_batch([hidden], schema=codec.schema))
+    assert packed[0] == packed[1]
+
+
+@pytest.mark.parametrize("type", [pa.dictionary(pa.int8(), pa.string()), pa.string_view(), pa.list_(pa.string_view())])
+def test_types_without_a_packed_form_are_refused_by_name(type: pa.DataType) -> None:
+    """A type whose bytes are not its value raises Unsupported with the column's name."""
+    with pytest.raises(Unsupported, match=r"clicks|element"):
+        RowCodec(pa.schema([("clicks", type)]))
+
+
+def test_fingerprint_tells_schemas_apart() -> None:
+    """Names, order, types and time zones count; metadata and nullability do not."""
+    base = pa.schema([("a", pa.int64()), ("b", pa.timestamp("us", "UTC"))])
+    same = pa.schema([pa.field("a", pa.int64(), nullable=False), base.field("b")], metadata={"k": "v"})
+    others = [
+        pa.schema([base.field("b"), base.field("a")]),
+        pa.schema([("a", pa.int32()), base.field("b")]),
+        pa.schema([("x", pa.int64()), base.field("b")]),
+        pa.schema([base.field("a"), ("b", pa.timestamp("us"))]),
+    ]
+    prints = [RowCodec(schema).fingerprint for schema in (base, *others)]
+    assert len(set(prints)) == len(prints)
+    assert RowCodec(same).fingerprint == prints[0]
+
+
+@given(st.lists(st.binary(max_size=5) | st.none(), max_size=6), st.integers(0, 3))
+@example([None, b"", b"x"], 1)
+def test_joined_columns_equal_python_concatenation(values: list[bytes | None], start: int) -> None:
+    """join() is concatenation row by row, null as empty, also of slices."""
+    column = pa.array(values, pa.binary())[start:]
+    joined = binary.join([column, column, column])
+    assert [(value or b"") * 3 for value in values[start:]] == joined.to_pylist()

@@ -1,0 +1,181 @@
+"""Sinks: what each leaves behind when an epoch runs twice, and whether that is what its documentation says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import Row
+
+from binshift.errors import InvalidQuery
+from binshift.spark import sinks
+from binshift.spark.sinks import (
+    ConsoleSink,
+    FileSink,
+    ForeachBatchSink,
+    ForeachSink,
+    FormatSink,
+    Guarantee,
+    KafkaSink,
+    MemorySink,
+    NoopSink,
+    Sink,
+    sink_for,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS = ("console", "kafka", "memory", "noop", "any", *sinks.files.FILE_FORMATS)
+
+
+@pytest.fixture
+def result(spark: SparkSession) -> Callable[..., DataFrame]:
+    """Makes results: one row for each number, on two partitions."""
+
+    def make(*numbers: int) -> DataFrame:
+        return spark.createDataFrame([(n, f"user {n}") for n in numbers], "n bigint, user string").coalesce(2)
+
+    return make
+
+
+def _documented() -> dict[str, tuple[str, str]]:
+    rows = re.findall(r"^\| (.*) \| (.*) \| (yes|no) \| .* \|$", sinks.__doc__ or "", re.MULTILINE)
+    return {
+        name: (guarantee, drained) for names, guarantee, drained in rows for name in names.replace("`", "").split(", ")
+    }
+
+
+def _all(spark: SparkSession, result: Callable[..., DataFrame]) -> dict[str, Sink]:
+    schema = result(1).withColumnRenamed("user", "value").schema
+    options = {"topic": "t", "kafka.bootstrap.servers": "s:1"}
+    made = {name: sink_for(spark, name, schema, options, query_name="documented", path="/nowhere") for name in FORMATS}
+    return made | {"foreachBatch": ForeachBatchSink(print), "foreach": ForeachSink(print)}
+
+
+def test_the_documentation_is_what_the_sinks_say(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
+    """The table in the package's documentation has every sink, with its own guarantee and draining."""
+    said = {name: (str(s.guarantee), "yes" if s.drains else "no") for name, s in _all(spark, result).items()}
+    said["any other format"] = said.pop("any")
+    assert said == _documented()
+
+
+def test_every_sink_has_a_guarantee_and_can_be_closed(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
+    """A guarantee is one of three, and closing a sink that wrote nothing does no harm."""
+    for sink in _all(spark, result).values():
+        assert sink.guarantee in set(Guarantee)
+        sink.close()
+
+
+def test_memory_replaces_a_replayed_epoch(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
+    """The rows of a later run take the place of the earlier one's, in the view as well."""
+    sink = sink_for(spark, "memory", result().schema, {}, query_name="collected")
+    assert isinstance(sink, MemorySink)
+    assert spark.table("collected").columns == ["n", "user"]
+    assert (sink.rows(), sink.table().column_names) == ([], ["n", "user"])
+    sink.write(result(1), 0)
+    sink.write(result(2, 3), 1)
+    sink.write(result(7), 1)
+    assert sink.epochs() == [0, 1]
+    assert sink.rows() == [Row(n=1, user="user 1"), Row(n=7, user="user 7")]
+    assert sink.rows(1) == [Row(n=7, user="user 7")]
+    assert sorted(spark.table("collected").collect()) == sink.rows()
+    sink.write(result(), 1)
+    assert spark.table("collected").count() == 1
+
+
+@pytest.mark.parametrize("name", ["parquet", "json", "csv", "orc"])
+def test_files_of_a_replayed_epoch_are_overwritten(
+    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path, name: str
+) -> None:
+    """Each epoch has its directory, which a later run writes anew; Spark reads all of them as one table."""
+    sink = sink_for(spark, name, result().schema, {"header": "true"}, path=f"{tmp_path}/")
+    sink.write(result(1), 0)
+    sink.write(result(2, 3), 1)
+    sink.write(result(7), 1)
+    read = (
+        spark.read.schema("n bigint, user string, epoch int").option("header", "true").format(name).load(str(tmp_path))
+    )
+    assert sorted((r.epoch, r.n, r.user) for r in read.collect()) == [(0, 1, "user 1"), (1, 7, "user 7")]
+    assert (tmp_path / "epoch=1" / "_SUCCESS").exists()
+
+
+def test_partitions_of_a_replayed_epoch_are_overwritten(
+    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """Directories that only the earlier run had are gone, even if the session overwrites dynamically."""
+    sink = FileSink("json", str(tmp_path), ["n", "user"], ["n"])
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        sink.write(result(2, 3), 4)
+        sink.write(result(7), 4)
+    finally:
+        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert [each.name for each in (tmp_path / "epoch=4").glob("n=*")] == ["n=7"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((None, ["n"]), "needs a directory"),
+        (("/out", ["n", "Epoch"]), "column 'epoch'"),
+        (("/out", ["n"], ["m"]), r"partitionBy\('m'\)"),
+    ],
+)
+def test_files_that_no_epoch_could_write_are_refused(arguments: tuple[Any, ...], said: str) -> None:
+    """Missing paths and clashing columns are found before the first epoch."""
+    with pytest.raises(InvalidQuery, match=said):
+        FileSink("parquet", *arguments)
+
+
+def test_noop_takes_every_row(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
+    """Each run of an epoch takes all rows, in one job, and nothing remains."""
+    seen = spark.sparkContext.accumulator(0)
+
+    def count(batches: Any) -> Any:
+        for each in batches:
+            seen.add(each.num_rows)
+            yield each
+
+    frame = result(1, 2, 3).mapInArrow(count, "n bigint, user string")
+    NoopSink().write(frame, 0)
+    NoopSink().write(frame, 0)
+    assert seen.value == 6
+
+
+def test_console_prints_a_replayed_epoch_again(
+    result: Callable[..., DataFrame], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each run is printed with the epoch's number; options are Spark's."""
+    sink = ConsoleSink({"numRows": "1"})
+    sink.write(result(1, 2), 5)
+    sink.write(result(1, 2), 5)
+    printed = capsys.readouterr().out
+    assert printed.count("Batch: 5") == 2
+    assert printed.count("only showing top 1 row") == 2
+    for wrong in ({"numRows": "all"}, {"truncate": "perhaps"}):
+        with pytest.raises(InvalidQuery):
+            ConsoleSink(wrong)
+
+
+def test_other_formats_append_a_replayed_epoch(
+    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """A format binshift knows nothing of gets path and options as they are, and appends each run."""
+    name = "org.apache.spark.sql.execution.datasources.json.JsonFileFormat"
+    sink = sink_for(spark, name, result().schema, {"compression": "gzip"}, path=str(tmp_path), partition_by=["user"])
+    assert isinstance(sink, FormatSink)
+    sink.write(result(1), 0)
+    sink.write(result(1), 0)
+    assert [r.n for r in spark.read.json(str(tmp_path)).collect()] == [1, 1]
+    assert len(list(tmp_path.glob("user=user 1/*.json.gz"))) == 2
+
+
+def test_kafka_is_sparks_own_writer(result: Callable[..., DataFrame]) -> None:
+    """Without Spark's Kafka package the epoch fails in Spark's own words, which name the package's format."""
+    sink = KafkaSink({"topic": "t", "kafka.bootstrap.servers": "s:1"}, ["value"])
+    with pytest.raises(Exception, match=r"(?i)kafka"):
+        sink.write(result(1).selectExpr("user AS value"), 0)

@@ -1,0 +1,139 @@
+"""What a compiled aggregation refuses, when its groups are over, and when two of them can share a state."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+from aggregate_fold import DDL, simple, tumbling
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from binshift.errors import Unsupported
+from binshift.operators.aggregate import EVENT_TIME_COLUMN
+from binshift.spark.aggregates import compile_aggregate, difference
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], DDL)
+
+
+def test_expiry_is_the_first_millisecond_that_is_not_before_the_end(spark: SparkSession) -> None:
+    """Groups are over exactly when Spark's ``end <= watermark`` holds in microseconds; event times round down."""
+    moments = ["1969-12-31 23:59:59.999001Z", "1970-01-01 00:00:00.000001Z", "2024-01-01 00:00:00Z", None]
+    frame = spark.createDataFrame([(m,) for m in moments], "t string").select(F.to_timestamp("t").alias("ts"))
+    plan = compile_aggregate(frame, ["ts"], [F.count("*")], watermark=("ts", 5), output_mode="append")
+    assert plan.event_time_key is not None
+    partial = plan.partial(plan.prepare(frame)).select(F.unix_micros("k0"), plan.event_time_key, EVENT_TIME_COLUMN)
+    found = {row[0]: (row[1], row[2]) for row in partial.collect()}
+    new_year = 1_704_067_200_000
+    assert found == {-999: (0, -1), 1: (1, 0), new_year * 1000: (new_year, new_year), None: (None, None)}
+    windowed = compile_aggregate(
+        frame, [F.window(frame["ts"], "1 second").alias("w")], [F.count("*")], ("ts", 5), "append"
+    )
+    assert windowed.event_time_key is not None
+    ends = windowed.partial(windowed.prepare(frame)).select(windowed.event_time_key).collect()
+    assert {row[0] for row in ends} == {0, 1000, new_year + 1000}
+
+
+def test_which_key_decides_that_a_group_is_over(spark: SparkSession, frame: DataFrame) -> None:
+    """The time column or a window over it; nothing else, and nothing in complete mode. Streams carry their own mark."""
+    compiled = {
+        "column": compile_aggregate(frame, ["i", "ts"], [F.count("*")], ("ts", 0), "append"),
+        "window": compile_aggregate(frame, ["i", F.window("ntz", "1 hour")], [F.count("*")], ("ntz", 0), "append"),
+        "other": compile_aggregate(frame, ["i", F.window("ntz", "1 hour")], [F.count("*")], ("ts", 0)),
+        "complete": compile_aggregate(frame, ["ts"], [F.count("*")], ("ts", 0), "complete"),
+        "none": compile_aggregate(frame, ["ts"], [F.count("*")]),
+    }
+    assert {name for name, plan in compiled.items() if plan.event_time_key is not None} == {"column", "window"}
+    stream = spark.readStream.format("rate").load().withWatermark("timestamp", "5 seconds")
+    earlier = stream.withColumn("w", F.window("timestamp", "1 minute"))
+    assert compile_aggregate(earlier, ["w"], [F.sum("value")], ("timestamp", 5000), "append").event_time_key is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: (["i"], F.count_distinct("s")), r"count\(DISTINCT s\): DISTINCT"),
+        (lambda: (["i"], F.sum_distinct("l")), r"sum\(DISTINCT l\): DISTINCT"),
+        (
+            lambda: (["i"], F.approx_count_distinct("s")),
+            r"approx_count_distinct\(s\): this aggregate has no mergeable form",
+        ),
+        (lambda: (["i"], F.median("x")), r"median\(x\): this aggregate has no mergeable form.*count, sum"),
+        (lambda: (["i"], F.percentile_approx("x", 0.5)), r"percentile_approx\(x"),
+        (lambda: (["i"], F.mode("s")), r"mode\(s\)"),
+        (lambda: (["i"], F.min("st")), r"min\(st\): min over struct"),
+        (lambda: (["i"], F.max_by("s", "arr")), r"max_by\(s, arr\): ordering by array"),
+        (lambda: (["i"], F.first(F.create_map("s", "i"))), r"values of type map<string,int> cannot be kept"),
+        (lambda: (["i"], F.max(F.collate("s", "UNICODE"))), r"values of type string collate UNICODE"),
+        (lambda: (["i"], F.explode(F.collect_list("i"))), r"generators and window functions"),
+        (lambda: (["arr"], F.count("*")), r"groupBy\(arr\): a key of type array<int>"),
+        (lambda: ([F.collate("s", "UTF8_LCASE")], F.count("*")), r"a key of type string collate UTF8_LCASE"),
+        (lambda: ([F.session_window("ts", "5 minutes")], F.count("*")), r"session_window: "),
+    ],
+)
+def test_what_cannot_be_merged_is_refused_by_name(
+    frame: DataFrame, made: Callable[[], tuple[list[Column | str], Column]], message: str
+) -> None:
+    """Nothing is approximated: the message names the expression and the way out."""
+    keys, aggregate = made()
+    with pytest.raises(Unsupported, match=message):
+        compile_aggregate(frame, keys, [aggregate])
+
+
+def test_what_a_watermark_needs(frame: DataFrame) -> None:
+    """Append without an event-time key, two event-time keys, a missing or wrong watermark column."""
+    count = [F.count("*")]
+    for keys, watermark, message in (
+        (["s"], ("ts", 0), "output mode append"),
+        (["ts"], None, "output mode append"),
+        (["ts", F.window("ts", "1 hour")], ("ts", 0), "several keys made of the event time"),
+        (["s"], ("missing", 0), r"withWatermark\('missing'\)"),
+        (["s"], ("i", 0), r"withWatermark\('i'\)"),
+    ):
+        with pytest.raises(Unsupported, match=message):
+            compile_aggregate(frame, keys, count, watermark, "append")  # type: ignore[arg-type]
+
+
+def test_columns_that_cannot_be_found_again_are_refused(spark: SparkSession, frame: DataFrame) -> None:
+    """A column named twice cannot be found by name in the next micro-batch."""
+    left, right = frame.select("i", "s"), frame.select("s")
+    with pytest.raises(Unsupported, match="several columns named 's'"):
+        compile_aggregate(left.crossJoin(right), ["i"], [F.max(left["s"])])
+
+
+def test_the_fingerprint_is_that_of_the_state(frame: DataFrame) -> None:
+    """Names, order and final expressions may change; keys, buffers and their types may not, and the difference is named."""
+    before = compile_aggregate(frame, ["s"], [F.sum("d").alias("a"), F.count("*")])
+    same_state = compile_aggregate(frame, ["s"], [F.count("*").alias("n"), F.round(F.sum(frame["d"]), 1), F.avg("d")])
+    assert before.fingerprint == same_state.fingerprint
+    assert difference(before.description, same_state.description) is None
+    for changed, gone, new in (
+        (compile_aggregate(frame, ["s"], [F.sum("w"), F.count("*")]), "sum(d)", "sum(w)"),
+        (compile_aggregate(frame, ["i"], [F.sum("d"), F.count("*")]), "key: s as string", "key: i as int"),
+        (compile_aggregate(frame, ["s"], [F.count("*")]), "sum(d)", "nothing else"),
+        (
+            compile_aggregate(frame, ["s"], [F.expr("sum(d) FILTER (WHERE i > 0)"), F.count("*")]),
+            "sum(d),",
+            "sum(d) FILTER (WHERE (i > 0))",
+        ),
+    ):
+        told = difference(before.description, changed.description)
+        assert told is not None
+        assert changed.fingerprint != before.fingerprint
+        was, _, needs = told.partition("but the program needs")
+        assert gone in was
+        assert new in needs
+
+
+def test_what_travels_to_the_tasks_can_be_pickled(frame: DataFrame) -> None:
+    """Schemas and merges are values; Columns stay on the driver."""
+    plan = compile_aggregate(frame, tumbling(), simple(), ("ts", 0))
+    parts = (plan.key_schema, plan.buffer_schema, plan.merges)
+    assert pickle.loads(pickle.dumps(parts)) == parts
+    assert len(pickle.dumps(parts)) < 20_000
