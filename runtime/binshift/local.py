@@ -98,6 +98,7 @@ class LocalCluster:
         arguments = ["--host", host, "--port", "0", "--webui-port", "0", "--cores", str(self.cores)]
         arguments += ["--memory", "4g", "--work-dir", str(work), self.url]
         environment = {"SPARK_LOCAL_HOSTNAME": host, "SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(work / "spark")}
+        environment |= {"BINSHIFT_STORE_DIR": str(work / "store")}
         log = self.directory / f"worker-{worker}.log"
         self._workers[worker] = self._spawn("org.apache.spark.deploy.worker.Worker", arguments, log, environment)
 
@@ -149,14 +150,25 @@ class LocalCluster:
         base |= {"SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS}
         with log.open("ab") as out:
             return subprocess.Popen(
-                [str(home / "bin" / "spark-class"), main, *arguments],
-                stdin=subprocess.DEVNULL,
+                ["sh", "-c", GUARD, "guard", str(home / "bin" / "spark-class"), main, *arguments],
+                stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
                 env=os.environ | base | environment,
                 start_new_session=True,
             )
 
+
+GUARD = """
+exec 3<&0
+"$@" </dev/null 3<&- & child=$!
+trap 'kill -TERM "$child" 2>/dev/null' TERM
+( cat <&3 >/dev/null; kill -TERM "$child" 2>/dev/null ) & guard=$!
+wait "$child"; code=$?
+kill "$guard" 2>/dev/null
+exit "$code"
+"""
+"""Runs a command that ends with its parent, however that ends: then its standard input does."""
 
 DAEMON_OPTIONS = "-Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.cleanup.enabled=true -XX:+UseSerialGC"
 """A slot's executor may be restarted for ever; serial collection, as the daemons allocate next to nothing."""
@@ -205,6 +217,8 @@ def _descendants(root: int) -> list[int]:
 
 def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
     family = _descendants(process.pid)
+    if process.stdin is not None:
+        process.stdin.close()
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(sig)
     try:

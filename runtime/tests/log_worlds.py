@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from binshift import entries
 from binshift.errors import LogDamaged, LogFileMissing
 from binshift.log import layout
-from binshift.log.blocks import read_bins, write_file
+from binshift.log.blocks import read_all, write_file
 from binshift.log.checksums import Bytes
 from binshift.log.index import BringUp, Index
-from binshift.log.records import CommitRecord, Part, SnapshotRef, route_changes, whole_route
+from binshift.log.records import CommitRecord, FileRef, Part, SnapshotRef, route_changes, whole_route
 from binshift.log.storage import ByteRange, Listed, Storage
 from binshift.model import BEFORE_FIRST, BinSet, Epoch, Moves, Worker
 from binshift.routing import Route
@@ -92,7 +92,7 @@ class World:
     storage: Storage
     rng: random.Random
     bins: int = 16
-    workers: int = 3
+    workers: int = 2
     operators: tuple[str, ...] = ("count", "sessions")
     term: int = 1
     first: int = 0
@@ -102,6 +102,7 @@ class World:
     states: dict[int, dict[str, Rows]] = field(default_factory=dict)
     routes: dict[int, Route] = field(default_factory=dict)
     moves: list[tuple[int, int]] = field(default_factory=list)
+    _parsed: dict[str, list[tuple[int, bytes, bytes | None]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.index = Index.new(self.bins, self.operators)
@@ -202,12 +203,21 @@ class World:
             if key[0] == b
         }
         for part in plan.parts:
-            for batch in read_bins(self.storage, part.file, part.bins):
-                for b, key, value in zip(*batch.to_pydict().values(), strict=True):
+            for b, key, value in self._rows(part.file):
+                if b in part.bins:
                     rows.pop((b, key), None)
                     if value is not None:
                         rows[b, key] = value
         return rows
+
+    def _rows(self, file: FileRef) -> list[tuple[int, bytes, bytes | None]]:
+        """A file's rows; parsed once, but the file must be there every time."""
+        if not self.storage.exists(file.name):
+            raise LogFileMissing(file.name)
+        if file.name not in self._parsed:
+            batches = read_all(self.storage, file)
+            self._parsed[file.name] = [row for each in batches for row in zip(*each.to_pydict().values(), strict=True)]
+        return self._parsed[file.name]
 
     def expected(self, operator: str, bins: BinSet, epoch: int) -> Rows:
         """The oracle's answer."""

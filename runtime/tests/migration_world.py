@@ -42,7 +42,7 @@ class World:
         """Report an event and carry out what is asked."""
         before = self.state
         self.state, actions = mg.advance(before, event)
-        assert not (before.ended and actions), "an ended migration asks for nothing"
+        assert not before.ended or all(isinstance(action, mg.Retire) for action in actions), "the end is the end"
         for action in actions:
             self.carry_out(action)
 
@@ -77,8 +77,10 @@ class World:
         key = (copy.step, copy.destination)
         assert copy.attempt == self.attempts.get(key, -1) + 1 <= now.copy_retries_max
         self.attempts[key] = copy.attempt
-        self.copies |= dict.fromkeys(((copy.destination, b) for b in copy.bins), None)
-        held = [order.moves(s.step) for s in self.state.undecided]
+        for bin_ in copy.bins:
+            self.kept.pop((copy.destination, bin_), None)
+            self.copies[copy.destination, bin_] = None
+        held = [order.moves(s.step) for s in self.state.inflight]
         if copy.attempt == 0 and len(held) > 1:
             assert len(held) <= now.steps_inflight_max
             assert sum(map(len, held)) <= now.copy_bins_inflight_max
@@ -109,6 +111,7 @@ class World:
         self.recorded = Epoch(self.recorded + 1)
         for move in self.route.moves_to(self.running_route.owners):
             self.copies.pop((move.destination, move.bin), None)
+            self.kept.pop((move.destination, move.bin), None)
             self.moved.add(move.bin)
             if move.source not in self.lost:
                 self.kept[move.source, move.bin] = self.recorded
@@ -137,6 +140,13 @@ class World:
         self.kept = {key: epoch for key, epoch in self.kept.items() if key[0] != worker}
         self.send(mg.WorkerLost(worker))
 
+    def goes_on_with(self, order: mg.Order, limits: mg.Limits) -> None:
+        """Another migration takes over, from the recorded route."""
+        assert self.state.ended
+        assert self.running_route is None
+        self.state = mg.begin(order, limits, self.recorded, self.state.kept)
+        self.attempts, self.moved, self.last_flip = {}, set(), None
+
     def turn_good(self) -> None:
         """From now on everything succeeds, and epochs run only when the migration wants one."""
         if self.running_route is not None:
@@ -147,7 +157,7 @@ class World:
             for (step, destination), attempt in list(self.attempts.items()):
                 self.copies_at(step, destination, self.recorded)
                 self.send(mg.CopyAt(step, destination, self.recorded, attempt))
-            if self.state.ended:
+            if self.state.ended and not self.kept:
                 return
             assert mg.wants_epoch(self.state), f"nobody can help this migration: {self.state}"
             self.epoch_starts()

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
-import numpy as np
-import pyarrow as pa
 import pytest
+from binstore_machine import BINS, LIMITS, ComparingMachine
+from binstore_model import Model, Row, batch, set_row
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
 )
 
-from binshift import entries
-from binshift.entries import Entries
 from binshift.errors import Fenced, NeedsBringUp
 from binshift.invariants import InvariantViolated
-from binshift.model import BEFORE_FIRST, GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
+from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term
 from binshift.store.binstore import BinStore
-from binshift.store.contract import KeyValueStore, StoreLimits
+from binshift.store.contract import KeyValueStore
 from binshift.store.lmdb import close_environments, open_lmdb
 from binshift.store.memory import MemoryStore
-from binshift.store.status import NO_FENCE
-
-BINS = 6
-LIMITS = StoreLimits(map_bytes_max=16 << 20, background_rows_max=8, scan_bytes_max=60)
-Row = tuple[int, bytes, bytes | None]
 
 SETS = st.sets(st.integers(0, BINS - 1), max_size=4)
 KEYS = st.sampled_from([b"a", b"b", b"c", b"l" * 500, b"l" * 500 + b"!"])
@@ -43,109 +30,8 @@ PARTS = st.lists(CHANGES, max_size=3)
 FENCES = st.integers(-1, 9)
 
 
-def batch(rows: list[Row]) -> Entries:
-    """Rows given as tuples."""
-    return entries.make([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
-
-
-@dataclass
-class Model:
-    """What a bin store is, as plainly as it can be said. ``rows`` has those of visible bins only."""
-
-    stamp: Stamp = GENESIS
-    owned: set[int] = field(default_factory=set)
-    copies: dict[int, int] = field(default_factory=dict)
-    rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
-    before: Model | None = None
-    fence: Fence = NO_FENCE
-    installing: dict[int, tuple[int, int, dict[bytes, bytes]]] = field(default_factory=dict)
-
-    def apply(self, changes: list[Row]) -> None:
-        """Later rows win; null deletes."""
-        for bin, key, value in changes:
-            _set(self.rows.setdefault(bin, {}), key, value)
-
-    def commit(self, stamp: Stamp, owned: set[int], changes: list[Row], undo: bool) -> None:
-        """An epoch."""
-        self.before = copy.deepcopy(self) if undo else None
-        for bin in owned - self.owned:
-            self.copies.pop(bin, None)
-        for bin in self.owned - owned:
-            self.copies[bin] = stamp.epoch - 1
-        self.owned, self.stamp = set(owned), stamp
-        self.apply(changes)
-
-    def undo(self) -> None:
-        """Back, but bins that left and were touched since stay as they are."""
-        before, base = self.before, self.stamp.epoch - 1
-        assert before is not None
-        for bin in self.owned:
-            self.rows[bin] = before.rows.get(bin, {})
-        back = {bin for bin in before.owned - self.owned if self.copies.get(bin) == base}
-        for bin in back:
-            del self.copies[bin]
-        for bin in self.owned - before.owned:
-            self.copies[bin] = base
-        self.owned = (self.owned & before.owned) | back
-        self.stamp, self.before = before.stamp, None
-
-    def forget_bins(self, bins: set[int]) -> None:
-        """These bins are no copies, whole or partial, any more."""
-        for bin in bins:
-            for table in (self.copies, self.rows, self.installing):
-                table.pop(bin, None)
-
-
-def _set(rows: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
-    rows.pop(key, None)
-    if value is not None:
-        rows[key] = value
-
-
-class BinStoreMachine(RuleBasedStateMachine):
+class BinStoreMachine(ComparingMachine):
     """Random epochs, undos, copies and fences on a bin store and on the model."""
-
-    def make_kv(self) -> KeyValueStore:
-        """The key-value store below, the same one every time."""
-        raise NotImplementedError
-
-    @initialize()
-    def begin(self) -> None:
-        """Both empty."""
-        self.kv = self.make_kv()
-        self.store = BinStore(self.kv, BINS, LIMITS)
-        self.model = Model()
-        self.objects = 0
-        self.attempts = 0
-
-    def fence(self, which: int, *, background: bool) -> Fence | None:
-        """The held fence, or now and then a higher one; None if a lower one was tried and rightly refused."""
-        held = self.model.fence
-        term = Term(max(held.term, 1))
-        if which == 9:
-            return Fence(term, held.epoch, held.run + 1) if not background else Fence(Term(term + 1), held.epoch, 0)
-        return held
-
-    def admitted(self, fence: Fence, *, background: bool) -> None:
-        """What a successful call does to the fence."""
-        if fence > self.model.fence and (not background or fence.term > self.model.fence.term):
-            self.model.fence = fence
-
-    def call(self, which: int, change: Callable[[Fence], object], *, background: bool = False) -> object:
-        """Do it; but first show that a lower fence is refused, if there is one."""
-        held = self.model.fence
-        if which == -1 and held.term > 0:
-            low = (
-                Fence(Term(held.term - 1), Epoch(99), 99) if background else Fence(held.term, held.epoch, held.run - 1)
-            )
-            with pytest.raises(Fenced):
-                change(low)
-            self.everything_agrees()
-        fence = self.fence(which, background=background)
-        assert fence is not None
-        answer = change(fence)
-        self.admitted(fence, background=background)
-        return answer
 
     @rule(by=st.sampled_from([Fence(Term(0), Epoch(0), 1), Fence(Term(0), Epoch(1), 0), Fence(Term(1), Epoch(0), 0)]))
     def raise_fence(self, by: Fence) -> None:
@@ -243,7 +129,7 @@ class BinStoreMachine(RuleBasedStateMachine):
             model.forget_bins(bins)
             model.installing |= {bin: (self.objects, epoch, {}) for bin in bins}
         for bin, key, value in part:
-            _set(model.installing[bin][2], key, value)
+            set_row(model.installing[bin][2], key, value)
         if done:
             for bin in bins:
                 model.rows[bin], model.copies[bin] = model.installing.pop(bin)[2], epoch
@@ -341,42 +227,6 @@ class BinStoreMachine(RuleBasedStateMachine):
         self.store = BinStore(self.kv, BINS, LIMITS)
         self.objects += 1
 
-    @invariant()
-    def everything_agrees(self) -> None:
-        """Status, scans and lookups are the model's; bins that do not count cannot be read; none has stray rows."""
-        if not hasattr(self, "model"):
-            return
-        model = self.model
-        with self.store.reader() as reader:
-            status = reader.status
-            assert model.stamp == status.stamp
-            assert BinSet(model.owned) == status.owned
-            assert model.copies == dict(status.copies)
-            assert (model.before.stamp if model.before else None) == status.undo_to
-            assert model.fence == status.fence
-            assert set(model.installing) == set(status.partial_bins)
-            for bin in range(BINS):
-                if bin not in model.owned and bin not in model.copies:
-                    with pytest.raises(InvariantViolated):
-                        list(reader.scan(Bin(bin)))
-                    continue
-                found = [row for part in reader.scan(Bin(bin)) for row in _pairs(part)]
-                assert sorted(model.rows.get(bin, {}).items()) == found
-                keys = [b"a", b"b", b"c"]
-                got = reader.get_many(np.full(3, bin, dtype=np.int32), pa.array(keys, pa.binary())).to_pylist()
-                assert [model.rows.get(bin, {}).get(key) for key in keys] == got
-        self.nothing_is_left_behind()
-
-    def nothing_is_left_behind(self) -> None:
-        """Bins that are neither visible nor being installed have no rows below either."""
-        gone = set(range(BINS)) - self.model.owned - set(self.model.copies) - set(self.model.installing)
-        with self.kv.read() as transaction:
-            assert [bin for bin in gone if list(transaction.scan(Bin(bin)))] == []
-
-
-def _pairs(part: Entries) -> list[tuple[bytes, bytes]]:
-    return list(zip(part.column(1).to_pylist(), part.column(2).to_pylist(), strict=True))
-
 
 class MemoryMachine(BinStoreMachine):
     """Above the store in memory."""
@@ -406,5 +256,5 @@ class LmdbMachine(BinStoreMachine):
 @pytest.mark.parametrize("machine", [MemoryMachine, LmdbMachine])
 def test_bin_store_behaves_as_the_model(machine: type[BinStoreMachine]) -> None:
     """Any sequence of epochs, undos, copies, fences and reopenings agrees with the model after every step."""
-    steps = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+    steps = settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=steps)

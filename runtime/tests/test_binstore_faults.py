@@ -1,4 +1,4 @@
-"""The bin store where things go wrong: processes that die, tasks that overlap, limits, blobs that are not ours."""
+"""The bin store where processes die at any write, and where tasks overlap."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import pytest
 
 from binshift import entries
 from binshift.entries import Entries
-from binshift.errors import Fenced, NeedsBringUp, StateTooLarge, StoreDamaged
+from binshift.errors import NeedsBringUp
 from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
 from binshift.store.binstore import BinStore
 from binshift.store.contract import KeyValueStore, StoreLimits, Transaction
 from binshift.store.lmdb import close_environments, open_lmdb
 from binshift.store.memory import MemoryStore
-from binshift.store.undo import CHUNK_BYTES
 
 BINS = 16
 LIMITS = StoreLimits(map_bytes_max=32 << 20, background_rows_max=16)
@@ -100,7 +99,7 @@ def dying_at_each_write(kv: KeyValueStore, do: Callable[[BinStore], object]) -> 
 
 def test_a_copy_that_died_anywhere_is_never_visible(kv: KeyValueStore, store: BinStore) -> None:
     """Killed at any write while a copy is replaced: it is the old copy whole, or none; beginning again always works."""
-    bins, old, new = BinSet([1, 2]), [batch(1, 40, b"old"), batch(2, 3, b"old")], [batch(1, 30, b"new")]
+    bins, old, new = BinSet([1, 2]), [batch(1, 12, b"old"), batch(2, 3, b"old")], [batch(1, 30, b"new")]
     store.install_copies(FENCE, bins, Epoch(4), old, begin=True, done=True)
 
     def replace_copy(dying: BinStore) -> None:
@@ -112,7 +111,7 @@ def test_a_copy_that_died_anywhere_is_never_visible(kv: KeyValueStore, store: Bi
         deaths += 1
         copies = dict(store.status().copies)
         if copies == {1: 4, 2: 4}:
-            assert (count(store, 1, b"old"), count(store, 2, b"old")) == (40, 3)
+            assert (count(store, 1, b"old"), count(store, 2, b"old")) == (12, 3)
         elif copies:
             assert copies == {1: 5, 2: 5}
             assert (count(store, 1, b"new"), count(store, 1), count(store, 2)) == (30, 30, 0)
@@ -121,14 +120,14 @@ def test_a_copy_that_died_anywhere_is_never_visible(kv: KeyValueStore, store: Bi
                 store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(6), owned=bins, changes=[], undo=True)
             assert store.status().partial_bins == bins
         store.install_copies(FENCE, bins, Epoch(4), old, begin=True, done=True)
-        assert (count(store, 1, b"old"), count(store, 1), count(store, 2)) == (40, 40, 3)
+        assert (count(store, 1, b"old"), count(store, 1), count(store, 2)) == (12, 12, 3)
     assert deaths > 6
 
 
 def test_dropping_that_died_anywhere_can_be_ended(kv: KeyValueStore, store: BinStore) -> None:
     """Killed at any write while copies are dropped: they count or not, all of them; dropping again leaves no row."""
     bins = BinSet([1, 2])
-    contents = [batch(1, 40), batch(2, 3)]
+    contents = [batch(1, 9), batch(2, 3)]
     store.install_copies(FENCE, bins, Epoch(4), contents, begin=True, done=True)
     for _ in dying_at_each_write(kv, lambda dying: dying.drop_copies(FENCE, bins)):
         status = store.status()
@@ -178,7 +177,9 @@ def test_a_process_killed_inside_an_epoch_leaves_the_earlier_state(tmp_path: Pat
                            changes=[change], undo=True)
     """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    assert subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, timeout=60).returncode == 9
+    assert (
+        subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, timeout=300).returncode == 9
+    )
     store = BinStore(open_lmdb(tmp_path, LIMITS), BINS, LIMITS)
     assert (store.status().stamp, store.status().undo_to) == (stamp(0), None)
     assert (count(store, 1, b"0"), count(store, 1)) == (5, 5)
@@ -224,120 +225,3 @@ class InterruptedStore(DyingStore):
             self._meanwhile()
         with self._kv.write(timeout_seconds) as transaction:
             yield transaction
-
-
-def test_parts_of_a_copy_may_come_from_several_tasks_of_one_attempt(kv: KeyValueStore, store: BinStore) -> None:
-    """Who names the attempt may go on with a copy that another object began."""
-    store.install_copies(FENCE, ONE, Epoch(4), [batch(1, 3)], begin=True, done=False, attempt="job-7")
-    other = BinStore(kv, BINS, LIMITS)
-    more = entries.make([1], [b"more"], [b"v"])
-    other.install_copies(FENCE, ONE, Epoch(4), [more], begin=False, done=True, attempt="job-7")
-    assert count(store, 1) == 4
-
-
-def test_background_tasks_outlive_epochs_but_not_drivers(store: BinStore) -> None:
-    """A copy sent out under an earlier epoch's fence goes on; one of an earlier term is refused; none lowers it."""
-    newer = Fence(Term(1), Epoch(9), 2)
-    store.raise_fence(newer)
-    store.install_copies(FENCE, ONE, Epoch(8), [], begin=True, done=True)
-    assert store.status().fence == newer
-    store.raise_fence(Fence(Term(2), Epoch(0), 0))
-    for change in (
-        lambda: store.install_copies(newer, BinSet([2]), Epoch(8), [], begin=True, done=True),
-        lambda: store.advance_copies(newer, ONE, Epoch(9), []),
-        lambda: store.drop_copies(newer, ONE),
-    ):
-        with pytest.raises(Fenced):
-            change()
-    assert dict(store.status().copies) == {1: 8}
-
-
-def test_an_epoch_above_the_undo_limit_commits_without_undo(kv: KeyValueStore) -> None:
-    """Too much to undo means undo_to is None, and the blobs of the earlier undo are gone."""
-    store = BinStore(kv, BINS, StoreLimits(undo_bytes_max=1000))
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 5)], undo=True)
-    assert store.status().undo_to == GENESIS
-    store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[batch(1, 500)], undo=True)
-    assert store.status().undo_to is None
-    assert not store.undo(FENCE, stamp(0))
-    assert undo_blobs(kv) == []
-    store.commit_epoch(FENCE, expect=stamp(1), stamp=stamp(2), owned=ONE, changes=[batch(1, 5)], undo=False)
-    assert (store.status().stamp, count(store, 1)) == (stamp(2), 500)
-
-
-def undo_blobs(kv: KeyValueStore) -> list[str]:
-    """Names of the undo record's blobs that exist."""
-    names = ["undo", *(f"undo.{at:06d}" for at in range(20))]
-    with kv.read() as transaction:
-        return [name for name in names if transaction.meta(name) is not None]
-
-
-def test_a_large_epoch_is_undone_to_the_last_byte(kv: KeyValueStore, store: BinStore) -> None:
-    """An undo record of several blobs is read back whole, and a smaller one leaves none of them behind."""
-    before = batch(1, 3000, b"x" * 100)
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[before], undo=False)
-    change = entries.merge_last_wins([batch(1, 4000, b"y"), entries.make([1], [b"00007"], [None])])
-    store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[change], undo=True)
-    assert len(undo_blobs(kv)) > 2 + entries.size_bytes(before) // CHUNK_BYTES - 1
-    assert store.undo(FENCE, stamp(0))
-    with store.reader() as reader:
-        assert entries.concat(list(reader.scan(Bin(1)))).equals(before)
-    assert undo_blobs(kv) == []
-    store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[change], undo=True)
-    store.commit_epoch(FENCE, expect=stamp(1), stamp=stamp(2), owned=ONE, changes=[batch(1, 1)], undo=True)
-    assert undo_blobs(kv) == ["undo", "undo.000000"]
-
-
-def test_an_epoch_that_is_too_large_changes_nothing(kv: KeyValueStore) -> None:
-    """A value above the limit refuses the epoch: stamp, rows, undo and fence stay."""
-    store = BinStore(MemoryStore(StoreLimits(value_bytes_max=50)), BINS)
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
-    before = store.status()
-    with pytest.raises(StateTooLarge, match="bin 1"):
-        store.commit_epoch(
-            Fence(Term(2), Epoch(0), 0),
-            expect=stamp(0),
-            stamp=stamp(1),
-            owned=BinSet([1, 2]) - BinSet([2]),
-            changes=[batch(1, 2, b"w"), entries.make([1], [b"k"], [b"v" * 51])],
-            undo=True,
-        )
-    assert store.status() == before
-    assert count(store, 1, b"v") == 3
-
-
-def test_a_store_for_another_number_of_bins_starts_empty(kv: KeyValueStore, store: BinStore) -> None:
-    """The same directory under another number of bins holds nothing; a task of the old number stops."""
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
-    other = BinStore(kv, 2 * BINS, LIMITS)
-    assert (other.status().stamp, len(other.status().visible)) == (GENESIS, 0)
-    with kv.read() as transaction:
-        assert not list(transaction.scan(Bin(1)))
-    with pytest.raises(Fenced, match="number of bins"):
-        store.status()
-
-
-def test_a_reader_keeps_status_and_rows_of_its_moment(store: BinStore) -> None:
-    """An epoch committed while a reader is open changes neither its stamp nor its rows."""
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
-    with store.reader() as reader:
-        store.commit_epoch(FENCE, expect=stamp(0), stamp=stamp(1), owned=ONE, changes=[batch(1, 9)], undo=True)
-        assert reader.status.stamp == stamp(0)
-        assert sum(part.num_rows for part in reader.scan(Bin(1))) == 3
-    assert count(store, 1) == 9
-
-
-@pytest.mark.parametrize("blob", ["status", "undo", "undo.000000"])
-def test_a_garbled_blob_is_damage_and_the_directory_starts_empty(tmp_path: Path, blob: str) -> None:
-    """Bytes that are no status or undo record raise StoreDamaged; after that the store is empty, and works."""
-    kv = open_lmdb(tmp_path, LIMITS)
-    store = BinStore(kv, BINS, LIMITS)
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
-    with kv.write(1) as transaction:
-        transaction.set_meta(blob, b"\xc1")
-    with pytest.raises(StoreDamaged):
-        store.undo(FENCE, GENESIS)
-    assert store.status().stamp == GENESIS
-    store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
-    assert count(store, 1) == 3
-    close_environments(tmp_path)

@@ -104,3 +104,14 @@ def test_lock_is_whole_and_names_no_place(path: Path) -> None:
     assert entries != []
     assert [entry for entry in entries if "==" not in entry or "--hash=sha256:" not in entry] == []
     assert re.search(r"://|--(extra-)?index|--find-links| /", text) is None
+
+
+def _pins(name: str) -> set[str]:
+    return set(re.findall(r"^[a-z][^ ;]*==[^ ;]+", _text(f"requirements/{name}.txt"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["runtime", "operator"])
+def test_images_get_what_is_tested(name: str) -> None:
+    """The images' lock files hold no version that the checks did not run with."""
+    assert _pins(name)
+    assert _pins(name) - _pins("dev") == set()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -112,7 +113,7 @@ def test_blocks_end_with_a_bin_where_they_can() -> None:
     file = write(storage, [batch(rows)], 1500)
     assert file is not None
     found = read_trailer(storage, file).blocks
-    split = [b.bin_last for a, b in zip(found, found[1:], strict=False) if a.bin_last == b.bin_first]
+    split = [b.bin_last for a, b in itertools.pairwise(found) if a.bin_last == b.bin_first]
     assert set(split) == {7}
     assert all(block.bytes < 3 * 1500 for block in found)
 
@@ -155,9 +156,13 @@ def test_an_unsorted_batch_is_our_mistake() -> None:
 def test_an_error_leaves_no_file() -> None:
     """A writer that is left by an exception makes nothing visible."""
     storage = DictStorage()
-    with pytest.raises(ZeroDivisionError), FileWriter(storage, "deltas/x", block_bytes=1) as file:
-        file.add(batch([(1, b"a", b"v" * 100), (2, b"a", b"v" * 100)]))
+
+    def failing() -> Iterator[entries.Entries]:
+        yield batch([(b, b"a", b"v" * blocks.BLOCK_BYTES) for b in range(4)])
         raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write_file(storage, "deltas/x", failing())
     assert not storage.files
 
 

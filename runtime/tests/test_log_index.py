@@ -24,15 +24,14 @@ ACTIONS = (
 )
 
 
-def check_every_bin(world: World) -> None:
-    """Every bin, at the last epoch and at the one before, from nothing and from any copies."""
-    every = BinSet(range(world.bins))
-    for operator in world.operators:
-        for to in {world.index.last, Epoch(max(world.index.last - 1, world.index.base))}:
-            for bins, have in ((every, {}), (world.random_bins(), world.random_have())):
-                plan = world.index.sources(operator, bins, have, to)
-                assert world.rebuilt(plan, have) == world.expected(operator, bins, to)
-                check_minimal(plan, have)
+def check_bins(world: World) -> None:
+    """Every bin, at the last epoch and at the one before, from nothing; and some bins, from any copies."""
+    for to in {world.index.last, Epoch(max(world.index.last - 1, world.index.base))}:
+        operator = world.rng.choice(world.operators)
+        for bins, have in ((BinSet(range(world.bins)), {}), (world.random_bins(), world.random_have())):
+            plan = world.index.sources(operator, bins, have, to)
+            assert world.rebuilt(plan, have) == world.expected(operator, bins, to)
+            check_minimal(plan, have)
 
 
 def check_minimal(plan: BringUp, have: dict[int, int]) -> None:
@@ -102,12 +101,12 @@ def test_any_history_can_be_rebuilt(seed: int, first: int, actions: list[str]) -
                 restart(world)
                 running = []
         if action in ("collect", "restart"):
-            check_every_bin(world)
+            check_bins(world)
         for plan, have in (
             running if action == "collect" else ()
         ):  # retention must have left what a copy under way was told to read
             assert world.rebuilt(plan, have) == world.expected(plan.operator, plan.bins, plan.to)
-    check_every_bin(world)
+    check_bins(world)
 
 
 @given(seed=st.integers(0, 2**32))
@@ -115,7 +114,7 @@ def test_history_is_answered(seed: int) -> None:
     """Routes, stamps and times of held epochs are those the epochs ran with, also after trimming."""
     world = World(DictStorage(), random.Random(seed))
     written = []
-    for _ in range(12):
+    for _ in range(8):
         world.plan_moves(0.3)
         written.append(world.epoch())
         if world.rng.random() < 0.3:
@@ -177,7 +176,7 @@ def test_what_is_gone_is_said_to_be_gone() -> None:
     for _ in range(6):
         world.epoch()
     forced = retention.trimmed(world.index, Epoch(4))
-    with pytest.raises(LogDamaged, match="bin .* of operator 'count' cannot be rebuilt"):
+    with pytest.raises(LogDamaged, match=r"bin .* of operator 'count' cannot be rebuilt"):
         forced.sources("count", BinSet(range(world.bins)), {}, Epoch(5))
     with pytest.raises(InvariantViolated):
         forced.sources("count", BinSet([0]), {}, Epoch(2))
@@ -220,8 +219,8 @@ MISFITS: dict[str, tuple[str, Callable[[CommitRecord], CommitRecord]]] = {
     "move beyond": ("it moves bin 99", _replaced(moves=(Assignment(1, "99"),), route_version=1)),
     "moved twice": ("moves twice", _replaced(moves=(Assignment(1, "0"), Assignment(2, "0")), route_version=1)),
     "bad bins": ("no range of bins", _replaced(moves=(Assignment(1, "x"),), route_version=1)),
-    "unordered workers": ("not ascending", _replaced(workers=(1, 0, 2, 3))),
-    "idle owner": ("took no part", _replaced(workers=(0, 1))),
+    "unordered workers": ("not ascending", _replaced(workers=(1, 0, 2))),
+    "idle owner": ("took no part", _replaced(workers=(0,))),
     "missing part": ("one part for each", lambda r: msgspec.structs.replace(r, parts=r.parts[1:])),
     "double part": ("one part for each", lambda r: msgspec.structs.replace(r, parts=(r.parts[0], *r.parts[:-1]))),
     "foreign bins": ("does not own", _stolen_delta),

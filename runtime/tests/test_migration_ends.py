@@ -9,6 +9,7 @@ from migration_script import PLAN, A, B, C, asked, copied, failed, flips, made, 
 from binshift.migration import (
     Cancel,
     Copy,
+    CopyAt,
     DropCopies,
     EpochAbandoned,
     EpochRecorded,
@@ -19,13 +20,14 @@ from binshift.migration import (
     Phase,
     Rates,
     Retire,
+    Started,
     StepNumber,
     WorkerLost,
     begin,
     progress,
     wants_epoch,
 )
-from binshift.model import BinSet, Epoch, Plan, Worker
+from binshift.model import BinSet, Epoch, Moves, Plan, Step, Worker
 
 
 def test_an_abandoned_epoch_flips_nothing() -> None:
@@ -100,7 +102,7 @@ def test_cancel_before_the_start_and_after_the_last_flip() -> None:
     limits = Limits(flips_per_epoch_max=3)
     state, actions = asked(made(None, limits, *copied(0, 1, 2)), *run(11), Cancel("too late"), *run(12))
     assert (state.phase, state.reason) == (Phase.SETTLED, "")
-    assert [a for a in actions if isinstance(a, Retire)] == [Retire(A, BinSet([b])) for b in range(3)]
+    assert [a for a in actions if isinstance(a, Retire)] == [Retire(A, BinSet([0, 1, 2]))]
 
 
 def test_a_lost_worker_ends_only_what_needs_it() -> None:
@@ -116,6 +118,29 @@ def test_a_lost_worker_ends_only_what_needs_it() -> None:
     assert (state.phase, actions) == (Phase.SETTLED, [])
 
 
+def test_a_lost_worker_does_not_hold_up_the_next_plan() -> None:
+    """The epoch that would free the last copies may need another plan: that one takes over at once, copies included."""
+    moved, _ = asked(made(None, None, *copied(0)), *run(11), EpochStarting(Epoch(12)), WorkerLost(C))
+    ended, actions = asked(moved, EpochAbandoned(Epoch(12)))
+    assert (ended.phase, actions) == (Phase.FAILED, [])
+    rescue = begin(Order(Plan.of([Step(Moves([7], [C], [B]))]), pre_copy=False), None, Epoch(11), ended.kept)
+    _, actions = asked(rescue, Started(), *run(12))
+    assert flips(actions) == {12: [7]}
+    assert Retire(A, BinSet([0])) in actions
+
+
+@pytest.mark.parametrize("pre_copy", [True, False])
+def test_a_kept_copy_that_is_wanted_again_is_not_retired(pre_copy: bool) -> None:
+    """If the next plan takes bins back to who still keeps them, only the others are dropped there."""
+    limits = Limits(flips_per_epoch_max=3)
+    ended, _ = asked(made(None, limits, *copied(0, 1, 2)), *run(11))
+    back = Order(Plan.of([Step(Moves([0], [B], [A]))]), pre_copy=pre_copy)
+    state, _ = asked(begin(back, limits, Epoch(11), ended.kept), Started(), CopyAt(StepNumber(0), A, Epoch(11), 0))
+    state, actions = asked(state, *run(12), *run(13))
+    assert flips(actions) == {12: [0]}
+    assert [a for a in actions if isinstance(a, Retire)] == [Retire(A, BinSet([1, 2])), Retire(B, BinSet([0]))]
+
+
 def test_an_idle_stream_is_nudged_only_when_it_helps() -> None:
     """An epoch is wanted for a step that is ready and for a copy to retire, not while copies are on their way."""
     state = made()
@@ -126,6 +151,9 @@ def test_an_idle_stream_is_nudged_only_when_it_helps() -> None:
     assert wants_epoch(state), "bin 0 is to be retired"
     state, _ = asked(state, *run(12))
     assert not wants_epoch(state), "steps 1 and 2 are not copied"
+    state, _ = asked(state, *copied(1, epoch=12), *run(13), Cancel("enough"))
+    assert (state.phase.ended, wants_epoch(state)) == (True, True), "bin 1 is to be retired"
+    assert not wants_epoch(asked(state, *run(14))[0])
 
 
 def test_progress_counts_and_estimates() -> None:
@@ -137,8 +165,6 @@ def test_progress_counts_and_estimates() -> None:
     assert (seen.bytes_moved, seen.bytes_copied, seen.bytes_total) == (10, 20, 60)
     assert (seen.steps_flipped, seen.steps_inflight, seen.steps_total) == (1, 2, 3)
     assert seen.seconds_left == 10.0, "30 bytes at 3 a second"
-    assert progress(state, Rates(epoch_seconds=60.0, copy_bytes_per_second=3.0)).seconds_left == 180.0, (
-        "2 flips, 1 more"
-    )
+    assert progress(state, Rates(epoch_seconds=60.0, copy_bytes_per_second=3.0)).seconds_left == 120.0, "2 flips"
     assert progress(state, Rates(epoch_seconds=1.0)).seconds_left is None, "no rate, no estimate"
     assert progress(made(Order(Plan.of([])))).seconds_left == 0.0

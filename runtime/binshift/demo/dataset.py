@@ -61,7 +61,7 @@ def load(rows: int | None = None) -> pd.DataFrame:
 def events(raw: pd.DataFrame) -> pd.DataFrame:
     """Rows of the data file as events, in the order of event time; flights of one minute stay in the file's order."""
     scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(raw["minute"], unit="m")
-    delay = pd.to_timedelta(raw["dep_delay"].fillna(0), unit="m")
+    delay = pd.to_timedelta(raw["dep_delay"].astype("float64").fillna(0), unit="m")
     flights = pd.DataFrame({"event_time": (scheduled + delay).astype("datetime64[us, UTC]")})
     for name in TEXTS:
         flights[name] = raw[name].astype(object).where(raw[name].notna(), None)

@@ -135,7 +135,7 @@ class Ledger:
         present, begins = np.unique(numbers, return_index=True)
         groups = [Latency.of(group) for group in np.split(latencies[known], begins[1:])] if present.size else []
         return Buckets(
-            present * width,
+            np.asarray(present * width, dtype=np.float64),
             np.array([group.p50 for group in groups]),
             np.array([group.p99 for group in groups]),
             np.array([group.max for group in groups]),

@@ -7,15 +7,19 @@ tables are kept as they come, since the epoch waits while a sink writes; they ar
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import pandas as pd
 
 from binshift.demo.reference import KEYS, STATISTICS, typed
 from binshift.spark.sinks import Guarantee
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+
+class Result(Protocol):
+    """What is needed of an epoch's result, a DataFrame."""
+
+    def toArrow(self) -> Any:  # noqa: N802 (PySpark's name)
+        """All rows as an Arrow table."""
 
 
 class Results:
@@ -30,7 +34,7 @@ class Results:
         self._folded = typed(pd.DataFrame(columns=[*KEYS, *STATISTICS]))
         self._lock = threading.Lock()
 
-    def write(self, result: DataFrame, epoch: int) -> None:
+    def write(self, result: Result, epoch: int) -> None:
         """Keep an epoch's rows."""
         table = result.toArrow()
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,10 @@ from binshift.errors import EpochFailed
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
 
-STANDSTILL_SECONDS = 60.0
+START_SECONDS_MAX = 180.0
+"""Until a primer is committed: the first epochs wait for executors and for Java to compile what it runs."""
+
+STANDSTILL_SECONDS_MAX = 60.0
 """Without a commit although something is to be done, after which the demo gives up."""
 
 LOOK_EVERY_SECONDS = 0.2
@@ -126,16 +130,16 @@ class Play:
         """From the first file to the last row and the last scene.
 
         Raises:
-            EpochFailed: nothing was committed for `STANDSTILL_SECONDS`.
+            EpochFailed: nothing was committed for too long.
             BinshiftError: the query failed.
         """
         self.watcher.start()
         for _ in range(self.schedule.primers):
             self.feeder.prime()
-            self._until(lambda: self.ledger.rows >= self.schedule.rows_of(self.feeder.fed - 1)[1])
+            self._until(self._primed, START_SECONDS_MAX)
         self.feeder.start()
         self.screen.say(f"the replay begins: {self.schedule.rate:,.0f} flights a second")
-        self._until(self._step)
+        self._until(self._step, STANDSTILL_SECONDS_MAX)
         self.screen.show(self._view())
         self.screen.close()
 
@@ -153,17 +157,20 @@ class Play:
         self.screen.show(self._view())
         return self.feeder.ended and self.ledger.complete and self.script.ended
 
-    def _until(self, done: object) -> None:
+    def _primed(self) -> bool:
+        """Whether the primers that were fed are committed."""
+        return self.ledger.rows >= self.schedule.rows_of(self.feeder.fed - 1)[1]
+
+    def _until(self, done: Callable[[], bool], standstill_seconds: float) -> None:
         """Call ``done`` until it says so, as long as epochs are committed."""
-        assert callable(done)
         epoch, since = self.query.epoch, time.monotonic()
         while not done():
             self._check()
             if self.query.epoch != epoch:
                 epoch, since = self.query.epoch, time.monotonic()
-            elif time.monotonic() - since > STANDSTILL_SECONDS:
+            elif time.monotonic() - since > standstill_seconds:
                 raise EpochFailed(
-                    f"epoch {epoch} is the newest for {STANDSTILL_SECONDS:.0f} s; the log above may say why"
+                    f"for {standstill_seconds:.0f} s epoch {epoch} is the newest; the log above may say why"
                 )
             self._pause.wait(LOOK_EVERY_SECONDS)
 

@@ -3,20 +3,21 @@
 `begin` makes a state, ``advance(state, event) -> (state, actions)`` is the only thing that changes it, `progress` and
 `wants_epoch` read it. Pure: the rim reports what happens, carries out what is asked, and owns clocks and threads.
 
-| event | a step that is waiting | copying | in the running route | flipped |
+| event | a step that is waiting | copying | in the running route | copies kept by a source |
 |---|---|---|---|---|
 | room for one more step | `Copy` to each destination | | | |
 | `CopyAt` | | nearer to ready | noted | |
 | `CopyFailed` | | `Copy` again, or the migration fails | kept until the epoch is decided | |
 | `EpochStarting` e | | if ready for e: `Flip` | | |
-| `EpochRecorded` e | | | flipped at e | `Retire`, if flipped before e |
+| `EpochRecorded` e | | | flipped; sources keep their copies | `Retire`, if flipped before e |
 | `EpochAbandoned` | | | back to copying | |
-| `Cancel`, failure | never begins | `DropCopies` | decided by the record, then as if copying or flipped | `Retire` in time |
+| `Cancel`, failure | never begins | `DropCopies` | decided by the record | as ever |
 
-Ready for e means that every destination has the step's bins in the state of epoch e-2 or e-1, so that at most the last delta
-is missing (`Limits.flip_deltas_max`); without pre-copy a step is always ready. When nothing is under way any more the migration has ended: *settled* if
-all steps have flipped, otherwise *cancelled* or *failed*, with a reason. It owns no route: to go back, or elsewhere,
-plan anew from the recorded one.
+Ready for e means that every destination has the step's bins in the state of epoch e-2 or e-1, so that at most the last
+delta is missing (`Limits.flip_deltas_max`); without pre-copy a step is always ready. When no step is under way and none
+will begin, the migration has ended: *settled* if all steps have flipped, otherwise *cancelled* or *failed*, with a reason.
+Copies kept by sources outlive it by an epoch (`Kept`). It owns no route: to go back, or elsewhere, plan anew from the
+recorded one.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ from binshift.migration.state import (
     Copying,
     CopyState,
     Ending,
-    Flipped,
     Flipping,
     InFlight,
+    Kept,
     MigrationState,
     Order,
     Phase,
@@ -72,9 +73,9 @@ __all__ = [
     "EpochStarting",
     "Event",
     "Flip",
-    "Flipped",
     "Flipping",
     "InFlight",
+    "Kept",
     "Limits",
     "MigrationState",
     "Order",

@@ -2,7 +2,8 @@
 
 `advance` is the only way a migration changes. It is total: every event is allowed at any time, and one that comes too
 late (for a step already decided, a copy started again since, a migration that has ended) changes nothing. Only what
-the driver itself orders is held to its order: epochs start, and are recorded or abandoned, one after the other.
+the driver itself orders is held to its order: epochs start, and are recorded or abandoned, one after the other. After
+its end a migration still follows epochs, to retire the copies that sources kept.
 
 What makes it safe is one rule: *a step in a running epoch's route belongs to that epoch*. Until the record says how it
 went, neither cancellation nor failure touches it; all other steps may be dropped at any moment.
@@ -41,11 +42,12 @@ from binshift.migration.state import (
     Copying,
     CopyState,
     Ending,
-    Flipped,
     Flipping,
+    Kept,
     MigrationState,
     Phase,
     bins_by_worker,
+    kept_without,
 )
 from binshift.model import Epoch, Plan, Worker
 
@@ -58,10 +60,10 @@ def advance(state: MigrationState, event: Event) -> Outcome:
     Raises:
         InvariantViolated: epochs do not follow each other: one started while another ran, or was recorded twice.
     """
-    if state.ended is not None:
+    if state.ended is not None and not isinstance(event, EpochStarting | EpochRecorded | EpochAbandoned | WorkerLost):
         return state, ()
     state, actions = _react(state, event)
-    state, more = _drop_undecided(state) if state.ending else _begin_steps(state)
+    state, more = _drop_waiting(state) if state.ending else _begin_steps(state)
     return _end_if_done(state), actions + more
 
 
@@ -108,7 +110,7 @@ def _copy_at(state: MigrationState, event: CopyAt) -> MigrationState:
 
 
 def _copy_failed(state: MigrationState, event: CopyFailed) -> Outcome:
-    found = next((step for step in state.undecided if step.step == event.step), None)
+    found = next((step for step in state.inflight if step.step == event.step), None)
     if found is None or not any(_is_copy(copy, event) for copy in found.copies):
         return state, ()
     if isinstance(found, Flipping):
@@ -139,7 +141,7 @@ def _with_copy(
     """Change the one copy the event is about; none, if it is of an attempt or a step that is over."""
     inflight = tuple(
         step
-        if isinstance(step, Flipped) or step.step != event.step
+        if step.step != event.step
         else replace(step, copies=tuple(change(copy) if _is_copy(copy, event) else copy for copy in step.copies))
         for step in state.inflight
     )
@@ -165,7 +167,7 @@ def _steps_to_flip(state: MigrationState, epoch: Epoch) -> tuple[StepNumber, ...
         return ()
     chosen: list[StepNumber] = []
     bins = 0
-    for step in state.undecided:
+    for step in state.inflight:
         if not (isinstance(step, Copying) and step.ready(epoch, limits)):
             if limits.in_order:
                 break
@@ -180,28 +182,22 @@ def _steps_to_flip(state: MigrationState, epoch: Epoch) -> tuple[StepNumber, ...
 def _epoch_recorded(state: MigrationState, epoch: Epoch) -> Outcome:
     invariant(state.running in {None, epoch}, f"epoch {epoch} is recorded while {state.running} runs")
     invariant(epoch > state.recorded, f"epoch {epoch} is recorded after {state.recorded}")
-    old = [step for step in state.inflight if isinstance(step, Flipped)]
     now = [step.step for step in state.inflight if isinstance(step, Flipping)]
-    moved = [state.order.moves(step) for step in now]
-    inflight = tuple(
-        Flipped(step.step, epoch) if isinstance(step, Flipping) else step for step in state.inflight if step not in old
-    )
+    moved = Plan.of(state.order.plan.steps[step] for step in now).moves
+    waiting = kept_without(state.kept, moved)
+    given = [Kept(w, bins, epoch) for w, bins in bins_by_worker(moved, at_source=True) if w not in state.lost]
     state = replace(
         state,
         recorded=epoch,
         running=None,
-        inflight=inflight,
+        inflight=tuple(step for step in state.inflight if not isinstance(step, Flipping)),
+        kept=(*(copy for copy in waiting if copy.epoch >= epoch), *given),
         steps_flipped=state.steps_flipped + len(now),
-        bins_moved=state.bins_moved + sum(map(len, moved)),
-        bytes_moved=state.bytes_moved + sum(map(state.order.bytes_of, moved)),
+        bins_moved=state.bins_moved + len(moved),
+        bytes_moved=state.bytes_moved + state.order.bytes_of(moved),
         last_flip=epoch if now else state.last_flip,
     )
-    return state, tuple(
-        Retire(worker, bins)
-        for step in old
-        for worker, bins in bins_by_worker(state.order.moves(step.step), at_source=True)
-        if worker not in state.lost
-    )
+    return state, tuple(Retire(copy.worker, copy.bins) for copy in waiting if copy.epoch < epoch)
 
 
 def _epoch_abandoned(state: MigrationState, epoch: Epoch) -> Outcome:
@@ -224,14 +220,15 @@ def _epoch_abandoned(state: MigrationState, epoch: Epoch) -> Outcome:
 
 
 def _worker_lost(state: MigrationState, worker: Worker) -> MigrationState:
-    state = replace(state, lost=state.lost | {worker})
-    undecided = [state.order.moves_from(state.steps_begun), *(state.order.moves(step.step) for step in state.undecided)]
+    kept = tuple(copy for copy in state.kept if copy.worker != worker)
+    state = replace(state, lost=state.lost | {worker}, kept=kept)
+    undecided = [state.order.moves_from(state.steps_begun), *(state.order.moves(step.step) for step in state.inflight)]
     if not any(np.any((moves.sources == worker) | (moves.destinations == worker)) for moves in undecided):
         return state
     return _ending(state, Phase.FAILED, f"worker {worker} was lost; its bins need a plan of their own first")
 
 
-def _drop_undecided(state: MigrationState) -> Outcome:
+def _drop_waiting(state: MigrationState) -> Outcome:
     """Let go of every step that no running epoch holds."""
     dropped = [step for step in state.inflight if isinstance(step, Copying)]
     inflight = tuple(step for step in state.inflight if not isinstance(step, Copying))
@@ -256,6 +253,7 @@ def _begin_steps(state: MigrationState) -> Outcome:
         copies = tuple(CopyState(worker) for worker, _ in parts) if state.order.pre_copy else ()
         if copies:
             actions += tuple(Copy(step, worker, bins, 0) for worker, bins in parts)
+            state = replace(state, kept=kept_without(state.kept, state.order.moves(step)))
         state = replace(state, inflight=(*state.inflight, Copying(step, copies)), steps_begun=step + 1)
     return state, actions
 
@@ -264,7 +262,7 @@ def _has_room(state: MigrationState) -> bool:
     """Whether one more step may be under way; a step alone always may."""
     if state.steps_begun == len(state.order.plan.steps):
         return False
-    held = [state.order.moves(step.step) for step in state.undecided]
+    held = [state.order.moves(step.step) for step in state.inflight]
     if not held:
         return True
     if len(held) >= state.limits.steps_inflight_max:
@@ -279,7 +277,7 @@ def _has_room(state: MigrationState) -> bool:
 def _end_if_done(state: MigrationState) -> MigrationState:
     """What no record can change any more is over. A cancellation that came after the last flip had nothing to cancel."""
     all_flipped = state.steps_flipped == len(state.order.plan.steps)
-    if state.inflight or not (state.ending or (state.started and all_flipped)):
+    over = not state.inflight and (state.ending or (state.started and all_flipped))
+    if state.ended is not None or not over:
         return state
-    ended = Phase.SETTLED if all_flipped or state.ending is None else state.ending.phase
-    return replace(state, ended=ended)
+    return replace(state, ended=Phase.SETTLED if all_flipped or state.ending is None else state.ending.phase)

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from binshift.invariants import invariant
-from binshift.migration.state import Copying, Flipped, MigrationState, Phase
+from binshift.migration.state import Copying, MigrationState, Phase
 from binshift.model import Epoch
 
 
@@ -50,7 +50,7 @@ def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
     next_epoch = Epoch(state.recorded + 1)
     ready = [
         order.moves(step.step)
-        for step in state.undecided
+        for step in state.inflight
         if order.pre_copy and (not isinstance(step, Copying) or step.ready(next_epoch, state.limits))
     ]
     bins_copied, bytes_copied = sum(map(len, ready)), sum(map(order.bytes_of, ready))
@@ -59,7 +59,7 @@ def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
         phase=state.phase,
         reason=state.reason,
         steps_flipped=state.steps_flipped,
-        steps_inflight=len(state.undecided),
+        steps_inflight=len(state.inflight),
         steps_total=len(order.plan.steps),
         bins_moved=state.bins_moved,
         bins_copied=bins_copied,
@@ -79,13 +79,11 @@ def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
 def wants_epoch(state: MigrationState) -> bool:
     """Whether the migration waits for an epoch, so that an idle stream has to be nudged into one.
 
-    It does when a step is ready to flip, or a source may drop its copies after one more record.
+    It does when a step is ready to flip, or (also after its end) a source may drop its copies after one more record.
     """
-    if state.ended is not None:
-        return False
-    if any(isinstance(step, Flipped) for step in state.inflight):
+    if state.kept:
         return True
-    waiting = state.undecided[:1] if state.limits.in_order else state.undecided
+    waiting = state.inflight[:1] if state.limits.in_order else state.inflight
     next_epoch = Epoch(state.recorded + 1)
     return not state.ending and any(
         isinstance(step, Copying) and step.ready(next_epoch, state.limits) for step in waiting
@@ -112,7 +110,7 @@ def _copy_seconds(state: MigrationState, rates: Rates, bins: int, size: int) -> 
 
 
 def _epochs_left(state: MigrationState) -> int:
-    """At least so many: every flip at its earliest, then one more record."""
+    """At least so many: every flip at its earliest."""
     if state.ending:
         return 1
     limits = state.limits
@@ -122,4 +120,4 @@ def _epochs_left(state: MigrationState) -> int:
         math.ceil(steps / min(limits.flips_per_epoch_max, limits.steps_inflight_max)),
         min(steps, math.ceil(bins / limits.flip_bins_per_epoch_max)),
     )
-    return max(flips - 1, 0) * (1 + limits.gap_epochs) + (2 if flips else 1)
+    return max(flips - 1, 0) * (1 + limits.gap_epochs) + 1

@@ -1,15 +1,19 @@
 """What is known of one migration at one moment: frozen, and small however long the plan is.
 
-Only steps under way have a state of their own, one of three: `Copying` (copies are made and kept up to date; ready when
-they are), `Flipping` (in the route of the running epoch, so its record decides) and `Flipped` (recorded; the source
-keeps its copy for one more epoch). Steps before them are done, steps after them have not begun.
+Only steps under way have a state of their own, one of two: `Copying` (copies are made and kept up to date; ready when
+they are) and `Flipping` (in the route of the running epoch, so its record decides). Steps before them have flipped, steps
+after them have not begun. What sources still keep of bins that have flipped is `Kept`, until one more epoch is recorded.
+
+A migration has ended when no step is under way and none will begin. Copies may still be kept then; waiting for them would
+be wrong, as the epoch that frees them may be one that only another plan makes possible (a worker was lost). So they
+outlive their migration: go on with `advance`, or hand them to the next one (`begin`).
 
 Nothing here is durable. A driver that restarts plans anew, from the recorded route and the desired target.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -106,15 +110,16 @@ class Flipping:
     abandons: int
 
 
+InFlight: TypeAlias = Copying | Flipping
+
+
 @dataclass(frozen=True, slots=True)
-class Flipped:
-    """A step whose flip is recorded for ``epoch``; the source's copies go once ``epoch + 1`` is recorded."""
+class Kept:
+    """Copies that a source keeps of bins it gave away in ``epoch``; they go once ``epoch + 1`` is recorded."""
 
-    step: StepNumber
+    worker: Worker
+    bins: BinSet
     epoch: Epoch
-
-
-InFlight: TypeAlias = Copying | Flipping | Flipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,8 @@ class MigrationState:
     lost: frozenset[Worker] = frozenset()
     inflight: tuple[InFlight, ...] = ()
     """Steps under way, in the order of the plan."""
+    kept: tuple[Kept, ...] = ()
+    """Copies to be retired, also of migrations before this one; not empty at the end of a migration that moved."""
     steps_begun: int = 0
     """Steps of the plan, from its front, that are or have been under way."""
     steps_flipped: int = 0
@@ -158,7 +165,7 @@ class MigrationState:
             return self.ended
         if not self.started:
             return Phase.PLANNED
-        if self.steps_flipped or any(not isinstance(step, Copying) for step in self.inflight):
+        if self.steps_flipped or any(isinstance(step, Flipping) for step in self.inflight):
             return Phase.FLIPPING
         return Phase.COPYING if self.inflight or self.order.cold <= self.warm else Phase.WARMING
 
@@ -167,21 +174,18 @@ class MigrationState:
         """Why it ended, or is ending, otherwise than asked for; empty if it does not."""
         return self.ending.reason if self.ending and self.ended is not Phase.SETTLED else ""
 
-    @property
-    def undecided(self) -> tuple[Copying | Flipping, ...]:
-        """The steps under way that no record has decided yet."""
-        return tuple(step for step in self.inflight if not isinstance(step, Flipped))
 
-
-def begin(order: Order, limits: Limits | None = None, recorded: Epoch = BEFORE_FIRST) -> MigrationState:
+def begin(
+    order: Order, limits: Limits | None = None, recorded: Epoch = BEFORE_FIRST, kept: tuple[Kept, ...] = ()
+) -> MigrationState:
     """A migration that has not started. ``recorded`` is the newest epoch with a record: the one the plan starts at.
 
-    The one before it must have ended: two migrations at once could flip one bin twice.
+    The one before it must have ended (two at once could flip one bin twice), and hands over what it still keeps.
     """
     sizes = order.bin_bytes
     fits = sizes is None or (bool((sizes >= 0).all()) and sizes.size > order.plan.moves.bins.max(initial=-1))
     invariant(fits, "bin sizes do not fit the plan's bins")
-    return MigrationState(order=order, limits=limits or Limits(), recorded=recorded)
+    return MigrationState(order=order, limits=limits or Limits(), recorded=recorded, kept=kept)
 
 
 def bins_by_worker(moves: Moves, *, at_source: bool) -> tuple[tuple[Worker, BinSet], ...]:
@@ -191,3 +195,9 @@ def bins_by_worker(moves: Moves, *, at_source: bool) -> tuple[tuple[Worker, BinS
     workers, starts = np.unique(ends[order], return_index=True)
     parts = np.split(moves.bins[order], starts[1:])
     return tuple((Worker(worker), BinSet(part)) for worker, part in zip(workers.tolist(), parts, strict=False))
+
+
+def kept_without(kept: tuple[Kept, ...], moves: Moves) -> tuple[Kept, ...]:
+    """What is kept, less the bins that come back to who keeps them: those copies are wanted again."""
+    less = (replace(copy, bins=copy.bins - moves.bins_to(copy.worker)) for copy in kept)
+    return tuple(copy for copy in less if len(copy.bins))

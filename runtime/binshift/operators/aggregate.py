@@ -118,7 +118,9 @@ class Aggregate:
     def _expire_batch(
         self, bin: Bin, index_keys: pa.BinaryArray, state: EpochState, key_codec: RowCodec, value_codec: RowCodec
     ) -> Iterator[pa.RecordBatch]:
-        packed = pc.binary_slice(index_keys, len(EXPIRY_SPACE) + EXPIRY_BYTES)
+        # With an open end, Arrow reserves as many bytes as the end could be: an overflow above a few rows.
+        longest = pc.max(pc.binary_length(index_keys)).as_py()
+        packed = pc.binary_slice(index_keys, len(EXPIRY_SPACE) + EXPIRY_BYTES, longest)
         bins = np.full(len(packed), bin, dtype=np.int32)
         state_keys = prefixed(STATE_SPACE, packed)
         values = state.get(bins, state_keys)

@@ -7,6 +7,7 @@ it is told what should be, not what to change.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from binshift.log.storage import Storage
 from binshift.protocol.bringup import Limits, bring_up
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.store.binstore import BinStore
+
+log = logging.getLogger(__name__)
 
 ROUND_LIMITS = Limits(bins_at_once=32, rows_per_transaction=5_000)
 """Small transactions: an epoch must never wait long for the write lock."""
@@ -68,8 +71,8 @@ def run_round(
     failed = None
     rows = size = 0
     try:
-        if spec.drop:
-            store.drop_copies(spec.fence, spec.drop)
+        if drop := spec.drop - store.status().owned:  # a bin may have come back since the order
+            store.drop_copies(spec.fence, drop)
         for order in spec.copies:
             if not budget():
                 break
@@ -77,10 +80,10 @@ def run_round(
                 store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
             )
             rows, size = rows + progress.rows, size + progress.bytes
-    except (NeedsBringUp, LogDamaged, StorageUnavailable) as error:
+    except (LogDamaged, StorageUnavailable) as error:
         failed = f"{type(error).__name__}: {error}"
-    except StoreBusy:
-        failed = None
+    except (NeedsBringUp, StoreBusy) as error:
+        log.info("a round of worker %s was overtaken by an epoch: %s", spec.worker, error)
     snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
     return BackgroundReport(
         operator=spec.operator,

@@ -7,7 +7,7 @@ the write lock never notices. A bin becomes visible as a copy only when it is co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,11 @@ from binshift.errors import NeedsBringUp
 from binshift.log.blocks import read_bins
 from binshift.log.index import BringUp
 from binshift.log.storage import Storage
-from binshift.model import BinSet, Epoch, Fence
+from binshift.model import Bin, BinSet, Epoch, Fence
 from binshift.store.binstore import BinStore
+
+ATTEMPTS_MAX = 3
+"""How often a bring-up looks again after it was overtaken by another one of the same bins."""
 
 Pause = Callable[[], bool]
 """Called between transactions: may wait (to keep its duty cycle), and says whether to go on."""
@@ -73,33 +76,60 @@ def bring_up(
     """
     limits = limits or Limits()
     progress = Progress()
-    have = store.status().copies
-    behind = [(epoch, bins & found) for epoch, found in by_epoch(have, bins) if epoch < to]
-    for epoch, some in sorted(behind, key=lambda each: -each[0]):
-        if some and reaches(files, some, epoch, to):
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            _attempt(store, storage, fence, bins, to, files, limits, progress, pause)
+            return progress
+        except NeedsBringUp as error:
+            overtaken = error
+    raise overtaken
+
+
+def _attempt(
+    store: BinStore,
+    storage: Storage,
+    fence: Fence,
+    bins: BinSet,
+    to: Epoch,
+    files: BringUp,
+    limits: Limits,
+    progress: Progress,
+    pause: Pause,
+) -> None:
+    """One pass over what is missing now.
+
+    An epoch and a background round may bring up the same bins at the same moment; whoever finds that the other was
+    faster looks again at what is missing.
+    """
+    status = store.status()
+    wanted = bins - status.owned
+    for epoch, some in sorted(by_epoch(status.copies, wanted), key=lambda each: -each[0]):
+        if epoch < to and reaches(files, some, epoch):
             progress.bins += advance(store, storage, fence, some, epoch, to, files, progress, pause)
     status = store.status()
-    there = BinSet([b for b in bins if status.copies.get(b) == to])
-    for group in _groups(bins - there, limits.bins_at_once if files.files else len(bins)):
+    missing = BinSet([b for b in wanted - status.owned if status.copies.get(b) != to])
+    for group in _groups(missing, limits.bins_at_once if files.files else max(1, len(missing))):
         if not pause():
-            return progress
+            return
         _load(store, storage, fence, group, to, files, limits, progress, pause)
-    return progress
 
 
-def by_epoch(copies: object, bins: BinSet) -> list[tuple[Epoch, BinSet]]:
-    """The copies among ``bins``, grouped by their epoch."""
-    groups: dict[int, list[int]] = {}
+def by_epoch(copies: Mapping[Bin, Epoch], bins: BinSet) -> list[tuple[Epoch, BinSet]]:
+    """The copies among ``bins``, grouped by their epoch.
+
+    >>> by_epoch({Bin(1): Epoch(4), Bin(2): Epoch(5), Bin(3): Epoch(4)}, BinSet([1, 3, 9]))
+    [(4, BinSet(1, 3))]
+    """
+    groups: dict[Epoch, list[int]] = {}
     for b in bins:
-        epoch = copies.get(b)  # type: ignore[attr-defined]
-        if epoch is not None:
-            groups.setdefault(int(epoch), []).append(b)
-    return [(Epoch(e), BinSet(found)) for e, found in groups.items()]
+        if b in copies:
+            groups.setdefault(copies[b], []).append(b)
+    return [(epoch, BinSet(found)) for epoch, found in groups.items()]
 
 
-def reaches(files: BringUp, bins: BinSet, have: Epoch, to: Epoch) -> bool:
+def reaches(files: BringUp, bins: BinSet, have: Epoch) -> bool:
     """Whether ``files`` tells of every epoch after ``have``, so that copies at ``have`` can be advanced."""
-    return files.complete_from(bins) <= have < to
+    return files.complete_from(bins) <= have
 
 
 def advance(

@@ -133,7 +133,9 @@ class Coordinator:
             else:
                 moves = self.movement.flip(epoch, before)
                 route = before.moved(moves) if len(moves) else before
-            workers = tuple(sorted({*route.workers, *self.movement.participants(alive)}))
+            # A worker that gives its last bin away takes part once more: only so does its store stop owning it.
+            leaving = set() if before is None else set(before.workers) & set(alive)
+            workers = tuple(sorted({*route.workers, *leaving, *self.movement.participants(alive)}))
             return EpochPlan(
                 epoch,
                 route,

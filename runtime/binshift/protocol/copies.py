@@ -67,6 +67,7 @@ class Copies:
         """The record of ``epoch`` has made these moves facts."""
         for worker in {Worker(w) for w in moves.destinations.tolist()}:
             arrived = moves.bins_to(worker)
+            self._forget_drop(worker, arrived)
             self.orders = [o for o in self.orders if o.destination != worker or not (o.bins & arrived)]
             for operator in self.operators:
                 held = self.held.get((operator, worker), {})

@@ -121,6 +121,7 @@ class _Parts:
             runner.in_epoch,
         )
         mover.warm(self.executors)
+        self.coordinator.movement.warmed(frozenset(self.executors))
         steering = Steering(self.log, self.coordinator, self._defaults())
         steering.resume()
         query = self._stream(runner, name)

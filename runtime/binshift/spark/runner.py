@@ -37,9 +37,16 @@ TIMINGS_KEPT = 10_000
 
 @dataclass(frozen=True)
 class EpochTimings:
-    """Where one epoch's time went, in seconds by part; the newest are kept for progress reports."""
+    """Where one epoch's time went, in seconds by part; the newest are kept for progress reports.
+
+    Attributes:
+        committed_at: when its record existed, in seconds since 1970.
+        runs: how many it took.
+        moved: bins that changed owner with it.
+    """
 
     epoch: Epoch
+    committed_at: float
     runs: int
     seconds: Mapping[str, float]
     rows_in: int
@@ -202,4 +209,4 @@ def _timings(
         for part, value in summary.seconds.items():
             parts[f"task_{part}"] = max(parts.get(f"task_{part}", 0.0), value)
     rows_in, rows_out = sum(s.rows_in for s in summaries), sum(s.rows_out for s in summaries)
-    return EpochTimings(plan.epoch, run + 1, parts, rows_in, rows_out, len(plan.moves))
+    return EpochTimings(plan.epoch, time.time(), run + 1, parts, rows_in, rows_out, len(plan.moves))

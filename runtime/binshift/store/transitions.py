@@ -104,9 +104,10 @@ def begun(status: Status, bins: BinSet, epoch: Epoch, attempt: str) -> tuple[Sta
     """A copy begins; also the bins whose earlier rows have to go first.
 
     Raises:
-        InvariantViolated: a bin is owned.
+        NeedsBringUp: a bin is owned here by now: an epoch was faster than this copy.
     """
-    invariant(not len(bins & status.owned), f"{bins & status.owned} owned here cannot be copied to here")
+    if len(bins & status.owned):
+        raise NeedsBringUp(f"{bins & status.owned} cannot be copied to here: an epoch has made them owned meanwhile")
     stale = bins & (status.held_copies.bin_set() | status.partial_bins)
     left = _without(status, bins)
     return replace(left, partial=(*left.partial, Partial(attempt, epoch, bins))), stale

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
+from binshift.errors import BinshiftError, EpochFailed, Retryable, StorageUnavailable
 from binshift.log.storage import Storage
 from binshift.model import Bin, Epoch, Worker
 from binshift.protocol.migrations import Migration
@@ -126,11 +126,12 @@ class SimulatedCluster:
                 stream.commit(batch.epoch)
             except Killed as death:
                 self._ended(driver, death)
-            except Fenced:
+            except BinshiftError:
                 if driver is self._driver:
                     raise
+                # It has been replaced meanwhile: to be stopped is what is expected of it.
             else:
-                self.witness.check_epoch(batch.epoch)
+                self.witness.check_epoch(batch.epoch, driver.log.index)
 
     def background(self) -> bool:
         """One round of background work on every worker; whether there was anything to do."""
@@ -143,7 +144,7 @@ class SimulatedCluster:
             self._ended(driver, death)
         except Retryable:
             pass  # what was not done is planned again, as in the mover
-        except Fenced:
+        except BinshiftError:
             if driver is self._driver:
                 raise
         self.witness.check_stores()
@@ -209,6 +210,10 @@ class SimulatedCluster:
     def wipe(self, worker: int) -> None:
         """Replace a worker's machine by an empty one."""
         self.world.machines[Worker(worker)].wipe()
+
+    def forget(self, worker: int) -> None:
+        """A worker's stores are found damaged and thrown away, and nobody is told."""
+        self.world.machines[Worker(worker)].forget()
 
     def away(self, worker: int) -> None:
         """A worker goes away."""

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from binshift.log import loading
 from binshift.log.blocks import read_all
+from binshift.log.index import BringUp, Index
 from binshift.log.layout import record_name
-from binshift.log.records import CommitRecord, decode_record
+from binshift.log.records import CommitRecord, FileRef, decode_record
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.protocol.bringup import bring_up
 from binshift.store.binstore import BinStore, Reader
@@ -24,6 +25,10 @@ from binshift.testing.flows import Packed, Row
 from binshift.testing.reference import Reference
 from binshift.testing.stream import Batch, Outputs
 from binshift.testing.world import World
+
+
+LOAD_EVERY_EPOCHS = 4
+"""How often the log is read anew to see whether it is enough; otherwise the driver's picture of it is used."""
 
 
 class Contradiction(AssertionError):
@@ -48,6 +53,7 @@ class Witness:
         self._expected: list[dict[str, list[Row]]] = []
         self._images: dict[str, list[Packed]] = {name: [] for name in world.flows}
         self._truth: dict[str, list[Packed]] = {name: [] for name in world.flows}
+        self._contents: dict[str, tuple[bytes, Packed]] = {}
         world.stream.watch = self._delivered
 
     # ------------------------------------------------------------------------------------------- what should be
@@ -125,15 +131,18 @@ class Witness:
 
     # ------------------------------------------------------------------------------------------- checks
 
-    def check_epoch(self, epoch: Epoch) -> None:
-        """After ``epoch``: it is recorded, its owners hold it, and the log alone can rebuild it."""
+    def check_epoch(self, epoch: Epoch, index: Index | None = None) -> None:
+        """After ``epoch``: it is recorded, its owners hold it, and the log alone can rebuild it.
+
+        ``index`` is the driver's; now and then, and without it, the log is read anew instead.
+        """
         self.read_log()
         if epoch >= len(self.records):
             raise Contradiction(f"I3: Spark has committed epoch {epoch}; the last record is {len(self.records) - 1}")
         self.check_stores()
         if epoch == len(self.records) - 1:
             self._check_owners(epoch)
-            self.check_log()
+            self.check_log(None if epoch % LOAD_EVERY_EPOCHS == 0 else index)
 
     def check_stores(self) -> None:
         """Whatever any store shows is a state that was recorded, or, of the running epoch, one that may be."""
@@ -173,23 +182,51 @@ class Witness:
                         f"the record says {stamp} and {owned}"
                     )
 
-    def check_log(self) -> None:
-        """The log alone gives every bin at the newest epoch and at the one before."""
+    def check_log(self, index: Index | None = None) -> None:
+        """The files that the log names for it give every bin at the newest epoch and at the one before."""
+        for name, epoch, plan in self._bring_ups(index):
+            found: Packed = {}
+            for part in plan.parts:
+                for b in part.bins:
+                    found.setdefault(b, {}).update(self._content(part.file).get(b, {}))
+            rows = {b: {key: value for key, value in some.items() if value is not None} for b, some in found.items()}
+            _same(f"I4: {name} at epoch {epoch}, by the files the log names", rows, self.image(name, epoch))
+
+    def rebuild(self) -> None:
+        """The same with binshift's own bring-up, into an empty store."""
+        bins = BinSet(range(self._world.bins))
+        for name, epoch, plan in self._bring_ups(None):
+            store = BinStore(MemoryStore(), self._world.bins)
+            bring_up(store, self._world.files, Fence(Term(1), epoch, 0), bins, epoch, plan)
+            with store.reader() as reader:
+                missing = bins - reader.status.visible
+                if missing:
+                    raise Contradiction(f"I4: {name} cannot be rebuilt at epoch {epoch}: {missing} are missing")
+                _same(f"I4: {name} rebuilt at epoch {epoch}", _held(reader, bins), self.image(name, epoch))
+
+    def _bring_ups(self, index: Index | None) -> Iterator[tuple[str, Epoch, BringUp]]:
+        """What the log names for every bin of every flow at the newest epoch and at the one before."""
         if not self.records:
             return
-        files, bins = self._world.files, BinSet(range(self._world.bins))
-        index = loading.load(files, self._world.format).index
+        if index is None:
+            index = loading.load(self._world.files, self._world.format).index
         if index.last != len(self.records) - 1:
             raise Contradiction(f"I3: the log loads up to epoch {index.last} of {len(self.records) - 1}")
+        bins = BinSet(range(self._world.bins))
         for name in self._world.flows:
             for epoch in {index.last, Epoch(max(index.last - 1, index.base))}:
-                store = BinStore(MemoryStore(), self._world.bins)
-                bring_up(store, files, Fence(Term(1), epoch, 0), bins, epoch, index.sources(name, bins, {}, epoch))
-                with store.reader() as reader:
-                    missing = bins - reader.status.visible
-                    if missing:
-                        raise Contradiction(f"I4: {name} cannot be rebuilt at epoch {epoch}: {missing} are missing")
-                    _same(f"I4: {name} rebuilt at epoch {epoch}", _held(reader, bins), self.image(name, epoch))
+                yield name, epoch, index.sources(name, bins, {}, epoch)
+
+    def _content(self, file: FileRef) -> Mapping[int, dict[bytes, bytes]]:
+        """A file's rows, read once as long as it stays the same."""
+        data = self._world.files.get(file.name)
+        held = self._contents.get(file.name)
+        if held is None or held[0] != data:
+            rows: Packed = {}
+            for bin, key, value in _rows(read_all(self._world.files, file)):
+                rows.setdefault(bin, {})[key] = value
+            held = self._contents[file.name] = (data, rows)
+        return held[1]
 
 
 def _held(reader: Reader, bins: BinSet) -> Packed:

@@ -58,25 +58,26 @@ def by_scope(flights: DataFrame) -> DataFrame:
     )
 
 
+def statistics() -> list[Column]:
+    """What is kept of each key."""
+    delay = F.col("dep_delay")
+    return [
+        F.count("*").alias("flights"),
+        F.count(delay).alias("departed"),
+        F.sum(F.when(delay.isNull(), 1).otherwise(0)).alias("cancelled"),
+        F.sum(F.when(delay > LATE_MINUTES, 1).otherwise(0)).alias("late"),
+        F.sum(delay).alias("delay_sum"),
+        F.min(delay).alias("delay_min"),
+        F.max(delay).alias("delay_max"),
+        F.avg(delay).alias("delay_mean"),
+        F.stddev_samp(delay).alias("delay_deviation"),
+        F.avg("arr_delay").alias("arrival_delay_mean"),
+    ]
+
+
 def delays(flights: DataFrame) -> StatefulFrame:
     """The statistics, per scope and key."""
-    delay = F.col("dep_delay")
-    return (
-        binshift.stateful(by_scope(flights))
-        .groupBy("scope", "key")
-        .agg(
-            F.count("*").alias("flights"),
-            F.count(delay).alias("departed"),
-            F.sum(F.when(delay.isNull(), 1).otherwise(0)).alias("cancelled"),
-            F.sum(F.when(delay > LATE_MINUTES, 1).otherwise(0)).alias("late"),
-            F.sum(delay).alias("delay_sum"),
-            F.min(delay).alias("delay_min"),
-            F.max(delay).alias("delay_max"),
-            F.avg(delay).alias("delay_mean"),
-            F.stddev_samp(delay).alias("delay_deviation"),
-            F.avg("arr_delay").alias("arrival_delay_mean"),
-        )
-    )
+    return binshift.stateful(by_scope(flights)).groupBy("scope", "key").agg(*statistics())
 
 
 def start(spark: SparkSession, flights: str, checkpoint: str, sink: str | Sink = "console") -> StreamingQuery:

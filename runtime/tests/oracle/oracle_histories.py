@@ -1,0 +1,256 @@
+"""Histories: everything that may happen to a dataflow, chosen by one seed.
+
+A history is input, movement and misfortune in random order. `play` runs one and returns the cluster after it; the
+cluster itself contradicts whatever is wrong. At the end of each the world calms down: then everything under way has to
+end, a driver that starts has to reach the newest target, and the log alone has to hold the state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from binshift.errors import MigrationRefused, StorageUnavailable
+from binshift.log.verification import verify
+from binshift.log.storage import Storage
+from binshift.migration import Limits
+from binshift.strategies import Strategy
+from binshift.store.contract import StoreLimits
+from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster, Tuning
+from binshift.testing.machines import NewStore
+from oracle_flows import flows_for, rows_for
+
+SLOTS = 4
+
+
+def tuning_for(rng: random.Random) -> Tuning:
+    """Settings in which something is always at its limit."""
+    return Tuning(
+        snapshot_cycle_epochs=rng.randint(1, 6),
+        manifest_every_epochs=rng.randint(1, 5),
+        collect_every_epochs=rng.randint(1, 3),
+        grace_seconds=rng.choice([0.0, 1.0, 3.0]),
+        budget_pieces=rng.choice([1, 2, 4, 30]),
+        undo=rng.random() < 0.8,
+        limits=Limits(
+            steps_inflight_max=rng.randint(1, 4),
+            flips_per_epoch_max=rng.randint(1, 3),
+            gap_epochs=rng.choice([0, 0, 1]),
+            flip_deltas_max=rng.choice([1, 1, 2]),
+        ),
+        stores=StoreLimits(
+            undo_bytes_max=rng.choice([0, 200, 1 << 20]),
+            background_rows_max=rng.choice([2, 8, 1000]),
+            lock_seconds_max=0.05,
+        ),
+    )
+
+
+@dataclass
+class Misfortune:
+    """A plan of faults: each effect has a small chance, until there were enough.
+
+    Attributes:
+        rng: decides.
+        left: how many more.
+        chance: of each effect.
+    """
+
+    rng: random.Random
+    left: int
+    chance: float
+    cluster: SimulatedCluster | None = None
+    nested: bool = False
+
+    def __call__(self, effect: Effect) -> Fault | Meanwhile | None:
+        """What goes wrong at this effect."""
+        if not self.left or self.nested or self.rng.random() > self.chance:
+            return None
+        self.left -= 1
+        kind = self.rng.choice(["kill", "kill", "kill", "refuse", "lose", "wait", "wait"])
+        match kind:
+            case "kill":
+                return Fault.KILL
+            case "refuse" if effect.kind != "step":
+                return Fault.REFUSE
+            case "lose" if effect.kind == "write":
+                return Fault.LOSE
+            case "wait":
+                return self._meanwhile(effect)
+            case _:
+                return None
+
+    def _meanwhile(self, effect: Effect) -> Meanwhile:
+        """What happens while the process stands still: another driver, or what this one does on its other thread."""
+        assert self.cluster is not None
+        cluster, options = self.cluster, [self._take_over]
+        if effect.process.name.startswith("executor"):
+            options += [cluster.background, self._epoch]
+        act = self.rng.choice(options)
+
+        def meanwhile() -> None:
+            self.nested = True
+            try:
+                act()
+            finally:
+                self.nested = False
+
+        return meanwhile
+
+    def _epoch(self) -> None:
+        assert self.cluster is not None
+        if self.cluster.world.stream.pending is None:
+            self.cluster.epoch(rows_for(self.rng, len(self.cluster.world.stream.batches), 8, 6))
+        else:
+            self.cluster.background()
+
+    def _take_over(self) -> None:
+        assert self.cluster is not None
+        self.cluster.take_over()
+        if self.rng.random() < 0.7:
+            self.cluster.finish()
+        if self.rng.random() < 0.5:
+            self.cluster.background()
+
+
+@dataclass
+class History:
+    """One history under way."""
+
+    seed: int
+    faulty: bool = True
+    files: Storage | None = None
+    new_store: NewStore | None = None
+    script: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = rng = random.Random(self.seed)
+        self.keys, self.rows_max = rng.choice([(4, 6), (12, 16), (40, 24)])
+        self.epochs = rng.randint(6, 12)
+        self.misfortune = Misfortune(random.Random(self.seed + 1), rng.randint(0, 5), rng.choice([0.003, 0.01, 0.03]))
+        flows, tuning = flows_for(rng), tuning_for(rng)
+        self.cluster = SimulatedCluster(
+            flows,
+            bins=rng.choice([4, 16, 16, 64]),
+            workers=rng.randint(1, 3),
+            slots=SLOTS,
+            tuning=tuning,
+            files=self.files,
+            new_store=self.new_store,
+            faults=Faults(self.misfortune) if self.faulty else None,
+            seed=self.seed,
+        )
+        self.misfortune.cluster = self.cluster
+        self.cluster.world.zombie_share = rng.choice([0.0, 0.5])
+
+    def next_rows(self) -> list[Row]:
+        """Input of the next epoch; the same for every history of this seed."""
+        number = len(self.cluster.world.stream.batches)
+        return rows_for(random.Random(f"{self.seed} {number}"), number, self.keys, self.rows_max)
+
+    def play(self) -> SimulatedCluster:
+        """All of it."""
+        actions: list[tuple[int, Callable[[], object]]] = [
+            (10, self.cluster.background),
+            (2, self.rescale),
+            (1, self.move),
+            (1, self.cancel),
+            (1, self.lose),
+            (1, self.be_away),
+            (1, self.cluster.restart_driver),
+            (1, self.cluster.take_over),
+            (1, self.cluster.wake_zombies),
+        ]
+        weights = [weight for weight, _ in actions]
+        while len(self.cluster.world.stream.batches) < self.epochs:
+            self.act("epoch", lambda: self.cluster.epoch(self.next_rows()))
+            for _ in range(self.rng.randint(0, 4)):
+                _, action = self.rng.choices(actions, weights)[0]
+                self.act(getattr(action, "__name__", "?"), action)
+        self.calm_down()
+        return self.cluster
+
+    def act(self, name: str, action: Callable[[], object]) -> None:
+        """One action; a request may fail like any other call."""
+        self.script.append(name)
+        try:
+            action()
+        except (Killed, StorageUnavailable, MigrationRefused) as end:
+            if name not in ("rescale", "move", "cancel"):
+                raise
+            self.script.append(f"({end})")
+
+    def rescale(self) -> None:
+        """To some of the workers, in some way."""
+        slots = self.rng.sample(range(SLOTS), self.rng.randint(1, SLOTS))
+        strategy, size = self.rng.choice(list(Strategy)).value, self.rng.choice([1, 2, 8])
+        pre_copy = self.rng.random() < 0.7
+        self.script.append(f"to {sorted(slots)}, {strategy} by {size}, {'ahead' if pre_copy else 'at once'}")
+        self.cluster.rescale(slots, strategy, batch_size=size, pre_copy=pre_copy)
+
+    def move(self) -> None:
+        """A few bins to a few workers."""
+        bins = self.rng.sample(range(self.cluster.world.bins), self.rng.randint(1, 3))
+        self.cluster.move({b: self.rng.randrange(SLOTS) for b in bins}, pre_copy=self.rng.random() < 0.7)
+
+    def cancel(self) -> None:
+        """The newest migration."""
+        for migration in self.cluster.driver.movement.history[-1:]:
+            migration.cancel()
+
+    def lose(self) -> None:
+        """An executor, its disk, or its stores without anybody knowing."""
+        slot = self.rng.randrange(SLOTS)
+        self.rng.choice([self.cluster.kill, self.cluster.wipe, self.cluster.forget])(slot)
+
+    def be_away(self) -> None:
+        """A worker is away for a round or two."""
+        slot = self.rng.randrange(SLOTS)
+        self.cluster.away(slot)
+        for _ in range(self.rng.randint(1, 2)):
+            self.cluster.background()
+        self.cluster.back(slot)
+
+    def calm_down(self) -> None:
+        """No more faults: what is under way ends, what was asked for is reached, what was promised holds."""
+        self.misfortune.left = 0
+        cluster = self.cluster
+        cluster.finish()
+        cluster.wake_zombies()
+        cluster.settle()
+        cluster.epoch(self.next_rows())
+        cluster.restart_driver()
+        cluster.epoch(self.next_rows())
+        cluster.settle()
+        newest = cluster.driver.log.targets.newest()
+        if newest is not None:
+            assert cluster.route is not None
+            assert set(cluster.route.workers) == set(newest[1].workers), "a new driver goes on to the newest target"
+        cluster.epoch(self.next_rows())
+        cluster.witness.rebuild()
+        assert verify(cluster.world.files) == []
+
+
+def play(seed: int, **options: object) -> SimulatedCluster:
+    """The history of a seed; an error names the seed and tells what happened."""
+    history = History(seed, **options)  # type: ignore[arg-type]
+    try:
+        return history.play()
+    except BaseException as error:
+        error.add_note(tale(history))
+        raise
+
+
+def tale(history: History) -> str:
+    """What happened, for the message of a failure."""
+    faults = history.cluster.world.faults
+    return "\n".join(
+        [
+            f"BINSHIFT_SEED={history.seed}",
+            f"actions: {'; '.join(history.script)}",
+            f"faults: {faults.struck or 'none'}",
+            "the last effects:",
+            *list(faults.trace)[-15:],
+        ]
+    )

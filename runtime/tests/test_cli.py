@@ -1,0 +1,101 @@
+"""The command line finds its commands, and fails in words."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from binshift import cli
+from binshift.demo import command
+from binshift.errors import InvalidSettings
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """`binshift --help` lists each command with what it does."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert all(f"  {name}" in shown and text in shown for name, (_, text) in cli.COMMANDS.items())
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command that is listed exists and explains itself under its own name."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: binshift {name}")
+
+
+@pytest.mark.parametrize("given", [[], ["nonsense"], ["demo", "--rows", "0"], ["demo", "--workers", "2,x"]])
+def test_wrong_command_line(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong command line ends with status 2 and says on stderr what would be right."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(given)
+    assert ended.value.code == 2
+    assert "error" in capsys.readouterr().err
+
+
+def test_log_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`binshift log verify` of a folder without a log ends with status 1 and words, not with a traceback."""
+    assert cli.main(["log", "verify", str(tmp_path)]) == 1
+    assert "Traceback" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "words"),
+    [(InvalidSettings("no flights"), 1, "no flights"), (KeyboardInterrupt(), 130, "interrupted")],
+)
+def test_failures_become_a_line(
+    raised: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error of ours, or an interrupt, is one line on stderr and an exit status."""
+
+    def fail(arguments: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(command, "main", fail)
+    assert cli.main(["demo"]) == status
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_demo_options(tmp_path: Path) -> None:
+    """The demo's options are read, with their defaults."""
+    options = command.parse(["--seconds", "20", "--workers", "1,3", "--plot", str(tmp_path / "x.png")])
+    assert (options.seconds, options.rows, options.workers) == (20.0, None, (1, 3))
+    assert command.parse([]).workers == (2, 4, 3)
+
+
+@pytest.mark.parametrize("plot", ["plot.pdf", "no/such/folder/x.png"])
+def test_plot_that_could_not_be_written_is_refused(plot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plot that could not be written in the end is refused in the beginning."""
+    with pytest.raises(SystemExit):
+        command.parse(["--plot", plot])
+    assert plot in capsys.readouterr().err
+
+
+def test_second_interrupt_does_not_disturb_the_end() -> None:
+    """The first interrupt ends the demo; those that follow while it cleans up are ignored; afterwards all is as before."""
+    before = signal.getsignal(signal.SIGTERM)
+    cleaned = False
+
+    @command.one_interrupt()
+    def interrupted() -> None:
+        nonlocal cleaned
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned = True
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert cleaned
+    assert signal.getsignal(signal.SIGTERM) is before
