@@ -157,6 +157,10 @@ def row_bytes(entries: Entries) -> npt.NDArray[np.int64]:
 def cut(entries: Entries, bytes_max: int, rows_max: int | None = None) -> Iterator[Entries]:
     """The batch in order as slices of at most ``bytes_max`` bytes and ``rows_max`` rows; at least one row each."""
     start, rows = 0, entries.num_rows
+    # Buffers are at least as large as the rows in them, and their sizes are known at once.
+    if rows and (rows_max is None or rows <= rows_max) and entries.get_total_buffer_size() <= bytes_max:
+        yield entries
+        return
     ends = np.cumsum(row_bytes(entries)) if rows else np.empty(0, dtype=np.int64)
     while start < rows:
         done = int(ends[start - 1]) if start else 0

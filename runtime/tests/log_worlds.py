@@ -66,7 +66,9 @@ class DictStorage:
             self.files.pop(name, None)
 
     def list(self, prefix: str) -> Iterator[Listed]:
-        return iter([Listed(n, len(d)) for n, d in sorted(self.files.items()) if n.startswith(prefix)])
+        hidden = not prefix.startswith(".")
+        names = [n for n in sorted(self.files) if n.startswith(prefix) and not (hidden and n.startswith("."))]
+        return iter([Listed(name, len(self.files[name])) for name in names])
 
 
 class DictUpload:

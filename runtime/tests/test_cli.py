@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -78,24 +76,3 @@ def test_plot_that_could_not_be_written_is_refused(plot: str, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         command.parse(["--plot", plot])
     assert plot in capsys.readouterr().err
-
-
-def test_second_interrupt_does_not_disturb_the_end() -> None:
-    """The first interrupt ends the demo; those that follow while it cleans up are ignored; afterwards all is as before."""
-    before = signal.getsignal(signal.SIGTERM)
-    cleaned = False
-
-    @command.one_interrupt()
-    def interrupted() -> None:
-        nonlocal cleaned
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-        finally:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGTERM)
-            cleaned = True
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert cleaned
-    assert signal.getsignal(signal.SIGTERM) is before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 from demo_flights import raw_flights
 
 from binshift.demo import dataset, reference, surroundings
+from binshift.demo.interrupts import no_more_interrupts, one_interrupt
 from binshift.demo.surroundings import Surroundings, load_program, output_to
 from binshift.errors import InvalidSettings
 from binshift.local import LocalCluster
@@ -100,3 +102,40 @@ def test_log_tail(tmp_path: Path) -> None:
         assert around.log_tail(2) == ""
         around.driver_log.write_text("a\nb\nc\n")
         assert around.log_tail(2) == "b\nc"
+
+
+def test_second_interrupt_does_not_disturb_the_end() -> None:
+    """The first interrupt ends the demo; those that follow while it cleans up do nothing; afterwards all is as before."""
+    before = signal.getsignal(signal.SIGTERM)
+    cleaned = False
+
+    @one_interrupt()
+    def interrupted() -> None:
+        nonlocal cleaned
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+            cleaned = True
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert cleaned
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_end_that_has_begun_is_not_interrupted() -> None:
+    """A signal that comes when the end has begun by itself does nothing."""
+    with one_interrupt():
+        no_more_interrupts()
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
+
+
+def test_nothing_is_ignored_outside() -> None:
+    """Without `one_interrupt`, the end of the surroundings leaves the caller's signals alone."""
+    before = signal.getsignal(signal.SIGINT)
+    no_more_interrupts()
+    assert signal.getsignal(signal.SIGINT) is before

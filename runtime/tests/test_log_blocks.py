@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_worlds import DictStorage
+from log_worlds import DictStorage, DictUpload
 
 from binshift import entries
 from binshift.errors import ForeignLog, LogDamaged, LogFileMissing
@@ -118,19 +118,17 @@ def test_blocks_end_with_a_bin_where_they_can() -> None:
     assert all(block.bytes < 3 * 1500 for block in found)
 
 
-def test_writing_is_streamed_and_blocks_are_filled() -> None:
+def test_writing_is_streamed_and_blocks_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows added bit by bit are written while they come, in blocks of full size, and held no longer."""
     storage = DictStorage()
     parts: list[int] = []
-    upload = storage.upload
+    real = DictUpload.write
 
-    def watched(name: str) -> object:
-        made = upload(name)
-        real = made.write
-        made.write = lambda data: (parts.append(len(bytes(data))), real(data))[1]  # type: ignore[method-assign]
-        return made
+    def write(self: DictUpload, data: bytes) -> None:
+        parts.append(len(bytes(data)))
+        real(self, data)
 
-    storage.upload = watched  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(DictUpload, "write", write)
     with FileWriter(storage, "deltas/x", block_bytes=4000) as file:
         for b in range(400):
             file.add(batch([(b, b"k", b"v" * 90)]))

@@ -175,16 +175,24 @@ def test_local_writes_are_durable_before_they_are_visible(
 ) -> None:
     """The bytes are fsynced before the file gets its name, and every folder that gained an entry after it."""
     calls: list[str] = []
-    real = {name: getattr(os, name) for name in ("fsync", "link")}
+    real_fsync = os.fsync
 
     def fsync(descriptor: int) -> None:
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         calls.append("fsync file" if path.is_file() else f"fsync {path.relative_to(tmp_path)}")
-        real["fsync"](descriptor)
+        real_fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    monkeypatch.setattr(os, "link", lambda *names: (calls.append("name"), real["link"](*names)))
-    monkeypatch.setattr(Path, "replace", lambda path, to: (calls.append("name"), os.replace(path, to)))
+
+    def named(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*paths: object) -> object:
+            calls.append("name")
+            return real(*paths)
+
+        return call
+
+    monkeypatch.setattr(os, "link", named(os.link))
+    monkeypatch.setattr(Path, "replace", named(os.replace))
     writes: dict[str, Callable[[Storage], object]] = {
         "put": lambda storage: storage.put("deltas/7/x", b"data"),
         "put_if_absent": lambda storage: storage.put_if_absent("deltas/7/x", b"data"),

@@ -7,14 +7,12 @@ been ended all the same.
 from __future__ import annotations
 
 import argparse
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
+from binshift.demo.interrupts import one_interrupt
 from binshift.demo.show import Options, show
 
 DESCRIPTION = """\
@@ -69,24 +67,6 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--keep", action="store_true", help="leave the folder with checkpoint and logs")
     given = parser.parse_args(arguments)
     return Options(given.seconds, given.rows, given.workers, given.plot, given.keep)
-
-
-@contextmanager
-def one_interrupt() -> Iterator[None]:
-    """The first SIGINT or SIGTERM raises KeyboardInterrupt; later ones do not disturb the end that it began."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in watched:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    watched = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, interrupt) for each in watched]
-    try:
-        yield
-    finally:
-        for each, handler in zip(watched, before, strict=True):
-            signal.signal(each, handler)
 
 
 def _positive(text: str) -> float:

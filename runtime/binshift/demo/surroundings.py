@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any
 
 import binshift
+from binshift.demo.interrupts import no_more_interrupts
 from binshift.errors import InvalidSettings
 from binshift.java import java_home
 from binshift.local import LocalCluster
@@ -111,6 +112,7 @@ def surroundings(workers: int, keep: bool) -> Iterator[Surroundings]:
         ends.callback(handler.close)
         ends.callback(logging.getLogger().removeHandler, handler)
         ends.enter_context(made.cluster)
+        ends.callback(no_more_interrupts)
         yield made
 
 

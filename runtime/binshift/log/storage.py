@@ -164,14 +164,14 @@ def probe(storage: Storage, nonce: str) -> None:
     again = storage.put_if_absent(name, mine)
     overwritten = storage.put_if_absent(name, other)
     read = storage.get(name)
-    part = storage.get_ranges(name, [(0, 5), (6, len(mine))])
+    parts = storage.get_ranges(name, [(0, 5), (6, len(mine))]) if read == mine else []
     listed = [Listed(name, len(mine))] == [each for each in storage.list(layout.PROBES) if each.name == name]
     storage.delete([name])
     trouble = {
         "a new file cannot be created": not created,
         "a repeated write is not recognised as one's own": not again,
         "a file that exists is overwritten by create-if-absent": overwritten or read == other,
-        "what is written is not what is read": read not in (mine, other) or b" ".join(part) != read,
+        "what is written is not what is read": read != mine or b" ".join(parts) != mine,
         "a file just written is not listed": not listed,
         "a deleted file is still there": storage.exists(name),
     }

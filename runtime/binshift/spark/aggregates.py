@@ -148,11 +148,8 @@ class _Compilation:
 
     @cached_property
     def parts(self) -> Decomposition:
-        """The inputs and buffers of all outputs, in a first pass over them, and their names."""
-        found = Decomposition(ByName.of(self.catalyst, analyzed(self.frame)), self.grouping)
-        for output in self.outputs:
-            found.final(output)
-        return found.named()
+        """The inputs and buffers of all outputs."""
+        return Decomposition(ByName.of(self.catalyst, analyzed(self.frame)), self.grouping, self.outputs)
 
     @cached_property
     def keys(self) -> tuple[Column, ...]:
@@ -166,7 +163,7 @@ class _Compilation:
     @cached_property
     def inputs(self) -> tuple[Column, ...]:
         """What is needed of each row besides the keys."""
-        found = self.parts.input_columns()
+        found = self.parts.inputs()
         if any(ORDER_COLUMN in _words(partial) for group in self.parts.columns for partial in group.partials):
             found.append(F.monotonically_increasing_id().alias(ORDER_COLUMN))
         if self.watermark is not None:
@@ -192,8 +189,7 @@ class _Compilation:
     def finals(self) -> tuple[Column, ...]:
         """The output columns with the names, metadata and nullability that Spark gives them."""
         columns = []
-        for output, field in zip(self.outputs, self.wanted, strict=True):
-            tree = self.parts.final(output)
+        for tree, field in zip(self.parts.finals(), self.wanted, strict=True):
             column = self.catalyst.column(tree if field.nullable else self.catalyst.not_null(tree))
             columns.append(
                 column.alias(field.name, metadata=field.metadata) if field.metadata else column.alias(field.name)

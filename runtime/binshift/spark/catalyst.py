@@ -33,6 +33,10 @@ class Catalyst:
         self._jvm: Any = cast(Any, spark)._jvm
         self._sql: Any = self._jvm.org.apache.spark.sql
         self._converter: Any = getattr(self._sql.classic, "ColumnNodeToExpressionConverter$").__getattr__("MODULE$")
+        self._columns: Any = self._sql.classic.ExpressionUtils
+        self._attributes: Any = self._sql.catalyst.analysis.UnresolvedAttribute
+        self._seq: Any = self._jvm.PythonUtils.toSeq
+        self._is_a: dict[tuple[str, str], bool] = {}
 
     def expression(self, column: Column) -> Expression:
         """The tree of a Column, as the user wrote it: names and functions are not looked up yet."""
@@ -40,11 +44,11 @@ class Catalyst:
 
     def column(self, expression: Expression) -> Column:
         """A Column that evaluates ``expression``."""
-        return ClassicColumn(self._sql.classic.ExpressionUtils.column(expression))
+        return ClassicColumn(self._columns.column(expression))
 
     def attribute(self, name: str) -> Expression:
         """A reference by name, to be found in whatever frame the Column is used on."""
-        return self._sql.catalyst.analysis.UnresolvedAttribute.quoted(name)
+        return self._attributes.quoted(name)
 
     def not_null(self, expression: Expression) -> Expression:
         """``expression``, known never to be null (a tag for the analyser, no check)."""
@@ -70,7 +74,7 @@ class Catalyst:
         after = [self.rebuild(child, replace) for child in before]
         if all(a is b for a, b in zip(before, after, strict=True)):
             return expression
-        return expression.withNewChildren(self._jvm.PythonUtils.toSeq(after))
+        return expression.withNewChildren(self._seq(after))
 
     def _inlined(self, expression: Expression) -> Expression:
         """``With(child, definitions)`` without the shared definitions: those must be resolved, ours no longer are."""
@@ -83,8 +87,12 @@ class Catalyst:
 
     def is_a(self, expression: Expression, interface: str) -> bool:
         """Whether the expression's class extends ``interface``, a class within Catalyst's expressions package."""
-        name = f"org.apache.spark.sql.catalyst.expressions.{interface}"
-        return bool(self._jvm.org.apache.spark.util.Utils.classForName(name, False, False).isInstance(expression))
+        asked = class_name(expression), interface
+        if asked not in self._is_a:
+            name = f"org.apache.spark.sql.catalyst.expressions.{interface}"
+            found = self._jvm.org.apache.spark.util.Utils.classForName(name, False, False)
+            self._is_a[asked] = bool(found.isInstance(expression))
+        return self._is_a[asked]
 
     def data_type(self, expression: Expression) -> DataType:
         """The type of a resolved expression."""

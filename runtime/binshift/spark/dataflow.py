@@ -159,6 +159,12 @@ class DataflowQuery:
         self._query.stop()
         self._end()
 
+    def abort(self) -> None:
+        """Stop at once, in the middle of an epoch if need be: that epoch is run again at the next start."""
+        self._runner.stopping.set()
+        self._query.stop()
+        self._end()
+
     def exception(self) -> Exception | None:
         """Why the query failed; None if it runs or was stopped."""
         if self._runner.stopping.is_set():

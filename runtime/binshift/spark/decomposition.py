@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import Column
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from binshift.errors import Unsupported
 from binshift.operators.merge import Merge
-from binshift.spark.buffers import Call, Group, decompose
+from binshift.spark.buffers import Buffers, Call, Group, decompose
 from binshift.spark.catalyst import Catalyst, Expression, children, class_name, sequence
 
 SUBQUERIES = ("ScalarSubquery", "Exists", "InSubquery", "ListQuery", "LateralSubquery")
@@ -68,80 +68,99 @@ class ByName:
         return self.catalyst.attribute(name)
 
 
-@dataclass
+@dataclass(frozen=True)
+class Found:
+    """One aggregate in the user's expressions.
+
+    Attributes:
+        call: what it asks for.
+        buffers: what it needs.
+    """
+
+    call: Call
+    buffers: Buffers
+
+
 class Decomposition:
     """The parts of all output expressions of one aggregation.
 
-    Attributes:
+    Args:
         by_name: rebinds the frame's columns.
         grouping: the resolved grouping expressions.
-        columns: names for the buffers of each group; a group that is missing gets none yet.
-        inputs: the resolved arguments of the aggregates, each once.
-        labels: the groups found, each with what the user wrote.
+        outputs: the resolved output expressions.
+
+    Attributes:
+        columns: the buffers, and the names of their columns. They are in the order of what they compute, so that the
+            layout of the state does not depend on the order in which the user lists aggregates.
+        labels: what the user wrote for each group of buffers.
+
+    Raises:
+        Unsupported: an aggregate that has no mergeable form; the message names it.
     """
 
-    by_name: ByName
-    grouping: Sequence[Expression]
-    columns: Mapping[Group, tuple[str, ...]] = field(default_factory=dict)
-    inputs: list[Expression] = field(default_factory=list)
-    labels: dict[Group, str] = field(default_factory=dict)
-
-    def final(self, output: Expression) -> Expression:
-        """A resolved output expression, over keys and merged buffers instead of rows.
-
-        Raises:
-            Unsupported: an aggregate that has no mergeable form; the message names it.
-        """
-        return self.by_name.catalyst.rebuild(output, self._replace)
-
-    def input_columns(self) -> list[Column]:
-        """The inputs as Columns ``i0..`` over a micro-batch."""
-        catalyst = self.by_name.catalyst
-        trees = [self.by_name.rebind(expression) for expression in self.inputs]
-        return [catalyst.column(tree).alias(f"i{i}") for i, tree in enumerate(trees)]
-
-    def named(self) -> Decomposition:
-        """The same, with every group found so far given its column names.
-
-        The groups are put in the order of what they compute, so that the layout of the state does not depend on the
-        order in which the user lists aggregates.
-        """
-        labels = self.labels or {Group(Merge.COUNT, ("count(1)",)): "count(1)"}  # a key must leave a trace in the state
-        names: dict[Group, tuple[str, ...]] = {}
+    def __init__(self, by_name: ByName, grouping: Sequence[Expression], outputs: Sequence[Expression]) -> None:
+        self._by_name = by_name
+        self._catalyst = by_name.catalyst
+        self._grouping = grouping
+        self._outputs = outputs
+        self._inputs: list[tuple[int, Expression, Expression]] = []
+        self._found: list[Found] = []
+        for output in outputs:
+            self._catalyst.rebuild(output, self._collect)
+        self.labels = {group: found.call.label for found in reversed(self._found) for group in found.buffers.groups}
+        if not self.labels:  # a key must leave a trace in the state
+            self.labels = {Group(Merge.COUNT, ("count(1)",)): "count(1)"}
+        words = [str(tree.sql()) for _, _, tree in self._inputs]
+        self._described = {group: _in_words(group, words) for group in self.labels}
+        self.columns: dict[Group, tuple[str, ...]] = {}
         at = 0
-        for group in sorted(labels, key=self.describe):
-            names[group] = tuple(f"p{at + i}" for i in range(len(group.partials)))
+        for group in sorted(self.labels, key=self.describe):
+            self.columns[group] = tuple(f"p{at + i}" for i in range(len(group.partials)))
             at += len(group.partials)
-        return Decomposition(self.by_name, self.grouping, names, self.inputs, labels)
 
     def describe(self, group: Group) -> str:
         """What a group keeps, in words that are the same in every run of the same program."""
-        return f"{group.merge.value}: {', '.join(self.in_words(partial) for partial in group.partials)}"
+        return self._described[group]
 
-    def in_words(self, partial: str) -> str:
-        """A partial aggregate with the user's expressions in the place of input names."""
-        return re.sub(r"\bi(\d+)\b", lambda found: str(self.by_name.rebind(self.inputs[int(found[1])]).sql()), partial)
+    def inputs(self) -> list[Column]:
+        """The arguments of the aggregates, each once, as Columns ``i0..`` over a micro-batch."""
+        return [self._catalyst.column(tree).alias(f"i{i}") for i, (_, _, tree) in enumerate(self._inputs)]
 
-    def _replace(self, expression: Expression) -> Expression | None:
-        for i, key in enumerate(self.grouping):
-            if expression.semanticEquals(key):
-                return self.by_name.catalyst.attribute(f"k{i}")
+    def finals(self) -> list[Expression]:
+        """The output expressions, over keys and merged buffers instead of rows."""
+        found = iter(self._found)  # met again in the same order; they cannot be compared, as first() equals nothing
+
+        def replace(expression: Expression) -> Expression | None:
+            key = self._key(expression)
+            if key is not None:
+                return self._catalyst.attribute(f"k{key}")
+            return self._over_buffers(next(found)) if class_name(expression) == "AggregateExpression" else None
+
+        return [self._catalyst.rebuild(output, replace) for output in self._outputs]
+
+    def _collect(self, expression: Expression) -> Expression | None:
+        """Take note of every aggregate; go into everything else that is not a key."""
+        if self._key(expression) is not None:
+            return expression
         kind = class_name(expression)
-        if kind == "AggregateExpression":
-            return self._aggregate(expression)
         if kind == "AttributeReference":
             raise Unsupported(f"{expression.sql()} is neither grouped by nor aggregated")
-        return None
+        if kind != "AggregateExpression":
+            return None
+        self._found.append(self._understand(expression))
+        return expression
 
-    def _aggregate(self, expression: Expression) -> Expression:
-        catalyst, function = self.by_name.catalyst, expression.aggregateFunction()
-        label = str(expression.sql())
+    def _key(self, expression: Expression) -> int | None:
+        return next((i for i, key in enumerate(self._grouping) if expression.semanticEquals(key)), None)
+
+    def _understand(self, expression: Expression) -> Found:
+        function, label = expression.aggregateFunction(), str(expression.sql())
         if expression.isDistinct():
             raise Unsupported(
                 f"{label}: DISTINCT aggregates need every value in the state, and Spark refuses them on streams too; "
                 "use collect_set with size(), or group by the value first"
             )
-        while catalyst.is_a(function, "RuntimeReplaceable"):
+        while self._catalyst.is_a(function, "RuntimeReplaceable"):
             function = function.replacement()
         kind, arguments = class_name(function), children(function)
         if kind == "Count":  # an argument that is never null decides nothing
@@ -151,33 +170,36 @@ class Decomposition:
             function=function,
             label=label,
             inputs=tuple(self._input(argument) for argument in arguments),
-            kinds=tuple(catalyst.data_type(argument) for argument in arguments),
+            kinds=tuple(self._catalyst.data_type(argument) for argument in arguments),
             where=self._input(where.get()) if where.isDefined() else None,
         )
-        return self._over_buffers(call, kind)
+        return Found(call, decompose(call, kind))
 
     def _input(self, expression: Expression) -> str:
-        for i, known in enumerate(self.inputs):
-            if known is expression or known.semanticEquals(expression):
+        hashed = expression.semanticHash()
+        for i, (other, known, _) in enumerate(self._inputs):
+            if other == hashed and known.semanticEquals(expression):
                 return f"i{i}"
-        self.inputs.append(expression)
-        return f"i{len(self.inputs) - 1}"
+        self._inputs.append((hashed, expression, self._by_name.rebind(expression)))
+        return f"i{len(self._inputs) - 1}"
 
-    def _over_buffers(self, call: Call, kind: str) -> Expression:
-        """What computes the result of ``call`` from its merged buffers: Spark's own expression, where it has one."""
-        catalyst, buffers = self.by_name.catalyst, decompose(call, kind)
-        for group in buffers.groups:
-            self.labels.setdefault(group, call.label)
-        names = [
-            name for group in buffers.groups for name in self.columns.get(group, ("unnamed",) * len(group.partials))
-        ]
-        slots = [catalyst.expression(F.expr(slot.format(*names))) for slot in buffers.slots]
-        if not catalyst.is_a(call.function, "aggregate.DeclarativeAggregate"):
+    def _over_buffers(self, found: Found) -> Expression:
+        """What computes an aggregate from its merged buffers: Spark's own expression, where it has one."""
+        function, catalyst = found.call.function, self._catalyst
+        names = [name for group in found.buffers.groups for name in self.columns[group]]
+        slots = [catalyst.expression(F.expr(slot.format(*names))) for slot in found.buffers.slots]
+        if not catalyst.is_a(function, "aggregate.DeclarativeAggregate"):
             return slots[0]
-        ids = [attribute.exprId().id() for attribute in sequence(call.function.aggBufferAttributes())]
+        ids = [attribute.exprId().id() for attribute in sequence(function.aggBufferAttributes())]
         by_id = dict(zip(ids, slots, strict=True))
 
         def replace(node: Expression) -> Expression | None:
             return by_id[node.exprId().id()] if class_name(node) == "AttributeReference" else None
 
-        return catalyst.rebuild(call.function.evaluateExpression(), replace)
+        return catalyst.rebuild(function.evaluateExpression(), replace)
+
+
+def _in_words(group: Group, inputs: Sequence[str]) -> str:
+    """The rule and the partial aggregates, with the user's expressions in the place of input names."""
+    partials = (re.sub(r"\bi(\d+)\b", lambda found: inputs[int(found[1])], partial) for partial in group.partials)
+    return f"{group.merge.value}: {', '.join(partials)}"

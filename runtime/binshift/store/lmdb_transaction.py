@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -29,7 +30,7 @@ from binshift.store import longkeys
 from binshift.store.contract import StoreLimits, check_sizes
 
 _PAGE_BYTES = 4096
-_SCAN_ROWS_FIRST, _SCAN_ROWS_MAX = 64, 16384
+_SCAN_ROWS_MIN, _SCAN_ROWS_MAX, _SCAN_GULP_ROWS = 16, 16384, 128
 
 
 @dataclass(slots=True)
@@ -127,28 +128,39 @@ class LmdbTransaction:
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
         position = longkeys.bin_prefix(bin) + start[: longkeys.PLAIN_BYTES_MAX]
-        step = _SCAN_ROWS_FIRST
+        step = self._scan_step()
         while True:
             stored = self._stored_rows(position, longkeys.bin_prefix(bin + 1), step)
-            rows = longkeys.expand(stored)
-            first = bisect_left(rows, (start, b""))
-            last = len(rows) if stop is None else bisect_left(rows, (stop, b""))
+            keys, values = longkeys.expand(stored)
+            first = bisect_left(keys, start)
+            last = len(keys) if stop is None else bisect_left(keys, stop)
             if first < last:
-                keys, values = zip(*rows[first:last], strict=True)
-                yield from cut(make([bin] * len(keys), keys, values), self._limits.scan_bytes_max)
-            if len(stored) < step or last < len(rows):
+                bins = np.full(last - first, bin, dtype=np.int32)
+                yield from cut(make(bins, keys[first:last], values[first:last]), self._limits.scan_bytes_max)
+            if len(stored) < step or last < len(keys):
                 return
             position = stored[-1][0] + b"\0"
-            size = sum(len(key) + len(value) for key, value in rows) // max(len(rows), 1) + 1
-            step = min(max(self._limits.scan_bytes_max // size, 1), 4 * step, _SCAN_ROWS_MAX)
+
+    def _scan_step(self) -> int:
+        """How many rows of average size make a batch."""
+        found = self._handle.stat(self._rows)
+        used = (found["leaf_pages"] + found["overflow_pages"]) * found["psize"]
+        fit = int(self._limits.scan_bytes_max * found["entries"] // max(used, 1))
+        return min(max(fit, _SCAN_ROWS_MIN), _SCAN_ROWS_MAX)
 
     def _stored_rows(self, position: bytes, end: bytes, rows_max: int) -> list[longkeys.Row]:
         """Stored rows from ``position`` to before ``end``: ``rows_max``, or more to complete a group of long keys."""
         cursor = self._handle.cursor(self._rows)
         if not cursor.set_range(position):
             return []
-        found = list(islice(cursor.iternext(), rows_max))
-        found = found[: bisect_left(found, (end, b""))]
+        found: list[longkeys.Row] = []
+        coming = cursor.iternext()
+        # In gulps, so as not to read far into the bins after this one.
+        while gulp := list(islice(coming, min(_SCAN_GULP_ROWS, rows_max - len(found)))):
+            found += gulp
+            if gulp[-1][0] >= end:
+                found = found[: bisect_left(found, (end, b""))]
+                break
         if len(found) == rows_max and longkeys.is_long(found[-1][0]):
             group = longkeys.group(found[-1][0])
             cursor.set_key(found[-1][0])

@@ -88,14 +88,14 @@ def write_bucket(rows: dict[bytes, bytes]) -> bytes:
     return msgspec.msgpack.encode(list(rows.items()))
 
 
-def expand(rows: list[Row]) -> list[Row]:
-    """Stored rows of one bin, ascending, as (full key, value), ascending. Groups of long keys have to be complete."""
-    if not any(is_long(stored) for stored, _ in rows):
-        return [(stored[4:], value) for stored, value in rows]
+def expand(rows: list[Row]) -> tuple[list[bytes], list[bytes]]:
+    """Full keys, ascending, and values of stored rows of one bin. Groups of long keys have to be complete."""
+    if max((len(stored) for stored, _ in rows), default=0) <= _STORED_PLAIN_MAX:
+        return [stored[4:] for stored, _ in rows], [value for _, value in rows]
     found: list[Row] = []
     for long, together in itertools.groupby(rows, key=lambda row: is_long(row[0]) and group(row[0])):
         if long:
             found += sorted(row for _, bucket in together for row in read_bucket(bucket).items())
         else:
             found += [(stored[4:], value) for stored, value in together]
-    return found
+    return [key for key, _ in found], [value for _, value in found]
