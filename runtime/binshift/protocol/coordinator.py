@@ -238,7 +238,6 @@ class Coordinator:
             record = self._record(plan, parts)
             counts = self._log.append(record)
             if counts != record:
-                self.movement.abandoned(plan.epoch)
                 raise EpochFailed(
                     f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
                 )
@@ -248,6 +247,7 @@ class Coordinator:
         """The plan of the next run: the same, unless the epoch has got a record meanwhile."""
         with self.lock:
             if plan.replay is None and self._log.index.last >= plan.epoch:
+                self.movement.adopted(plan.epoch, plan.route, plan.moves, self._log.index)
                 return self._replay(plan.epoch, plan.offsets_hash)
             return plan
 

@@ -19,6 +19,7 @@ from binshift.errors import InvalidSettings, MigrationRefused
 from binshift.log.index import Index
 from binshift.log.records import SnapshotRef
 from binshift.migration import (
+    Action,
     Cancel,
     Copy,
     DropCopies,
@@ -154,6 +155,25 @@ class Movement:
         self._advance(EpochRecorded(epoch))
         self.settle(index)
 
+    def adopted(self, epoch: Epoch, planned: Route, moves: Moves, index: Index) -> None:
+        """The record of ``epoch`` is not the one this driver wrote last: an earlier run's, or an older driver's.
+
+        If its route is the planned one, the moves have happened. If not, what is under way was planned from a route
+        that never was: the migration goes on with a plan from the recorded one.
+        """
+        if index.route == planned:
+            self.recorded(epoch, moves, index)
+            return
+        self._advance(EpochAbandoned(epoch))
+        self._advance(EpochRecorded(epoch))
+        self.copies.flipped(epoch, index.moves_at(epoch))
+        current = self._current
+        if current is not None and current.state is not None and not current.ended and not current.state.ending:
+            self._carry_out(advance(current.state, Cancel("planned anew"))[1])
+            self.copies.clear_orders()
+            self._current, self._queued = None, current
+        self.settle(index)
+
     def abandoned(self, epoch: Epoch) -> None:
         """The epoch will not be recorded by this driver."""
         self._advance(EpochAbandoned(epoch))
@@ -169,6 +189,13 @@ class Movement:
         if current is None or current.state is None or current.ended:
             return []
         state, actions = advance(current.state, event)
+        self._carry_out(actions)
+        current.update(state)
+        if current.ended:
+            self.copies.clear_orders()
+        return list(actions)
+
+    def _carry_out(self, actions: Sequence[Action]) -> None:
         for action in actions:
             match action:
                 case Copy():
@@ -177,10 +204,6 @@ class Movement:
                     self.copies.drop(worker, bins)
                 case Warm() | Flip():
                     pass
-        current.update(state)
-        if current.ended:
-            self.copies.clear_orders()
-        return list(actions)
 
     def seen(self, alive: frozenset[Worker]) -> None:
         """Which workers have an executor now. One that went away is cold when it comes back, and its copies unknown."""

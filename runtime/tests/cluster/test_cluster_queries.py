@@ -1,0 +1,142 @@
+"""What users write, on a real cluster: append mode, vectorised state, idle streams, files, restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from counted import ROWS, Outputs, aggregated, stream
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+from binshift.errors import IncompatibleState
+from binshift.local import LocalCluster
+from binshift.model import Worker
+
+pytestmark = pytest.mark.cluster
+
+
+def test_append_mode_emits_what_spark_emits(session: SparkSession, tmp_path: Path) -> None:
+    """With a watermark, windows come out once, when they are over, with Spark's own values."""
+    source = session.readStream.format("rate-micro-batch")
+    source = source.option("rowsPerBatch", 50).option("numPartitions", 2).option("advanceMillisPerBatch", 4000)
+    events = source.load().withColumn("k", F.col("value") % 5)
+
+    def windows(frame: Any) -> Any:
+        grouped = frame.withWatermark("timestamp", "10 seconds").groupBy(F.window("timestamp", "20 seconds"), "k")
+        return grouped.agg(F.count("*").alias("n"), F.avg("value").alias("mean")).select("window.end", "k", "n", "mean")
+
+    found: dict[str, set[Any]] = {}
+    for name, frame in (("binshift", windows(binshift.stateful(events, bins=16, workers=2))), ("spark", windows(events))):
+        rows: set[Any] = set()
+        found[name] = rows
+        writer = frame.writeStream.outputMode("append").option("checkpointLocation", str(tmp_path / name))
+        query = writer.foreachBatch(lambda df, _, rows=rows: rows.update(map(tuple, df.collect()))).start()
+        _await_batches(query, 22)
+        query.stop()
+    both = found["binshift"] & found["spark"]
+    assert len(both) > 10
+    latest = sorted({row[0] for row in both})[-2]
+    early = {name: {row for row in rows if row[0] <= latest} for name, rows in found.items()}
+    assert early["binshift"] == early["spark"]
+
+
+def test_vectorised_state_counts_right(session: SparkSession, tmp_path: Path) -> None:
+    """`applyInArrowWithState` sees every row of a key once, with the state it returned last, while bins move."""
+
+    def step(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+        sums = rows.group_by("name", use_threads=False).aggregate([("value", "sum"), ("value", "count")])
+        joined = sums.join(state, "name", join_type="left outer")
+        total = pc.add(joined["value_sum"], pc.fill_null(joined["total"], 0))
+        seen = pc.add(joined["value_count"], pc.fill_null(joined["seen"], 0))
+        after = pa.table({"name": joined["name"], "total": total, "seen": seen})
+        return after, after
+
+    events = stream(session).where("name is not null").select("name", "value")
+    frame = binshift.stateful(events, bins=32, workers=2).groupBy("name")
+    counted = frame.applyInArrowWithState(
+        step, "name string, total long, seen long", "total long, seen long", "update", "NoTimeout"
+    )
+    outputs: dict[int, dict[str, Any]] = {}
+
+    def keep(df: Any, epoch: int) -> None:
+        outputs[epoch] = {row[0]: (row[1], row[2]) for row in df.collect()}
+
+    query = counted.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path)).foreachBatch(keep).start()
+    query.await_epoch(3, 120)
+    query.rescale(3, batch_size=4).wait(120)
+    query.await_epoch(query.epoch + 2)
+    last = query.epoch
+    query.stop()
+    state: dict[str, tuple[int, int]] = {}
+    for epoch in range(last + 1):
+        touched = {}
+        for value in range(epoch * ROWS, (epoch + 1) * ROWS):
+            if value % 41:
+                total, seen = state.get(f"u{value % 41}", (0, 0))
+                state[f"u{value % 41}"] = touched[f"u{value % 41}"] = (total + value, seen + 1)
+        assert outputs[epoch] == touched, epoch
+
+
+def test_an_idle_stream_migrates(session: SparkSession, tmp_path: Path) -> None:
+    """Without any input left, flips come by nudged epochs, and the state is still right afterwards."""
+    folder = tmp_path / "in"
+    session.range(500).selectExpr("id % 50 as k", "id as v").write.parquet(str(folder))
+    frame = binshift.stateful(session.readStream.schema("k long, v long").parquet(str(folder)), bins=32, workers=2)
+    rows: dict[int, Any] = {}
+
+    def keep(df: Any, _: int) -> None:
+        rows.update({row[0]: (row[1], row[2]) for row in df.collect()})
+
+    writer = frame.groupBy("k").agg(F.count("*"), F.sum("v")).writeStream.outputMode("update").foreachBatch(keep)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.await_epoch(0, 120)
+    assert query.rescale(4, batch_size=4).wait(120).value == "settled"
+    assert query.workers == (0, 1, 2, 3)
+    session.range(500, 600).selectExpr("id % 50 as k", "id as v").write.mode("append").parquet(str(folder))
+    before = query.epoch
+    query.await_epoch(before + 1, 120)
+    query.processAllAvailable()
+    query.stop()
+    assert rows == {k: (12, sum(v for v in range(600) if v % 50 == k)) for k in range(50)}
+
+
+def test_file_sink_replays_after_a_kill(cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
+    """Each epoch's directory holds exactly its rows, although executors die and epochs run again."""
+    out = tmp_path / "out"
+    frame = aggregated(stream(session), bins=32, workers=2)
+    writer = frame.writeStream.outputMode("update").format("parquet").option("path", str(out))
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    for worker in (0, 1):
+        query.await_epoch(query.epoch + 2, 120)
+        cluster.kill_executor(Worker(worker))
+    query.await_epoch(query.epoch + 2, 120)
+    last = query.epoch
+    query.abort()
+    outputs = Outputs()
+    for epoch in range(last + 1):
+        outputs(session.read.parquet(str(out / f"epoch={epoch}")), epoch)
+    outputs.check(last, "file sink")
+
+
+def test_a_changed_aggregate_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    """Another aggregate on an old checkpoint is refused before anything is written, and the difference is named."""
+    query = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update").format("noop")
+    started = query.option("checkpointLocation", str(tmp_path)).start()
+    started.await_epoch(1, 120)
+    started.stop()
+    other = binshift.stateful(stream(session), bins=32, workers=2).groupBy("name").agg(F.max("value"))
+    files = sorted(str(p) for p in tmp_path.rglob("*"))
+    with pytest.raises(IncompatibleState, match="max"):
+        other.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(tmp_path)).start()
+    assert sorted(str(p) for p in tmp_path.rglob("*")) == files
+
+
+def _await_batches(query: Any, batches: int) -> None:
+    while len(query.recentProgress) < batches:
+        assert query.isActive, query.exception()
+        query.awaitTermination(0.05)
