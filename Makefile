@@ -69,7 +69,7 @@ bench: $(READY) $(READY_DEMO) ## measure; prints ratios, asserts nothing
 	$(WITH_JAVA) $(BIN)/python runtime/benchmarks/run.py
 
 .PHONY: demo
-demo: $(READY_DEMO) ## a real stream of flights on a local cluster, rescaled while it runs (DEMO_SECONDS=60)
+demo: $(READY_DEMO) ## a year of real flights as a stream on a local cluster, rescaled while it runs (DEMO_SECONDS=60)
 	$(WITH_JAVA) $(BIN)/binshift demo --seconds $(DEMO_SECONDS)
 
 ##@ Housekeeping

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+TOPS = ("charts", "crds", "docs", "e2e", "operator", "runtime")
+FILES = [*ROOT.glob("*.md"), *(path for top in TOPS for path in (ROOT / top).rglob("*.md"))]
+DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in FILES)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PACKAGE = ROOT / "runtime" / "binshift"
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -63,7 +65,7 @@ def test_wrong_snippet_is_found(language: str, code: str) -> None:
 def test_links_lead_somewhere(name: str) -> None:
     """Every link to a file of this repository names one that exists."""
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", _text(name))
-    assert [target for target in targets if not (ROOT / target).exists()] == []
+    assert [target for target in targets if not ((ROOT / name).parent / target).exists()] == []
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -90,7 +92,13 @@ def test_licence_is_the_whole_text() -> None:
     assert 'license = "Apache-2.0"' in _text("pyproject.toml")
 
 
-@pytest.mark.parametrize("name", [".gitignore", ".editorconfig", ".ci/run", "operator/binshift_operator/py.typed"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".gitignore", ".editorconfig", ".ci/run"),
+        *("operator/binshift_operator/py.typed", "runtime/binshift/py.typed"),
+    ],
+)
 def test_file_is_there(name: str) -> None:
     """The files that make this a house are there."""
     assert (ROOT / name).is_file()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +54,7 @@ def get(transaction: Transaction, asked: list[tuple[int, bytes]]) -> list[bytes 
 def scanned(
     transaction: Transaction, bin: int, start: bytes = b"", stop: bytes | None = None
 ) -> list[tuple[bytes, bytes]]:
-    """All rows of a scan, after checking its batches."""
+    """All rows of a scan; its batches are checked."""
     rows = []
     for batch in transaction.scan(Bin(bin), start, stop):
         assert batch.num_rows
@@ -281,6 +280,19 @@ def test_a_long_scan_is_ordered_and_complete(store: KeyValueStore) -> None:
     with store.write(1) as transaction:
         put(transaction, list(reversed(rows)))
     with store.read() as transaction:
-        found = scanned(transaction, 1)
-    assert [(key, value) for _, key, value in rows] == found
-    assert all(a < b for a, b in pairwise(found))
+        assert [(key, value) for _, key, value in rows] == scanned(transaction, 1)
+
+
+@pytest.mark.parametrize("colliding", [False, True], ids=["digests", "colliding"])
+def test_long_keys_of_one_prefix_come_in_order(
+    store: KeyValueStore, colliding: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group of long keys that spans several batches is scanned in key order, whole and bounded."""
+    if colliding:
+        monkeypatch.setattr(longkeys, "digest", lambda _: b"0" * 16)
+    keys = [b"a", *(b"p" * 480 + b"%03d" % n for n in range(60)), b"q"]
+    with store.write(1) as transaction:
+        put(transaction, [(1, key, b"v") for key in reversed(keys)])
+    with store.read() as transaction:
+        assert keys == [key for key, _ in scanned(transaction, 1)]
+        assert keys[11:41] == [key for key, _ in scanned(transaction, 1, keys[11], keys[41])]

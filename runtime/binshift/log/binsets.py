@@ -11,6 +11,7 @@ import binascii
 import re
 import zlib
 from base64 import b64decode, b64encode
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from binshift.model import BINS_MAX, BinSet
 
 RANGES_TEXT_MAX = 16
 """More ranges than this are no longer for people to read."""
+
+REMEMBERED_SETS_MAX = 4096
+REMEMBERED_TEXT_MAX = 1024
+"""Together: decoded sets of logs with up to about 8,192 bins are kept, at most 100 MB of them."""
 
 _RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
 
@@ -38,7 +43,7 @@ def pack(bins: BinSet) -> str:
 
 
 def unpack(text: str) -> BinSet:
-    """The set that ``text`` stands for.
+    """The set that ``text`` stands for. Texts of records in use are asked for over and over and remembered.
 
     Raises:
         ValueError: it stands for none.
@@ -46,6 +51,15 @@ def unpack(text: str) -> BinSet:
     >>> unpack("1-3,9")
     BinSet(1, 2, 3, 9)
     """
+    return _remembered(text) if len(text) <= REMEMBERED_TEXT_MAX else _unpack(text)
+
+
+@lru_cache(REMEMBERED_SETS_MAX)
+def _remembered(text: str) -> BinSet:
+    return _unpack(text)
+
+
+def _unpack(text: str) -> BinSet:
     if not text:
         return BinSet()
     if ":" in text:

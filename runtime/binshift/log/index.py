@@ -111,15 +111,15 @@ class Index:
         Raises:
             LogDamaged: the epoch is not recorded, or not held any more.
         """
-        if epoch == self.last and self.route is not None:
+        if epoch == self.base and self.base_route is not None:
+            return self.base_route
+        self.record(epoch)
+        if self.route is not None and not any(self.records[Epoch(e)].moves for e in range(epoch + 1, self.last + 1)):
             return self.route
         route = self.base_route
-        if epoch == self.base and route is not None:
-            return route
-        self.record(epoch)
         for each in range(self.base + 1, epoch + 1):
             record = self.records[Epoch(each)]
-            if record.moves:
+            if route is None or record.moves:
                 route = continuity.next_route(self.bins, route, record)
         assert route is not None
         return route

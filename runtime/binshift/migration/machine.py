@@ -184,20 +184,20 @@ def _epoch_recorded(state: MigrationState, epoch: Epoch) -> Outcome:
     invariant(epoch > state.recorded, f"epoch {epoch} is recorded after {state.recorded}")
     now = [step.step for step in state.inflight if isinstance(step, Flipping)]
     moved = Plan.of(state.order.plan.steps[step] for step in now).moves
-    waiting = kept_without(state.kept, moved)
-    given = [Kept(w, bins, epoch) for w, bins in bins_by_worker(moved, at_source=True) if w not in state.lost]
+    given = bins_by_worker(moved, at_source=True)
+    retired = kept_without(state.kept, moved)
     state = replace(
         state,
         recorded=epoch,
         running=None,
         inflight=tuple(step for step in state.inflight if not isinstance(step, Flipping)),
-        kept=(*(copy for copy in waiting if copy.epoch >= epoch), *given),
+        kept=tuple(Kept(worker, bins) for worker, bins in given if worker not in state.lost),
         steps_flipped=state.steps_flipped + len(now),
         bins_moved=state.bins_moved + len(moved),
         bytes_moved=state.bytes_moved + state.order.bytes_of(moved),
         last_flip=epoch if now else state.last_flip,
     )
-    return state, tuple(Retire(copy.worker, copy.bins) for copy in waiting if copy.epoch < epoch)
+    return state, tuple(Retire(copy.worker, copy.bins) for copy in retired)
 
 
 def _epoch_abandoned(state: MigrationState, epoch: Epoch) -> Outcome:

@@ -115,11 +115,10 @@ InFlight: TypeAlias = Copying | Flipping
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Copies that a source keeps of bins it gave away in ``epoch``; they go once ``epoch + 1`` is recorded."""
+    """Copies that a source keeps of bins it gave away in the newest recorded epoch; they go with the next record."""
 
     worker: Worker
     bins: BinSet
-    epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
