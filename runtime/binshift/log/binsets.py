@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import binascii
 import re
+import threading
 import zlib
 from base64 import b64decode, b64encode
-from functools import lru_cache
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from binshift.model import BINS_MAX, BinSet
 RANGES_TEXT_MAX = 16
 """More ranges than this are no longer for people to read."""
 
-REMEMBERED_SETS_MAX = 4096
-REMEMBERED_TEXT_MAX = 1024
-"""Together: decoded sets of logs with up to about 8,192 bins are kept, at most 100 MB of them."""
+REMEMBERED_BYTES_MAX = 64 * 1024 * 1024
+"""Decoded sets are kept up to about so much: a thousand epochs of four workers at 4,096 bins."""
+
+SET_OVERHEAD_BYTES = 400
+"""What the objects around a remembered set take."""
 
 _RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?")
 
@@ -51,12 +53,32 @@ def unpack(text: str) -> BinSet:
     >>> unpack("1-3,9")
     BinSet(1, 2, 3, 9)
     """
-    return _remembered(text) if len(text) <= REMEMBERED_TEXT_MAX else _unpack(text)
+    found = _memory.recall(text)
+    return _memory.keep(text, _unpack(text)) if found is None else found
 
 
-@lru_cache(REMEMBERED_SETS_MAX)
-def _remembered(text: str) -> BinSet:
-    return _unpack(text)
+class _Memory:
+    """Decoded sets by their text, up to a number of bytes; then it begins anew."""
+
+    def __init__(self) -> None:
+        self._sets: dict[str, BinSet] = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def recall(self, text: str) -> BinSet | None:
+        return self._sets.get(text)
+
+    def keep(self, text: str, bins: BinSet) -> BinSet:
+        size = len(text) + bins.array.nbytes + SET_OVERHEAD_BYTES
+        with self._lock:
+            if self._bytes + size > REMEMBERED_BYTES_MAX:
+                self._sets, self._bytes = {}, 0
+            self._sets[text] = bins
+            self._bytes += size
+        return bins
+
+
+_memory = _Memory()
 
 
 def _unpack(text: str) -> BinSet:

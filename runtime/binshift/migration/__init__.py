@@ -14,10 +14,9 @@
 | `Cancel`, failure | never begins | `DropCopies` | decided by the record | as ever |
 
 Ready for e means that every destination has the step's bins in the state of epoch e-2 or e-1, so that at most the last
-delta is missing (`Limits.flip_deltas_max`); without pre-copy a step is always ready. When no step is under way and none
-will begin, the migration has ended: *settled* if all steps have flipped, otherwise *cancelled* or *failed*, with a reason.
-Copies kept by sources outlive it by an epoch (`Kept`). It owns no route: to go back, or elsewhere, plan anew from the
-recorded one.
+delta is missing (`Limits.flip_deltas_max`); without pre-copy a step is always ready. When nothing is under way or kept any
+more the migration has ended: *settled* if all steps have flipped, otherwise *cancelled* or *failed*, with a reason. It owns
+no route: to go back, or elsewhere, plan anew from the recorded one.
 """
 
 from __future__ import annotations

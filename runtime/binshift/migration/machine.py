@@ -2,8 +2,7 @@
 
 `advance` is the only way a migration changes. It is total: every event is allowed at any time, and one that comes too
 late (for a step already decided, a copy started again since, a migration that has ended) changes nothing. Only what
-the driver itself orders is held to its order: epochs start, and are recorded or abandoned, one after the other. After
-its end a migration still follows epochs, to retire the copies that sources kept.
+the driver itself orders is held to its order: epochs start, and are recorded or abandoned, one after the other.
 
 What makes it safe is one rule: *a step in a running epoch's route belongs to that epoch*. Until the record says how it
 went, neither cancellation nor failure touches it; all other steps may be dropped at any moment.
@@ -60,7 +59,7 @@ def advance(state: MigrationState, event: Event) -> Outcome:
     Raises:
         InvariantViolated: epochs do not follow each other: one started while another ran, or was recorded twice.
     """
-    if state.ended is not None and not isinstance(event, EpochStarting | EpochRecorded | EpochAbandoned | WorkerLost):
+    if state.ended is not None:
         return state, ()
     state, actions = _react(state, event)
     state, more = _drop_waiting(state) if state.ending else _begin_steps(state)
@@ -275,9 +274,12 @@ def _has_room(state: MigrationState) -> bool:
 
 
 def _end_if_done(state: MigrationState) -> MigrationState:
-    """What no record can change any more is over. A cancellation that came after the last flip had nothing to cancel."""
+    """What no record can change any more is over. A cancellation that came after the last flip had nothing to cancel.
+
+    Once a worker is lost there is no waiting for copies to retire: the epoch that frees them may need the next plan.
+    """
     all_flipped = state.steps_flipped == len(state.order.plan.steps)
-    over = not state.inflight and (state.ending or (state.started and all_flipped))
-    if state.ended is not None or not over:
+    waits = state.inflight or (state.kept and not state.lost)
+    if waits or not (state.ending or (state.started and all_flipped)):
         return state
     return replace(state, ended=Phase.SETTLED if all_flipped or state.ending is None else state.ending.phase)

@@ -79,8 +79,10 @@ def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
 def wants_epoch(state: MigrationState) -> bool:
     """Whether the migration waits for an epoch, so that an idle stream has to be nudged into one.
 
-    It does when a step is ready to flip, or (also after its end) a source may drop its copies after one more record.
+    It does when a step is ready to flip, or a source may drop its copies after one more record.
     """
+    if state.ended is not None:
+        return False
     if state.kept:
         return True
     waiting = state.inflight[:1] if state.limits.in_order else state.inflight
@@ -110,7 +112,7 @@ def _copy_seconds(state: MigrationState, rates: Rates, bins: int, size: int) -> 
 
 
 def _epochs_left(state: MigrationState) -> int:
-    """At least so many: every flip at its earliest."""
+    """At least so many: every flip at its earliest, then one more record."""
     if state.ending:
         return 1
     limits = state.limits
@@ -120,4 +122,4 @@ def _epochs_left(state: MigrationState) -> int:
         math.ceil(steps / min(limits.flips_per_epoch_max, limits.steps_inflight_max)),
         min(steps, math.ceil(bins / limits.flip_bins_per_epoch_max)),
     )
-    return max(flips - 1, 0) * (1 + limits.gap_epochs) + 1
+    return max(flips - 1, 0) * (1 + limits.gap_epochs) + (2 if flips else 1)

@@ -4,9 +4,9 @@ Only steps under way have a state of their own, one of two: `Copying` (copies ar
 they are) and `Flipping` (in the route of the running epoch, so its record decides). Steps before them have flipped, steps
 after them have not begun. What sources still keep of bins that have flipped is `Kept`, until one more epoch is recorded.
 
-A migration has ended when no step is under way and none will begin. Copies may still be kept then; waiting for them would
-be wrong, as the epoch that frees them may be one that only another plan makes possible (a worker was lost). So they
-outlive their migration: go on with `advance`, or hand them to the next one (`begin`).
+A migration has ended when no step is under way, none will begin and nothing is kept. Only if a worker was lost it ends
+without waiting for the last: the epoch that frees those copies may be one that only another plan makes possible. Then
+they outlive their migration, and are handed to the next one (`begin`).
 
 Nothing here is durable. A driver that restarts plans anew, from the recorded route and the desired target.
 """
@@ -146,7 +146,7 @@ class MigrationState:
     inflight: tuple[InFlight, ...] = ()
     """Steps under way, in the order of the plan."""
     kept: tuple[Kept, ...] = ()
-    """Copies to be retired, also of migrations before this one; not empty at the end of a migration that moved."""
+    """Copies to be retired with the next record; left over at the end only if a worker was lost."""
     steps_begun: int = 0
     """Steps of the plan, from its front, that are or have been under way."""
     steps_flipped: int = 0
@@ -179,7 +179,7 @@ def begin(
 ) -> MigrationState:
     """A migration that has not started. ``recorded`` is the newest epoch with a record: the one the plan starts at.
 
-    The one before it must have ended (two at once could flip one bin twice), and hands over what it still keeps.
+    The one before it must have ended, as two at once could flip one bin twice; ``kept`` is what it still kept then.
     """
     sizes = order.bin_bytes
     fits = sizes is None or (bool((sizes >= 0).all()) and sizes.size > order.plan.moves.bins.max(initial=-1))

@@ -76,13 +76,14 @@ def bring_up(
     """
     limits = limits or Limits()
     progress = Progress()
-    for _ in range(ATTEMPTS_MAX):
+    for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
             _attempt(store, storage, fence, bins, to, files, limits, progress, pause)
-            return progress
-        except NeedsBringUp as error:
-            overtaken = error
-    raise overtaken
+            break
+        except NeedsBringUp:
+            if attempt == ATTEMPTS_MAX:
+                raise
+    return progress
 
 
 def _attempt(

@@ -12,66 +12,18 @@ data (records and their route are small).
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
-from binshift.invariants import invariant
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Moves, Stamp, Term, Worker
+from binshift.protocol.epochplan import EpochPlan, OperatorTime, one_each
 from binshift.protocol.movement import Movement
 from binshift.protocol.spec import BackgroundSpec, EpochSpec, Recorded, Summary
 from binshift.routing import Route
 
 NO_MOVES = Moves([], [], [])
-
-
-@dataclass(frozen=True)
-class OperatorTime:
-    """How an operator's watermark follows the events.
-
-    Attributes:
-        operator: its name.
-        delay_ms: how far the watermark stays behind the latest event; None without a watermark.
-    """
-
-    operator: str
-    delay_ms: int | None = None
-
-
-@dataclass(frozen=True)
-class EpochPlan:
-    """What one epoch will do, the same in each of its runs.
-
-    Attributes:
-        epoch: the micro-batch's id.
-        route: who owns which bin in it.
-        before: the route of the epoch before; None for the first.
-        workers: all workers that take part, also those without bins; position = partition.
-        moves: the control updates that take effect in it.
-        batch_time_ms: logical processing time.
-        offsets_hash: of its input.
-        watermarks: at its start, by operator.
-        previous_watermarks: at the start of the epoch before.
-        replay: its record, if it exists already.
-    """
-
-    epoch: Epoch
-    route: Route
-    before: Route | None
-    workers: tuple[Worker, ...]
-    moves: Moves
-    batch_time_ms: int
-    offsets_hash: str
-    watermarks: Mapping[str, int | None]
-    previous_watermarks: Mapping[str, int | None]
-    replay: CommitRecord | None = None
-
-    @property
-    def watermark_ms(self) -> int | None:
-        """The watermark of a query with one operator."""
-        return next(iter(self.watermarks.values()), None)
 
 
 class Coordinator:
@@ -231,7 +183,7 @@ class Coordinator:
             EpochFailed: there is not exactly one summary of one run for each operator and worker.
             Fenced: another driver has taken over.
         """
-        parts = _one_each(plan, [each.operator for each in self._operators], summaries)
+        parts = one_each(plan, [each.operator for each in self._operators], summaries)
         with self.lock:
             if plan.replay is not None:
                 return
@@ -304,23 +256,3 @@ class Coordinator:
                 return False
             moved = self._watermarks(last) != self._watermarks(Epoch(last - 1))
             return moved or self.movement.needs_epoch()
-
-
-def _one_each(plan: EpochPlan, operators: Sequence[str], summaries: Sequence[Summary]) -> list[Summary]:
-    """Exactly one summary of one run for each operator and worker, in order (architecture 4.4)."""
-    found: dict[tuple[str, Worker], Summary] = {}
-    for summary in summaries:
-        invariant(summary.fence.epoch == plan.epoch, "a summary of another epoch")
-        held = found.setdefault((summary.operator, summary.worker), summary)
-        if held.stamp != summary.stamp:
-            raise EpochFailed(
-                f"worker {summary.worker} reported epoch {plan.epoch} twice: {held.stamp}, {summary.stamp}"
-            )
-    wanted = [(operator, worker) for operator in operators for worker in plan.workers]
-    missing = [each for each in wanted if each not in found]
-    if missing or len(found) != len(wanted):
-        raise EpochFailed(
-            f"epoch {plan.epoch} ended without the summaries of (operator, worker) {missing or sorted(set(found) - set(wanted))}: "
-            "did the sink take every row?"
-        )
-    return [found[each] for each in wanted]

@@ -220,6 +220,12 @@ class Movement:
             return frozenset()
         return current.state.order.cold - self._warm
 
+    def given_up(self, worker: Worker, seconds: float) -> None:
+        """A worker that bins shall move to has had no executor for so long: the migration fails."""
+        current = self._current
+        if current is not None and not current.ended:
+            self._advance(Cancel(f"worker {worker} has no executor after {seconds:.0f} s: start one and ask again"))
+
     def warmed(self, workers: frozenset[Worker]) -> None:
         """These workers are ready for their first bin."""
         self._warm |= workers

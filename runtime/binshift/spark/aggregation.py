@@ -58,17 +58,16 @@ class AggregationStage:
 
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
         """Rows -> keys and inputs -> bin -> exchange -> one row a key."""
-        names = self.plan.key_schema.names
         rows = self.plan.prepare(batch)
-        rows = rows.withColumn(BIN_COLUMN, bin_of([F.col(name) for name in names], self.bins))
-        by = [PARTITION_COLUMN, BIN_COLUMN]
+        bin = bin_of([F.col(name) for name in self.plan.key_schema.names], self.bins)
+        added = [bin.alias(BIN_COLUMN), self._columns.partition(bin, route, workers)]
         if self.plan.event_time_key is not None:
-            rows = rows.withColumn(EXPIRY_COLUMN, self.plan.event_time_key)
-            by.append(EXPIRY_COLUMN)
-            if watermark_ms is not None:
-                rows = rows.where(F.col(EXPIRY_COLUMN).isNull() | (F.col(EXPIRY_COLUMN) > F.lit(watermark_ms)))
-        moved = exchanged(rows, self._columns.partition(route, workers), len(workers))
-        return self.plan.partial(moved, by).drop(PARTITION_COLUMN)
+            added.append(self.plan.event_time_key.alias(EXPIRY_COLUMN))
+        rows = rows.select("*", *added)
+        if self.plan.event_time_key is not None and watermark_ms is not None:
+            rows = rows.where(F.col(EXPIRY_COLUMN).isNull() | (F.col(EXPIRY_COLUMN) > F.lit(watermark_ms)))
+        by = [PARTITION_COLUMN, BIN_COLUMN, *([EXPIRY_COLUMN] if self.plan.event_time_key is not None else [])]
+        return self.plan.partial(exchanged(rows, len(workers)), by)
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """The user's columns, by Catalyst."""

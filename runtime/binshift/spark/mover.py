@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,7 @@ class Mover:
         nudge: makes an idle query run an epoch.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
+        wait_seconds: how long a migration waits for the executors of its workers.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Mover:
         empty: Callable[[SparkSession], DataFrame],
         nudge: Callable[[], None],
         in_epoch: threading.Event,
+        wait_seconds: float,
     ) -> None:
         self._spark = spark.newSession()
         for key, value in conf.EPOCH.items():
@@ -75,6 +78,8 @@ class Mover:
         self._in_epoch = in_epoch
         self._wake = threading.Event()
         self._stopped = threading.Event()
+        self._wait_seconds = wait_seconds
+        self._missing_since: dict[Worker, float] = {}
         self._rehearsals = 0
         self.error: Exception | None = None
         self._thread = threading.Thread(
@@ -121,8 +126,10 @@ class Mover:
         movement = self._coordinator.movement
         with self._coordinator.lock:
             movement.seen(frozenset(executors))
-            cold = movement.cold() & executors.keys()
+            wanted = movement.cold()
             specs = self._coordinator.background()
+        self._give_up(sorted(wanted - executors.keys()))
+        cold = wanted & executors.keys()
         if cold:
             self.warm({w: executors[w] for w in sorted(cold)})
             with self._coordinator.lock:
@@ -136,6 +143,15 @@ class Mover:
         if not self._in_epoch.is_set() and self._coordinator.needs_epoch():
             self._nudge()
         return bool(cold or specs)
+
+    def _give_up(self, missing: Sequence[Worker]) -> None:
+        """A migration does not wait for ever for workers that nobody starts."""
+        now = time.monotonic()
+        self._missing_since = {w: self._missing_since.get(w, now) for w in missing}
+        for worker, since in self._missing_since.items():
+            if now - since > self._wait_seconds:
+                with self._coordinator.lock:
+                    self._coordinator.movement.given_up(worker, self._wait_seconds)
 
     def _execute(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> list[BackgroundReport]:
         workers = [spec.worker for spec in specs]

@@ -18,7 +18,8 @@ from binshift.log.log import Log
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import Epoch, Worker
-from binshift.protocol.coordinator import Coordinator, OperatorTime
+from binshift.protocol.coordinator import Coordinator
+from binshift.protocol.epochplan import OperatorTime
 from binshift.protocol.housekeeping import Housekeeping
 from binshift.protocol.migrations import Request
 from binshift.protocol.movement import Movement, Terms
@@ -27,10 +28,10 @@ from binshift.protocol.steering import Steering, strategy_of
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, offsets
 from binshift.spark.compiling import compile_stage
+from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions, replay
 from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.mover import Mover
-from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.runner import Runner
 from binshift.spark.sinks.contract import Sink
 from binshift.spark.stage import Stage
@@ -119,6 +120,7 @@ class _Parts:
             empty_like(self.definition.source),
             lambda: java.nudge(name),
             runner.in_epoch,
+            settings.executor_wait_seconds,
         )
         mover.warm(self.executors)
         self.coordinator.movement.warmed(frozenset(self.executors))

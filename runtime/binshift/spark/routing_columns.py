@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from binshift.model import Worker
-from binshift.operators.contract import BIN_COLUMN
 from binshift.routing import Route
 
 PARTITION_COLUMN = "__partition"
@@ -41,15 +40,15 @@ class RouteColumns:
     def __init__(self) -> None:
         self._cache: Mapping[tuple[Route, tuple[Worker, ...]], Column] = {}
 
-    def partition(self, route: Route, workers: tuple[Worker, ...]) -> Column:
-        """The partition of a row, from its bin."""
+    def partition(self, bin: Column, route: Route, workers: tuple[Worker, ...]) -> Column:
+        """The partition of a row, from its bin, as `PARTITION_COLUMN`."""
         if (route, workers) not in self._cache:
             text = "[" + ",".join(map(str, partitions_of(route, workers).tolist())) + "]"
             array = F.from_json(F.lit(text), "array<int>")
-            self._cache = {(route, workers): F.element_at(array, F.col(BIN_COLUMN) + 1)}
+            self._cache = {(route, workers): F.element_at(array, bin + 1).alias(PARTITION_COLUMN)}
         return self._cache[route, workers]
 
 
-def exchanged(rows: DataFrame, partition: Column, workers: int) -> DataFrame:
+def exchanged(rows: DataFrame, workers: int) -> DataFrame:
     """The epoch's one exchange: every row to the partition of its bin's owner."""
-    return rows.withColumn(PARTITION_COLUMN, partition).repartitionById(workers, F.col(PARTITION_COLUMN))
+    return rows.repartitionById(workers, F.col(PARTITION_COLUMN))

@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from binshift.errors import EpochFailed, NeedsBringUp, Retryable
 from binshift.model import Epoch, Worker
-from binshift.protocol.coordinator import Coordinator, EpochPlan
+from binshift.protocol.coordinator import Coordinator
+from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.spec import EpochSpec, Summary
 from binshift.spark import conf
 from binshift.spark.executors import Executor, ExecutorView
@@ -91,6 +92,7 @@ class Runner:
     _running: threading.Lock = field(default_factory=threading.Lock)
     _seen: dict[Worker, Executor] = field(default_factory=dict)
     _operator: bytes = b""
+    _prepared: bool = False
 
     def epoch(self, batch: DataFrame, batch_id: int) -> None:
         """What `foreachBatch` calls. Errors leave here short and typed."""
@@ -115,8 +117,10 @@ class Runner:
     def _epoch(self, batch: DataFrame, epoch: Epoch) -> None:
         started = time.perf_counter()
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", EPOCH_POOL)
-        for key, value in conf.EPOCH.items():
-            batch.sparkSession.conf.set(key, value)
+        if not self._prepared:
+            for key, value in conf.EPOCH.items():  # all batches of a stream share one session, cloned from the user's
+                batch.sparkSession.conf.set(key, value)
+            self._prepared = True
         offsets = self.offsets(epoch)
         plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, tuple(sorted(self.view.executors())))
         bring_up: frozenset[Worker] = frozenset()

@@ -19,7 +19,7 @@ from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN, Operator
 from binshift.operators.vectorised import VectorisedState
 from binshift.routing import Route
-from binshift.spark.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
+from binshift.spark.routing_columns import RouteColumns, bin_of, exchanged
 
 ORDER_COLUMN = "__order"
 """Position of a row in its source partition, with the partition in the high bits."""
@@ -83,11 +83,11 @@ class VectorisedStage:
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
         """See `Stage`; the watermark is not used."""
         keys: list[Column] = [F.col(quoted(name)) for name in self.keys]
-        rows = batch.select(
-            bin_of(keys, self.bins).alias(BIN_COLUMN), F.monotonically_increasing_id().alias(ORDER_COLUMN), "*"
-        )
-        moved = exchanged(rows, self._columns.partition(route, workers), len(workers))
-        return moved.sortWithinPartitions(BIN_COLUMN, *keys, ORDER_COLUMN).drop(PARTITION_COLUMN, ORDER_COLUMN)
+        bin = bin_of(keys, self.bins)
+        partition = self._columns.partition(bin, route, workers)
+        order = F.monotonically_increasing_id().alias(ORDER_COLUMN)
+        rows = exchanged(batch.select(bin.alias(BIN_COLUMN), partition, order, "*"), len(workers))
+        return rows.sortWithinPartitions(BIN_COLUMN, *keys, ORDER_COLUMN)
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """Nothing is left to do."""

@@ -95,9 +95,12 @@ class SimulatedCluster:
             if self._driver is not None:
                 return self._driver
             try:
-                self._driver = Driver(self.world)
+                started = Driver(self.world)
             except (Killed, StorageUnavailable):
                 continue  # whoever starts drivers starts another one
+            # Another one may have been started while this one stood still: the younger one counts.
+            if self._driver is None or self._driver.log.term < started.log.term:
+                self._driver = started
         raise EpochFailed(f"no driver came up in {OPENING_TRIES_MAX} tries")
 
     def epoch(self, rows: Sequence[Row] = ()) -> Mapping[str, Sequence[Row]]:

@@ -15,7 +15,8 @@ from binshift.errors import BinshiftError, EpochFailed, Retryable
 from binshift.log.log import Log
 from binshift.model import Worker
 from binshift.protocol.background import Budget
-from binshift.protocol.coordinator import Coordinator, EpochPlan, OperatorTime
+from binshift.protocol.coordinator import Coordinator
+from binshift.protocol.epochplan import EpochPlan, OperatorTime
 from binshift.protocol.housekeeping import Housekeeping
 from binshift.protocol.movement import Movement
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, Summary

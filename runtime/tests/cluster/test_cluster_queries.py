@@ -31,7 +31,10 @@ def test_append_mode_emits_what_spark_emits(session: SparkSession, tmp_path: Pat
         return grouped.agg(F.count("*").alias("n"), F.avg("value").alias("mean")).select("window.end", "k", "n", "mean")
 
     found: dict[str, set[Any]] = {}
-    for name, frame in (("binshift", windows(binshift.stateful(events, bins=16, workers=2))), ("spark", windows(events))):
+    for name, frame in (
+        ("binshift", windows(binshift.stateful(events, bins=16, workers=2))),
+        ("spark", windows(events)),
+    ):
         rows: set[Any] = set()
         found[name] = rows
         writer = frame.writeStream.outputMode("append").option("checkpointLocation", str(tmp_path / name))
@@ -66,7 +69,9 @@ def test_vectorised_state_counts_right(session: SparkSession, tmp_path: Path) ->
     def keep(df: Any, epoch: int) -> None:
         outputs[epoch] = {row[0]: (row[1], row[2]) for row in df.collect()}
 
-    query = counted.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path)).foreachBatch(keep).start()
+    query = (
+        counted.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path)).foreachBatch(keep).start()
+    )
     query.await_epoch(3, 120)
     query.rescale(3, batch_size=4).wait(120)
     query.await_epoch(query.epoch + 2)

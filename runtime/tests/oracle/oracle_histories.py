@@ -30,7 +30,7 @@ def tuning_for(rng: random.Random) -> Tuning:
         snapshot_cycle_epochs=rng.randint(1, 6),
         manifest_every_epochs=rng.randint(1, 5),
         collect_every_epochs=rng.randint(1, 3),
-        grace_seconds=rng.choice([0.0, 1.0, 3.0]),
+        grace_seconds=rng.choice([1.0, 1.0, 3.0]),
         budget_pieces=rng.choice([1, 2, 4, 30]),
         undo=rng.random() < 0.8,
         limits=Limits(
