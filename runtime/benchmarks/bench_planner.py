@@ -1,8 +1,10 @@
 """How long planning takes at its stated limit: 1,000 workers and 2^20 bins in at most 1 s and 1 GiB, steps included.
 
-Prints one line for each case: seconds to find the target, to list the moves and to cut them into steps, then what the
-process has needed at most. Run it alone: ``PYTHONPATH=runtime python runtime/benchmarks/bench_planner.py``. The last
-case, moves between random workers, is none the planner makes; it shows what many different pairs of workers cost.
+Prints one line for each case: seconds to find the target, to list the moves and to cut them into steps, by the clock on the
+wall and by the processor's, then what the process has needed at most. The verdict is by the processor's: planning runs
+on one thread, and a busy machine is no fault of it. Run it with ``PYTHONPATH=runtime python
+runtime/benchmarks/bench_planner.py``. The last case, moves between random workers, is none the planner makes; it shows what
+many different pairs of workers cost.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -53,11 +56,11 @@ def cases() -> list[Case]:
     ]
 
 
-def timed(work: Callable[[], Plan]) -> tuple[float, Plan]:
-    """Seconds, and what they gave."""
-    began = time.perf_counter()
+def timed(work: Callable[[], Plan]) -> tuple[float, float, Plan]:
+    """Seconds on the wall, seconds of the processor, and what they gave."""
+    wall, processor = time.perf_counter(), time.process_time()
     plan = work()
-    return time.perf_counter() - began, plan
+    return time.perf_counter() - wall, time.process_time() - processor, plan
 
 
 def planned(case: Case, strategy: Strategy, batch_size: int) -> Plan:
@@ -69,21 +72,23 @@ def planned(case: Case, strategy: Strategy, batch_size: int) -> Plan:
 def main() -> None:
     """Print the table and the verdict."""
     worst = 0.0
-    print(f"{'case':36}{'strategy':12}{'n':>4}{'seconds':>9}{'bins moved':>12}{'steps':>9}")
+    print(f"{'case':36}{'strategy':12}{'n':>4}{'seconds':>9}{'cpu':>8}{'bins moved':>12}{'steps':>9}")
     for case in cases():
         for strategy, batch_size in ((Strategy.OPTIMIZED, 64), (Strategy.OPTIMIZED, 1), (Strategy.BATCHED, 64)):
-            seconds, plan = timed(lambda c=case, s=strategy, n=batch_size: planned(c, s, n))  # type: ignore[misc]
-            worst = max(worst, seconds)
-            row = f"{case.name:36}{strategy:12}{batch_size:4}{seconds:9.3f}{plan.bins_total:12}{len(plan.steps):9}"
-            print(row, flush=True)
+            wall, cpu, plan = timed(partial(planned, case, strategy, batch_size))
+            worst = max(worst, cpu)
+            what = f"{case.name:36}{strategy:12}{batch_size:4}"
+            print(f"{what}{wall:9.3f}{cpu:8.3f}{plan.bins_total:12}{len(plan.steps):9}", flush=True)
     mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     verdict = "met" if worst <= SECONDS_MAX and mebibytes <= MEBIBYTES_MAX else "MISSED"
-    print(f"worst {worst:.3f} s of {SECONDS_MAX} s, peak {mebibytes:.0f} MiB of {MEBIBYTES_MAX} MiB: {verdict}")
+    print(
+        f"worst {worst:.3f} s of processor time, of {SECONDS_MAX} s, peak {mebibytes:.0f} MiB of {MEBIBYTES_MAX} MiB: {verdict}"
+    )
     chance = np.random.default_rng(2)
     sources, destinations = (chance.integers(0, WORKERS, BINS_MAX) for _ in range(2))
     moves = Moves(np.arange(BINS_MAX), sources, WORKERS + destinations)
-    seconds, plan = timed(lambda: cut(moves, Strategy.OPTIMIZED, 64))
-    print(f"not a target: 2^20 bins between random pairs {seconds:.3f} s, {len(plan.steps)} steps")
+    wall, cpu, plan = timed(partial(cut, moves, Strategy.OPTIMIZED, 64))
+    print(f"not a target: 2^20 bins between random pairs {wall:.3f} s, cpu {cpu:.3f} s, {len(plan.steps)} steps")
 
 
 if __name__ == "__main__":

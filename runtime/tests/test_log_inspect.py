@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 
 import pytest
+from log_drivers import FORMAT, snapshot
 from log_worlds import World
-from test_log_rim import FORMAT, snapshot
 
 from binshift.errors import ForeignLog
 from binshift.log import layout

@@ -154,7 +154,7 @@ def must_end(world: World, target: Route) -> None:
     assert (world.state.ended is mg.Phase.SETTLED) == (world.route == target)
     assert (world.state.reason == "") == (world.state.ended is mg.Phase.SETTLED)
     assert not world.copies, "a destination was left with copies that nobody will drop"
-    left = {(kept.worker, bin_) for kept in world.state.kept for bin_ in kept.bins}
+    left = {(copy.worker, bin_) for copy in world.state.kept if copy.worker not in world.lost for bin_ in copy.bins}
     assert set(world.kept) == left, "a source was left with copies that nobody will drop"
 
 

@@ -109,10 +109,13 @@ def _attempt(
             progress.bins += advance(store, storage, fence, some, epoch, to, files, progress, pause)
     status = store.status()
     missing = BinSet([b for b in wanted - status.owned if status.copies.get(b) != to])
-    for group in _groups(missing, limits.bins_at_once if files.files else max(1, len(missing))):
+    loadable = missing & files.fresh
+    for group in _groups(loadable, limits.bins_at_once if files.files else max(1, len(loadable))):
         if not pause():
             return
         _load(store, storage, fence, group, to, files, limits, progress, pause)
+    if held_elsewhere := missing - files.fresh:
+        raise NeedsBringUp(f"{held_elsewhere!r} were thought to be held here; the files given do not build them anew")
 
 
 def by_epoch(copies: Mapping[Bin, Epoch], bins: BinSet) -> list[tuple[Epoch, BinSet]]:

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from counted import ROWS, Outputs, aggregated, stream
+from counted import ROWS, Outputs, Reference, aggregated, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import binshift
-from binshift.errors import IncompatibleState
+from binshift.errors import IncompatibleState, UserFunctionFailed
 from binshift.local import LocalCluster
 from binshift.model import Worker
 
@@ -145,3 +145,44 @@ def _await_batches(query: Any, batches: int) -> None:
     while len(query.recentProgress) < batches:
         assert query.isActive, query.exception()
         query.awaitTermination(0.05)
+
+
+def test_available_now_ends_by_itself(session: SparkSession, tmp_path: Path) -> None:
+    """With availableNow a query takes what is there and ends; started again, it goes on from its state."""
+    folder, rows = tmp_path / "in", {}
+
+    def keep(df: Any, _: int) -> None:
+        rows.update({row[0]: row[1] for row in df.collect()})
+
+    for turn in range(2):
+        session.range(turn * 100, turn * 100 + 100).selectExpr("id % 10 as k").write.mode("append").parquet(str(folder))
+        frame = binshift.stateful(session.readStream.schema("k long").parquet(str(folder)), bins=16, workers=2)
+        writer = frame.groupBy("k").count().writeStream.outputMode("update").foreachBatch(keep)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        assert writer.start().awaitTermination(120)
+        assert rows == dict.fromkeys(range(10), 10 * (turn + 1))
+
+
+def test_a_failing_function_is_told_in_a_few_lines(session: SparkSession, tmp_path: Path) -> None:
+    """A user's error ends the query with the user's own traceback; after the fix it goes on where it was."""
+
+    def broken(_: Any, epoch: int) -> None:
+        if epoch == 2:
+            raise ValueError("the answer is not 42")
+
+    frame = aggregated(stream(session), bins=16, workers=2)
+    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path))
+    query = writer.foreachBatch(broken).start()
+    with pytest.raises(UserFunctionFailed) as told:
+        query.awaitTermination()
+    assert "the answer is not 42" in str(told.value)
+    assert len(str(told.value).splitlines()) < 20
+    outputs = Outputs()
+    fixed = aggregated(stream(session), bins=16, workers=2).writeStream.outputMode("update").foreachBatch(outputs)
+    again = fixed.option("checkpointLocation", str(tmp_path)).start()
+    again.await_epoch(3, 120)
+    again.stop()
+    reference = Reference()
+    wanted = [reference.epoch(epoch) for epoch in range(4)]
+    assert outputs.epochs[2] == wanted[2]
+    assert outputs.epochs[3] == wanted[3]

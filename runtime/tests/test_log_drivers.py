@@ -1,0 +1,160 @@
+"""Several drivers on one log: one counts, the others are told, and no epoch is lost or made twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from log_drivers import FORMAT, Driver, files_of
+from log_worlds import DictStorage
+
+from binshift.errors import (
+    Fenced,
+    IncompatibleState,
+    LogFileMissing,
+    StorageUnavailable,
+)
+from binshift.log import envelope, layout, terms
+from binshift.log.formats import LogFormat
+from binshift.log.log import GRACE_SECONDS, Log
+from binshift.model import Epoch, Term
+
+
+def test_a_replaced_driver_is_fenced_and_says_by_whom() -> None:
+    """The older of two drivers loses the race for an epoch, and its next epoch too; the log stays the newer's."""
+    old = Driver()
+    old.epochs(2)
+    lost = old.world.next_record()
+    new = old.successor()
+    won = new.epoch()
+    with pytest.raises(Fenced, match=r"term 2 \(host 2\) has taken over"):
+        old.log.append(lost)
+    assert new.successor().log.index.record(Epoch(2)) == won
+
+
+def test_a_replaced_driver_is_fenced_although_its_record_counts() -> None:
+    """A driver that wins an epoch after a newer one has come stops; the newer one adopts the epoch."""
+    old = Driver()
+    old.epochs(2)
+    new = old.successor()
+    late = old.world.next_record()
+    with pytest.raises(Fenced, match="term 2"):
+        old.log.append(late)
+    mine = new.world.next_record()
+    assert new.log.append(mine) == late
+    assert new.log.index.last == 2
+    new.world.index, new.world.states = new.log.index, old.world.states
+    new.check()
+    new.epochs(3)
+    new.check()
+
+
+def test_a_record_from_the_grave_does_not_count() -> None:
+    """A driver that slept while its epoch was recorded, superseded and forgotten is fenced all the same."""
+    old = Driver()
+    old.epochs(2)
+    late = old.world.next_record()
+    new = old.successor()
+    for _ in range(3):
+        new.epochs(4)
+        new.manifest()
+    new.epochs(1)
+    new.log.collect(spark_committed=new.log.index.last, now=0)
+    new.log.collect(spark_committed=new.log.index.last, now=GRACE_SECONDS)
+    assert not new.storage.exists(layout.record_name(Epoch(2)))
+    with pytest.raises(Fenced, match="term 2"):
+        old.log.append(late)
+    with pytest.raises(Fenced, match="term 2"):
+        old.log.collect(spark_committed=Epoch(1), now=0)
+    new.successor().check()
+
+
+def test_the_same_append_again_is_one_append() -> None:
+    """After a lost reply the driver appends the same record again and is told that it counts."""
+    driver = Driver()
+    driver.epochs(1)
+    record = driver.world.next_record()
+    before = driver.log._index
+    assert driver.log.append(record) == record
+    driver.log._index = before  # as if the reply had been lost
+    assert driver.log.append(record) == record
+    assert driver.log.index.last == 1
+
+
+def test_an_earlier_run_whose_end_was_not_seen_counts() -> None:
+    """If an epoch's record was written by an earlier run of the same driver, the later run adopts it."""
+    driver = Driver()
+    driver.epochs(1)
+    first = driver.world.next_record()
+    files_of(driver)[layout.record_name(Epoch(1))] = envelope.encode("x", first, 10**6)
+    second = msgspec.structs.replace(first, run=1)
+    assert driver.log.append(second) == first
+    assert driver.log.index.record(Epoch(1)) == first
+
+
+def test_terms_are_taken_one_by_one() -> None:
+    """Each driver gets the next term, however many open at once, and a store without answer is not a term."""
+    storage = DictStorage()
+    assert [terms.take_term(storage, "x", f"n{i}") for i in range(3)] == [1, 2, 3]
+    real = storage.list
+    storage.list = lambda prefix: iter(list(real(prefix))[:1])  # type: ignore[method-assign]
+    assert terms.take_term(storage, "late lister", "n9") == 4
+    terms.check_newest(storage, Term(4))
+    with pytest.raises(Fenced, match=r"term 4 \(late lister\)"):
+        terms.check_newest(storage, Term(3))
+    storage.put_if_absent = lambda name, data: False  # type: ignore[method-assign]
+    with pytest.raises(StorageUnavailable):
+        terms.take_term(storage, "x", "n")
+
+
+def test_two_drivers_may_create_the_same_log() -> None:
+    """A log that another driver creates between looking and creating is used if it fits, and refused if not."""
+    for other, fits in ((FORMAT, True), (msgspec.structs.replace(FORMAT, bins=32), False)):
+        storage = DictStorage()
+
+        def overtaken(
+            name: str,
+            data: bytes,
+            other: LogFormat = other,
+            storage: DictStorage = storage,
+            real: Callable[[str, bytes], bool] = storage.put_if_absent,
+        ) -> bool:
+            if name == layout.FORMAT:
+                storage.files[name] = envelope.encode(name, other, 10**6)
+                return False
+            return real(name, data)
+
+        storage.put_if_absent = overtaken  # type: ignore[method-assign]
+        if fits:
+            assert Log.on(storage, FORMAT).term == 1
+        else:
+            with pytest.raises(IncompatibleState, match="32 bins"):
+                Log.on(storage, FORMAT)
+
+
+def test_loading_beside_a_living_driver_begins_again() -> None:
+    """Records deleted between listing and reading are no damage if a second listing has moved on."""
+    driver = Driver()
+    for _ in range(2):
+        driver.epochs(3)
+        driver.manifest()
+    storage = driver.storage
+    assert isinstance(storage, DictStorage)
+    real = storage.get
+    taken: list[str] = []
+
+    def get(name: str) -> bytes:
+        if name.startswith(layout.MANIFESTS) and not taken:
+            taken.append(name)
+            driver.epochs(3)
+            driver.manifest()
+            driver.epochs(1)
+            driver.log.collect(spark_committed=driver.log.index.last, now=0)
+            driver.log.collect(spark_committed=driver.log.index.last, now=GRACE_SECONDS)
+            storage.delete([name])
+            raise LogFileMissing(f"{name} is not at {storage.url}")
+        return real(name)
+
+    storage.get = get  # type: ignore[method-assign]
+    assert Log.on(storage, FORMAT).index.last == 9

@@ -1,0 +1,115 @@
+"""What cannot be used is refused by name and left exactly as it was found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from log_drivers import COUNT, FORMAT, SESSIONS, Driver, snapshot
+from log_worlds import DictStorage
+
+from binshift.errors import (
+    BinshiftError,
+    ForeignLog,
+    IncompatibleState,
+    InvalidSettings,
+    LogDamaged,
+)
+from binshift.log import envelope, layout
+from binshift.log.formats import OperatorFormat
+from binshift.log.log import Log
+from binshift.model import Epoch
+
+
+def _edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def edit(root: Path) -> None:
+        (root / name).write_bytes(change((root / name).read_bytes()))
+
+    return edit
+
+
+def _replace_all(root: Path) -> None:
+    shutil.rmtree(root)
+    root.mkdir()
+    (root / "letter.txt").write_text("Dear all")
+
+
+RECORD_2 = layout.record_name(Epoch(2))
+
+
+REFUSALS: dict[str, tuple[type[BinshiftError], str, Callable[[Path], None]]] = {
+    "altered record": (LogDamaged, RECORD_2, _edit(RECORD_2, lambda data: data.replace(b'"run":0', b'"run":1'))),
+    "truncated record": (LogDamaged, RECORD_2, _edit(RECORD_2, lambda data: data[:50])),
+    "missing record": (LogDamaged, RECORD_2, lambda root: (root / RECORD_2).unlink()),
+    "last record": (LogDamaged, layout.record_name(Epoch(4)), lambda r: (r / layout.record_name(Epoch(4))).unlink()),
+    "all records": (LogDamaged, "is missing", lambda root: shutil.rmtree(root / "records")),
+    "altered format": (LogDamaged, layout.FORMAT, _edit(layout.FORMAT, lambda data: data + b" ")),
+    "missing format": (LogDamaged, layout.FORMAT, lambda root: (root / layout.FORMAT).unlink()),
+    "newer format": (
+        ForeignLog,
+        "format 2",
+        _edit(layout.FORMAT, lambda _: envelope.encode("x", msgspec.structs.replace(FORMAT, format=2), 10**6)),
+    ),
+    "foreign files": (
+        ForeignLog,
+        "is not empty",
+        _replace_all,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_damaged_or_foreign_log_is_refused_and_left_alone(case: str, tmp_path: Path) -> None:
+    """What cannot be used is named, and not one file is added, changed or removed."""
+    driver = Driver(Log.open(str(tmp_path), {}, FORMAT).storage)
+    driver.epochs(5)
+    error, message, damage = REFUSALS[case]
+    damage(tmp_path)
+    before = snapshot(tmp_path)
+    with pytest.raises(error, match=message):
+        Log.open(str(tmp_path), {}, FORMAT, spark_committed=Epoch(4))
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "message"),
+    [
+        ({"bins": 32}, IncompatibleState, "made with 16 bins, the query asks for 32"),
+        ({"query": "q-2"}, ForeignLog, "query q-1, not of q-2"),
+        ({"operators": (COUNT,)}, IncompatibleState, "'sessions' .* which the query lacks"),
+        ({"operators": (COUNT, SESSIONS, OperatorFormat("more", "f3"))}, IncompatibleState, "'more' .* lacks state"),
+        (
+            {"operators": (COUNT, OperatorFormat("sessions", "f9", "sessions by country"))},
+            IncompatibleState,
+            "sessions by user.*sessions by country",
+        ),
+        ({"bins": 12}, InvalidSettings, "power of two"),
+        ({"operators": (COUNT, COUNT)}, InvalidSettings, "two stateful operators"),
+    ],
+)
+def test_a_query_that_does_not_fit_is_refused(
+    wanted: dict[str, object], error: type[BinshiftError], message: str, tmp_path: Path
+) -> None:
+    """Other bins, operators or another query are refused with the difference named, before anything is written."""
+    Driver(Log.open(str(tmp_path), {}, FORMAT).storage).epochs(2)
+    before = snapshot(tmp_path)
+    with pytest.raises(error, match=message):
+        Log.open(str(tmp_path), {}, msgspec.structs.replace(FORMAT, **wanted))
+    assert snapshot(tmp_path) == before
+
+
+def test_spark_and_the_log_must_belong_together() -> None:
+    """A Spark checkpoint that is ahead of the log, or far behind it, is noticed; one epoch behind is a replay."""
+    driver = Driver()
+    driver.epochs(4)
+    for committed in (2, 3):
+        assert Log.on(driver.storage, FORMAT, spark_committed=Epoch(committed)).index.last == 3
+    with pytest.raises(LogDamaged, match=layout.record_name(Epoch(4))):
+        Log.on(driver.storage, FORMAT, spark_committed=Epoch(4))
+    with pytest.raises(ForeignLog, match="do not belong together"):
+        Log.on(driver.storage, FORMAT, spark_committed=Epoch(1))
+    with pytest.raises(LogDamaged, match=layout.record_name(Epoch(0))):
+        Log.on(DictStorage(), FORMAT, spark_committed=Epoch(0))
