@@ -23,10 +23,10 @@ FILE_LINES_MAX = 300
 FUNCTION_LINES_MAX = 40
 
 PURE = {
-    *("errors", "invariants", "migration", "model", "pacing", "planner", "rescale", "routing", "strategies"),
-    *("decide", "phases"),
+    *("errors", "invariants", "migration", "model", "pacing", "planner", "rescale", "routing", "settings"),
+    *("strategies", "decide", "phases"),
 }
-"""Modules (or packages) that compute and do nothing else; the last row is the operator's."""
+"""Modules (or packages) that compute and do nothing else; the last two are the operator's."""
 PURE_IMPORTS = {"numpy", *sys.stdlib_module_names} - {
     *("asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "shutil"),
     *("socket", "subprocess", "tempfile", "threading", "time"),
@@ -72,13 +72,12 @@ def leftovers(text: str) -> Iterator[str]:
 
 
 def broad_excepts(text: str) -> Iterator[str]:
-    """Handlers that swallow everything and do not say why; those that end in a bare ``raise`` swallow nothing."""
+    """Handlers that swallow everything and do not say why; those that end in a ``raise`` swallow nothing."""
     comments = _comments(text)
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ExceptHandler) or not _is_broad(node.type):
             continue
-        last = node.body[-1]
-        reraises = isinstance(last, ast.Raise) and last.exc is None
+        reraises = isinstance(node.body[-1], ast.Raise)
         said_why = any(number in comments for number in range(node.lineno - 1, node.body[0].lineno + 1))
         if not reraises and not said_why:
             yield f"line {node.lineno}: a broad except needs a comment that says why; or name the error"
@@ -198,6 +197,7 @@ GOOD = {
     "empty module": (missing_docstring, ""),
     "explained except": (broad_excepts, "try:\n    f()\nexcept Exception:\n    # The edge of the process.\n    pass\n"),
     "cleanup": (broad_excepts, "try:\n    f()\nexcept BaseException:\n    g()\n    raise\n"),
+    "wrapping": (broad_excepts, "try:\n    f()\nexcept Exception as error:\n    raise Told() from error\n"),
     "narrow except": (broad_excepts, "try:\n    f()\nexcept OSError:\n    pass\n"),
     "pure": (
         impurities,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from binshift.errors import BinshiftError, EpochFailed, Retryable, StorageUnavailable
+from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
 from binshift.log.storage import Storage
 from binshift.model import Bin, Epoch, Worker
 from binshift.protocol.migrations import Migration
@@ -38,6 +38,9 @@ SETTLE_EPOCHS_MAX = 400
 """Epochs within which a migration without further faults has to end; it needs about two a step."""
 
 OPENING_TRIES_MAX = 200
+FENCED_MAX = 10
+"""How many drivers in turn may find themselves fenced by one that died while it opened the log."""
+
 EPOCH_MS = 1_000
 """Time between two batches, by Spark's batch timestamps."""
 
@@ -120,7 +123,7 @@ class SimulatedCluster:
 
     def finish(self) -> None:
         """Run the batch that has offsets and no commit, if there is one, until it has."""
-        stream = self.world.stream
+        stream, fenced = self.world.stream, 0
         while (batch := stream.pending) is not None:
             driver = self.driver
             try:
@@ -129,10 +132,13 @@ class SimulatedCluster:
                 stream.commit(batch.epoch)
             except Killed as death:
                 self._ended(driver, death)
-            except BinshiftError:
-                if driver is self._driver:
+            except BinshiftError as error:
+                # A driver that has been replaced is stopped, as it should be; if its successor died, another one comes.
+                fenced += isinstance(error, Fenced)
+                replaced = driver is not self._driver
+                self._driver = self._driver if replaced else None
+                if not replaced and (not isinstance(error, Fenced) or fenced > FENCED_MAX):
                     raise
-                # It has been replaced meanwhile: to be stopped is what is expected of it.
             else:
                 self.witness.check_epoch(batch.epoch, driver.log.index)
 
@@ -147,6 +153,8 @@ class SimulatedCluster:
             self._ended(driver, death)
         except Retryable:
             pass  # what was not done is planned again, as in the mover
+        except Fenced:
+            self._driver = None if driver is self._driver else self._driver
         except BinshiftError:
             if driver is self._driver:
                 raise
