@@ -256,5 +256,10 @@ class LmdbMachine(BinStoreMachine):
 @pytest.mark.parametrize("machine", [MemoryMachine, LmdbMachine])
 def test_bin_store_behaves_as_the_model(machine: type[BinStoreMachine]) -> None:
     """Any sequence of epochs, undos, copies, fences and reopenings agrees with the model after every step."""
-    steps = settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+    steps = settings(
+        max_examples=settings().max_examples // 2,
+        stateful_step_count=25,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     run_state_machine_as_test(machine, settings=steps)

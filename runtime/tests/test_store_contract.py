@@ -219,7 +219,12 @@ def test_store_behaves_as_a_dict(machine: type[StoreMachine], colliding: bool, m
         if machine is MemoryMachine:
             pytest.skip("the store in memory has no digests")
         monkeypatch.setattr(longkeys, "digest", lambda _: b"0" * 16)
-    steps = settings(max_examples=40, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))
+    steps = settings(
+        max_examples=settings().max_examples // 2,
+        stateful_step_count=15,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     run_state_machine_as_test(machine, settings=steps)
 
 

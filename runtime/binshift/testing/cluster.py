@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
+from binshift.log.layout import term_name
 from binshift.log.storage import Storage
-from binshift.model import Bin, Epoch, Worker
+from binshift.model import Bin, Epoch, Term, Worker
 from binshift.protocol.migrations import Migration
 from binshift.routing import Route
 from binshift.store.contract import KeyValueStore
@@ -38,9 +39,6 @@ SETTLE_EPOCHS_MAX = 400
 """Epochs within which a migration without further faults has to end; it needs about two a step."""
 
 OPENING_TRIES_MAX = 200
-FENCED_MAX = 10
-"""How many drivers in turn may find themselves fenced by one that died while it opened the log."""
-
 EPOCH_MS = 1_000
 """Time between two batches, by Spark's batch timestamps."""
 
@@ -83,9 +81,7 @@ class SimulatedCluster:
             return MemoryStore(tuning.stores)
 
         slots = workers + 2 if slots is None else slots
-        self.world = World(
-            flows, bins, workers, slots, tuning, files, new_store or in_memory, faults or Faults(), seed
-        )
+        self.world = World(flows, bins, workers, slots, tuning, files, new_store or in_memory, faults or Faults(), seed)
         self.witness = Witness(self.world, deterministic)
         self._driver: Driver | None = None
 
@@ -123,7 +119,7 @@ class SimulatedCluster:
 
     def finish(self) -> None:
         """Run the batch that has offsets and no commit, if there is one, until it has."""
-        stream, fenced = self.world.stream, 0
+        stream = self.world.stream
         while (batch := stream.pending) is not None:
             driver = self.driver
             try:
@@ -133,12 +129,7 @@ class SimulatedCluster:
             except Killed as death:
                 self._ended(driver, death)
             except BinshiftError as error:
-                # A driver that has been replaced is stopped, as it should be; if its successor died, another one comes.
-                fenced += isinstance(error, Fenced)
-                replaced = driver is not self._driver
-                self._driver = self._driver if replaced else None
-                if not replaced and (not isinstance(error, Fenced) or fenced > FENCED_MAX):
-                    raise
+                self._stopped(driver, error)
             else:
                 self.witness.check_epoch(batch.epoch, driver.log.index)
 
@@ -153,11 +144,8 @@ class SimulatedCluster:
             self._ended(driver, death)
         except Retryable:
             pass  # what was not done is planned again, as in the mover
-        except Fenced:
-            self._driver = None if driver is self._driver else self._driver
-        except BinshiftError:
-            if driver is self._driver:
-                raise
+        except BinshiftError as error:
+            self._stopped(driver, error)
         self.witness.check_stores()
         return busy
 
@@ -254,6 +242,17 @@ class SimulatedCluster:
             raise Contradiction(f"{death} took a driver with it") from death
         if driver is self._driver:
             self._driver = None
+
+    def _stopped(self, driver: Driver, error: BinshiftError) -> None:
+        """A driver gave up. One that has been replaced should; if its successor died meanwhile, another one comes."""
+        replaced = driver is not self._driver
+        if not replaced:
+            self._driver = None
+        newer = self.world.files.exists(term_name(Term(driver.log.term + 1)))
+        if isinstance(error, Fenced) and not newer:
+            raise Contradiction(f"I8: the newest driver is shut out: {error}") from error
+        if not replaced and not isinstance(error, Fenced):
+            raise error
 
     # --------------------------------------------------------------------------------------- what it is
 

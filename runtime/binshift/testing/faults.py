@@ -126,9 +126,7 @@ class Faults:
         self.struck.append(f"{self.trace[-1]}: {fault.name if isinstance(fault, Fault) else 'stands still'}")
         return self._strike(fault, effect, act, error)
 
-    def _strike(
-        self, fault: Fault | Meanwhile, effect: Effect, act: Callable[[], T], error: type[BinshiftError]
-    ) -> T:
+    def _strike(self, fault: Fault | Meanwhile, effect: Effect, act: Callable[[], T], error: type[BinshiftError]) -> T:
         process, what = effect.process, effect.what
         match fault:
             case Fault.KILL:

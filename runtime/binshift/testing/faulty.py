@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -122,7 +123,8 @@ class FaultyStorage:
     def delete(self, names: Collection[str]) -> None:
         """An effect for each file: a process may die between two."""
         for name in names:
-            self._faults.effect(self._process, "write", f"delete {name}", lambda name=name: self._inner.delete([name]))
+            delete = functools.partial(self._inner.delete, [name])
+            self._faults.effect(self._process, "write", f"delete {name}", delete)
 
 
 class _FaultyUpload:

@@ -214,9 +214,7 @@ class StateFlow:
     @property
     def operator(self) -> VectorisedState:
         """The real operator."""
-        return VectorisedState(
-            self.function, self.key_schema, self.rows, self.state, self.output, self.group_bytes_max
-        )
+        return VectorisedState(self.function, self.key_schema, self.rows, self.state, self.output, self.group_bytes_max)
 
     def key_of(self, row: Row) -> Key:
         """The key of a row."""
@@ -260,9 +258,7 @@ def _for_many_keys(one_key: OneKey, keys: pa.Schema, state: pa.Schema, output: p
     """The function over Arrow tables that calls ``one_key`` for each key."""
     state_schema = pa.schema([*keys, *state])
 
-    def function(
-        touched: pa.RecordBatch, rows: pa.Table, before: pa.Table
-    ) -> tuple[pa.Table, pa.Table]:
+    def function(touched: pa.RecordBatch, rows: pa.Table, before: pa.Table) -> tuple[pa.Table, pa.Table]:
         grouped: dict[Key, list[Row]] = {}
         for row in rows.to_pylist():
             grouped.setdefault(tuple(row[name] for name in keys.names), []).append(row)

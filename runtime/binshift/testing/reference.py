@@ -61,7 +61,9 @@ class Reference:
                 latest = row[flow.time] if latest is None else max(latest, row[flow.time])
         finished = self._finished(flow, watermark)
         emitted = changed if flow.mode is OutputMode.UPDATE else finished
-        output = [{**dict(zip(flow.key_schema.names, key, strict=True)), **self.state[key]} for key in emitted]
+        output: list[Row] = [
+            {**dict(zip(flow.key_schema.names, key, strict=True)), **self.state[key]} for key in emitted
+        ]
         for key in finished:
             del self.state[key]
         self._watermark_before = watermark
@@ -110,7 +112,9 @@ def _call(flow: StateFlow, key: Key, rows: list[Row], before: Row | None) -> tup
     held = [] if before is None else [{**names, **before}]
     state_schema = pa.schema([*flow.key_schema, *flow.state])
     output, after = flow.function(
-        keys, pa.Table.from_pylist([dict(row) for row in rows], schema=flow.rows), pa.Table.from_pylist(held, state_schema)
+        keys,
+        pa.Table.from_pylist([dict(row) for row in rows], schema=flow.rows),
+        pa.Table.from_pylist(held, state_schema),
     )
     kept = after.to_pylist()
     return output.to_pylist(), {name: kept[0][name] for name in flow.state.names} if kept else None

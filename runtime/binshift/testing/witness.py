@@ -19,13 +19,13 @@ from binshift.log.layout import record_name
 from binshift.log.records import CommitRecord, FileRef, decode_record
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.protocol.bringup import bring_up
-from binshift.store.binstore import BinStore, Reader
+from binshift.store.binstore import BinStore
+from binshift.store.gate import Reader
 from binshift.store.memory import MemoryStore
 from binshift.testing.flows import Packed, Row
 from binshift.testing.reference import Reference
 from binshift.testing.stream import Batch, Outputs
 from binshift.testing.world import World
-
 
 LOAD_EVERY_EPOCHS = 4
 """How often the log is read anew to see whether it is enough; otherwise the driver's picture of it is used."""
@@ -103,7 +103,9 @@ class Witness:
         for snapshot in record.snapshots:
             named = self._stamps(snapshot.operator, Epoch(snapshot.epoch)).get(Worker(snapshot.worker))
             if snapshot.stamp != named:
-                raise Contradiction(f"I2: record {record.epoch} takes a snapshot of {snapshot.stamp}, recorded is {named}")
+                raise Contradiction(
+                    f"I2: record {record.epoch} takes a snapshot of {snapshot.stamp}, recorded is {named}"
+                )
 
     def _applied(self, record: CommitRecord, name: str, owners: list[int]) -> Packed:
         image = dict(self.image(name, record.epoch - 1))

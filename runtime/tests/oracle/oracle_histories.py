@@ -11,15 +11,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from oracle_flows import flows_for, rows_for
+
 from binshift.errors import MigrationRefused, StorageUnavailable
-from binshift.log.verification import verify
 from binshift.log.storage import Storage
+from binshift.log.verification import verify
 from binshift.migration import Limits
-from binshift.strategies import Strategy
 from binshift.store.contract import StoreLimits
+from binshift.strategies import Strategy
 from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster, Tuning
 from binshift.testing.machines import NewStore
-from oracle_flows import flows_for, rows_for
 
 SLOTS = 4
 

@@ -1,0 +1,60 @@
+"""What is read of Spark's own part of a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from binshift.errors import InvalidSettings, LogDamaged
+from binshift.log.storage import open_storage
+from binshift.model import Epoch
+from binshift.spark import checkpoint, offsets
+
+
+def test_a_new_checkpoint_gets_an_id_that_stays(tmp_path: Path) -> None:
+    """Spark reads the same file as its own metadata."""
+    files = open_storage(str(tmp_path))
+    drawn = checkpoint.query_id(files)
+    assert checkpoint.query_id(files) == drawn
+    assert json.loads((tmp_path / "metadata").read_text()) == {"id": drawn}
+
+
+def test_damaged_metadata_is_named(tmp_path: Path) -> None:
+    """It is never replaced."""
+    (tmp_path / "metadata").write_text("{}")
+    with pytest.raises(LogDamaged, match="metadata"):
+        checkpoint.query_id(open_storage(str(tmp_path)))
+    assert (tmp_path / "metadata").read_text() == "{}"
+
+
+def test_the_last_commit_is_found(tmp_path: Path) -> None:
+    """Spark's temporary files and checksums are passed over."""
+    files = open_storage(str(tmp_path))
+    assert checkpoint.committed(files) == -1
+    (tmp_path / "commits").mkdir()
+    for name in ("0", "9", "10", ".10.crc", "11.tmp"):
+        (tmp_path / "commits" / name).write_text("v1")
+    assert checkpoint.committed(files) == 10
+
+
+def test_a_location_without_conditional_create_is_refused() -> None:
+    """The message says what to use instead."""
+    assert checkpoint.check_location("s3a://bucket/x") == "s3a://bucket/x"
+    with pytest.raises(InvalidSettings, match="hdfs"):
+        checkpoint.check_location("hdfs://nn/x")
+
+
+def test_offsets_give_time_and_a_digest_of_the_input(tmp_path: Path) -> None:
+    """The header does not enter the digest, the sources do."""
+    (tmp_path / "offsets").mkdir()
+    for epoch, (time_ms, offset) in enumerate([(5, "{}"), (6, "{}"), (6, "[1]")]):
+        text = f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":{time_ms}}}\n{offset}'
+        (tmp_path / "offsets" / str(epoch)).write_text(text)
+    files = open_storage(str(tmp_path))
+    first, second, third = (offsets.read(files, Epoch(epoch)) for epoch in range(3))
+    assert (first.batch_time_ms, second.batch_time_ms) == (5, 6)
+    assert first.digest == second.digest != third.digest
+    with pytest.raises(LogDamaged, match="offset log"):
+        offsets.parse("nonsense")

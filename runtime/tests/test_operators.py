@@ -1,0 +1,184 @@
+"""The state operators alone: on one memory store, without protocol and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from binshift.entries import merge_last_wins
+from binshift.errors import UserFunctionFailed
+from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
+from binshift.operators.aggregate import EVENT_TIME_COLUMN, EXPIRY_COLUMN, Aggregate, OutputMode, expiry_keys
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator
+from binshift.operators.merge import Merge, MergeSpec
+from binshift.operators.vectorised import StateFunction, VectorisedState, bin_groups
+from binshift.store.binstore import BinStore
+from binshift.store.memory import MemoryStore
+
+BINS = BinSet(range(4))
+KEYS = pa.schema([("k0", pa.string())])
+BUFFERS = pa.schema([("p0", pa.int64())])
+COUNT = (MergeSpec(Merge.COUNT, ("p0",)),)
+
+
+class Runs:
+    """Runs epochs of an operator on one store, one after the other."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.store = BinStore(MemoryStore(), bins=4)
+        self.stamp = GENESIS
+        self.epoch = Epoch(-1)
+        fence = Fence(Term(1), Epoch(0), 0)
+        self.store.install_copies(fence, BINS, Epoch(-1), [], begin=True, done=True)
+        self.watermark: int | None = None
+
+    def run(
+        self, batches: list[pa.RecordBatch], watermark: int | None = None
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """One epoch: its output rows and the latest event time."""
+        self.epoch = Epoch(self.epoch + 1)
+        context = EpochContext(self.epoch, 0, watermark, self.watermark, BINS)
+        self.watermark = watermark
+        with self._state() as state:
+            rows = [row for out in self.operator.run(iter(batches), state, context) for row in out.to_pylist()]
+        after = Stamp(self.epoch, f"1.{self.epoch}.0.0")
+        fence = Fence(Term(1), self.epoch, 0)
+        changes = [merge_last_wins(state.changes)]
+        self.store.commit_epoch(fence, expect=self.stamp, stamp=after, owned=BINS, changes=changes, undo=True)
+        self.stamp = after
+        return rows, state.event_time_max_ms
+
+    @contextmanager
+    def _state(self) -> Iterator[EpochState]:
+        with self.store.reader() as reader:
+            yield EpochState(reader)
+
+    def keys_left(self) -> int:
+        """Rows in the store, index included."""
+        with self.store.reader() as reader:
+            return sum(part.num_rows for b in BINS for part in reader.scan(b))
+
+
+def counted(rows: list[tuple[int, str | None, int, int | None, int | None]]) -> pa.RecordBatch:
+    """(bin, key, count, expiry, event time) as the JVM delivers them."""
+    bins, keys, counts, expiries, times = zip(*rows, strict=True)
+    columns = {
+        BIN_COLUMN: pa.array(bins, pa.int32()),
+        "k0": pa.array(keys, pa.string()),
+        "p0": pa.array(counts, pa.int64()),
+        EXPIRY_COLUMN: pa.array(expiries, pa.int64()),
+        EVENT_TIME_COLUMN: pa.array(times, pa.int64()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_update_mode_emits_every_changed_group_with_its_total() -> None:
+    """A null key is a key; a group that does not change is not emitted."""
+    runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE))
+    runs.run([counted([(0, "a", 2, None, 5), (1, None, 1, None, 9)])])
+    rows, latest = runs.run([counted([(1, None, 4, None, 7)])])
+    assert rows == [{"k0": None, "p0": 5}]
+    assert latest == 7
+
+
+def test_append_mode_emits_a_group_once_when_it_is_over() -> None:
+    """A group goes at the first epoch whose watermark is at or after its expiry, with its index."""
+    runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.APPEND, expires=True))
+    assert runs.run([counted([(0, "a", 2, 100, 50), (0, "b", 1, 200, 60)])])[0] == []
+    assert runs.run([counted([(0, "a", 3, 100, 90)])], watermark=99)[0] == []
+    assert runs.run([], watermark=100)[0] == [{"k0": "a", "p0": 5}]
+    assert runs.run([], watermark=100)[0] == []
+    assert runs.keys_left() == 2
+    assert runs.run([], watermark=500)[0] == [{"k0": "b", "p0": 1}]
+    assert runs.keys_left() == 0
+
+
+def test_update_mode_forgets_groups_that_are_over() -> None:
+    """With a watermark, state does not grow for ever; nothing is emitted for what is dropped."""
+    runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
+    runs.run([counted([(2, "a", 2, 100, 50)])])
+    assert runs.run([], watermark=100)[0] == []
+    assert runs.keys_left() == 0
+
+
+def test_expiry_keys_are_in_the_order_of_time() -> None:
+    """Also before 1970."""
+    keys = expiry_keys(pa.array([-5, 0, 3, 300], pa.int64()), pa.array([b"x"] * 4, pa.binary())).to_pylist()
+    assert keys == sorted(keys)
+
+
+ROWS = pa.schema([("name", pa.string()), ("v", pa.int64())])
+STATE = pa.schema([("total", pa.int64())])
+OUTPUT = pa.schema([("name", pa.string()), ("total", pa.int64())])
+
+
+def add(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Totals by name; a negative total is forgotten."""
+    known = dict(zip(state["name"].to_pylist(), state["total"].to_pylist(), strict=True))
+    for name, value in zip(rows["name"].to_pylist(), rows["v"].to_pylist(), strict=True):
+        known[name] = known.get(name, 0) + value
+    touched = keys.column("name").to_pylist()
+    output = pa.table({"name": touched, "total": [known[name] for name in touched]})
+    kept = {name: total for name, total in known.items() if total >= 0}
+    return output, pa.table({"name": list(kept), "total": list(kept.values())}, schema=OUTPUT)
+
+
+def named(rows: list[tuple[int, str, int]]) -> pa.RecordBatch:
+    """(bin, name, value), sorted as the JVM sorts."""
+    bins, names, values = zip(*sorted(rows), strict=True)
+    return pa.RecordBatch.from_pydict(
+        {BIN_COLUMN: pa.array(bins, pa.int32()), "name": pa.array(names), "v": pa.array(values, pa.int64())}
+    )
+
+
+def vectorised(function: StateFunction, group_bytes_max: int = 1 << 20) -> VectorisedState:
+    """An operator around a function."""
+    keys = pa.schema([("name", pa.string())])
+    return VectorisedState(function, keys, ROWS, STATE, OUTPUT, group_bytes_max)
+
+
+@pytest.mark.parametrize("group_bytes_max", [1, 1 << 20], ids=["a bin a call", "all in one call"])
+def test_the_function_sees_rows_and_state_of_its_keys(group_bytes_max: int) -> None:
+    """However the bins are grouped, the answer is the same; a key it leaves out of the state is forgotten."""
+    runs = Runs(vectorised(add, group_bytes_max))
+    runs.run([named([(0, "a", 1), (0, "a", 2), (1, "b", 5)]), named([(2, "c", 7)])])
+    rows, _ = runs.run([named([(0, "a", -9), (2, "c", 1)])])
+    assert sorted((r["name"], r["total"]) for r in rows) == [("a", -6), ("c", 8)]
+    rows, _ = runs.run([named([(0, "a", 4)])])
+    assert rows == [{"name": "a", "total": 4}]
+
+
+def test_a_bin_is_never_cut_between_two_calls() -> None:
+    """Groups are whole bins, also where a bin goes over the end of a batch."""
+    batches = [named([(0, "a", 1), (1, "b", 1)]), named([(1, "b", 2), (1, "c", 1)]), named([(2, "d", 1)])]
+    groups = [np.unique(group.column(BIN_COLUMN).to_numpy()).tolist() for group in bin_groups(iter(batches), 1)]
+    assert sorted(b for group in groups for b in group) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda k, r, s: None, "pair"),
+        (lambda k, r, s: (k, s), "pyarrow.Table"),
+        (lambda k, r, s: (r, s), "columns"),
+        (lambda k, r, s: (pa.table({"name": ["a"], "total": ["x"]}), s), "types"),
+        (lambda k, r, s: (_out("a"), _out("zz")), "did not touch"),
+        (lambda k, r, s: (_out("a"), pa.concat_tables([_out("a"), _out("a")])), "two state rows"),
+    ],
+    ids=["nothing", "no table", "other columns", "other types", "a foreign key", "a key twice"],
+)
+def test_what_a_function_returns_wrongly_is_named(function: Callable[..., Any], told: str) -> None:
+    """The error says what was returned and what is wanted; no state is changed."""
+    runs = Runs(vectorised(function))
+    with pytest.raises(UserFunctionFailed, match=told):
+        runs.run([named([(0, "a", 1)])])
+
+
+def _out(name: str) -> pa.Table:
+    return pa.table({"name": [name], "total": [1]}, schema=OUTPUT)
