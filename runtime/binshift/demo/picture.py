@@ -51,7 +51,7 @@ def _latency(axes: Any, buckets: Buckets) -> None:
     axes.plot(buckets.starts, buckets.p50, color=P50, linewidth=1.6, label="p50")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("seconds from due to committed", color=INK)
-    axes.legend(loc="upper left", frameon=False, ncols=3)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3, fontsize=9)
     _plain(axes)
 
 
@@ -69,7 +69,7 @@ def _changes(top: Any, bottom: Any, scenes: Sequence[Scene]) -> None:
 
 def _bins(axes: Any, entries: Sequence[Entry]) -> None:
     """Steps, as a bin is on one worker until the epoch in which it is on another."""
-    shown = [entry for entry in entries if entry.at > 0]
+    shown = entries[sum(entry.at <= 0 for entry in entries[1:]) :]
     width = max((len(entry.bins) for entry in shown), default=0)
     if not width:
         return

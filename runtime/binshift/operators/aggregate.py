@@ -69,7 +69,7 @@ class Aggregate:
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
     ) -> Iterator[pa.RecordBatch]:
         """Merge every batch into the state; emit changed groups (update) or expired ones (append)."""
-        key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers)
+        key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers, canonical=False)
         for batch in batches:
             if not batch.num_rows:
                 continue

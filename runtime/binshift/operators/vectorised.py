@@ -69,7 +69,7 @@ class VectorisedState:
         touched = packed.take(pa.array(first))
         stored = state.get(bins, prefixed(STATE_SPACE, touched))
         present = stored.is_valid()
-        state_columns = [*keys.filter(present).columns, *RowCodec(self.state).unpack(stored.filter(present)).columns]
+        state_columns = [*keys.filter(present).columns, *RowCodec(self.state, canonical=False).unpack(stored.filter(present)).columns]
         before = pa.Table.from_arrays(state_columns, schema=self._state_schema)
         output, after = self._invoke(keys, group.select(self.rows.names).cast(self.rows), before)
         state.put(bins, prefixed(STATE_SPACE, touched), self._new_values(touched, after))
@@ -92,7 +92,7 @@ class VectorisedState:
         """The new value of each touched key in their order, null where the function returned none."""
         batch = _one_batch(after, self._state_schema)
         returned = RowCodec(self.keys).pack(batch.select(self.keys.names))
-        values = RowCodec(self.state).pack(batch.select(self.state.names))
+        values = RowCodec(self.state, canonical=False).pack(batch.select(self.state.names))
         unknown = pc.invert(pc.is_in(returned, value_set=touched))
         if pc.any(unknown).as_py():
             key = batch.select(self.keys.names).filter(unknown).slice(0, 1).to_pylist()[0]

@@ -33,7 +33,14 @@ class AggregationStage:
     plan: AggregatePlan
     mode: OutputMode
     bins: int
-    _columns: RouteColumns = field(default_factory=RouteColumns)
+    _columns: RouteColumns = field(init=False)
+    _by: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        bin = bin_of([F.col(name) for name in self.plan.key_schema.names], self.bins)
+        expiry = [] if self.plan.event_time_key is None else [self.plan.event_time_key.alias(EXPIRY_COLUMN)]
+        self._columns = RouteColumns(bin, expiry)
+        self._by = [PARTITION_COLUMN, BIN_COLUMN, *([EXPIRY_COLUMN] if expiry else [])]
 
     @property
     def operator(self) -> Aggregate:
@@ -58,16 +65,10 @@ class AggregationStage:
 
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
         """Rows -> keys and inputs -> bin -> exchange -> one row a key."""
-        rows = self.plan.prepare(batch)
-        bin = bin_of([F.col(name) for name in self.plan.key_schema.names], self.bins)
-        added = [bin.alias(BIN_COLUMN), self._columns.partition(bin, route, workers)]
-        if self.plan.event_time_key is not None:
-            added.append(self.plan.event_time_key.alias(EXPIRY_COLUMN))
-        rows = rows.select("*", *added)
-        if self.plan.event_time_key is not None and watermark_ms is not None:
+        rows = self.plan.prepare(batch).select("*", *self._columns.added(route, workers))
+        if EXPIRY_COLUMN in self._by and watermark_ms is not None:
             rows = rows.where(F.col(EXPIRY_COLUMN).isNull() | (F.col(EXPIRY_COLUMN) > F.lit(watermark_ms)))
-        by = [PARTITION_COLUMN, BIN_COLUMN, *([EXPIRY_COLUMN] if self.plan.event_time_key is not None else [])]
-        return self.plan.partial(exchanged(rows, len(workers)), by)
+        return self.plan.partial(exchanged(rows, len(workers)), self._by)
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """The user's columns, by Catalyst."""

@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from binshift.model import Worker
+from binshift.operators.contract import BIN_COLUMN
 from binshift.routing import Route
 
 PARTITION_COLUMN = "__partition"
@@ -35,17 +36,25 @@ def partitions_of(route: Route, workers: Sequence[Worker]) -> np.ndarray:
 
 
 class RouteColumns:
-    """Builds the partition column and keeps it as long as the route stays."""
+    """Builds the columns F adds and keeps them as long as the route stays: each call into the JVM costs an epoch.
 
-    def __init__(self) -> None:
-        self._cache: Mapping[tuple[Route, tuple[Worker, ...]], Column] = {}
+    Args:
+        bin: each row's bin.
+        further: other columns to add to every row.
+    """
 
-    def partition(self, bin: Column, route: Route, workers: tuple[Worker, ...]) -> Column:
-        """The partition of a row, from its bin, as `PARTITION_COLUMN`."""
+    def __init__(self, bin: Column, further: Sequence[Column] = ()) -> None:
+        self._bin = bin
+        self._fixed = [bin.alias(BIN_COLUMN), *further]
+        self._cache: Mapping[tuple[Route, tuple[Worker, ...]], list[Column]] = {}
+
+    def added(self, route: Route, workers: tuple[Worker, ...]) -> list[Column]:
+        """`BIN_COLUMN`, the further columns, and `PARTITION_COLUMN`."""
         if (route, workers) not in self._cache:
             text = "[" + ",".join(map(str, partitions_of(route, workers).tolist())) + "]"
             array = F.from_json(F.lit(text), "array<int>")
-            self._cache = {(route, workers): F.element_at(array, bin + 1).alias(PARTITION_COLUMN)}
+            partition = F.element_at(array, self._bin + 1).alias(PARTITION_COLUMN)
+            self._cache = {(route, workers): [*self._fixed, partition]}
         return self._cache[route, workers]
 
 

@@ -73,7 +73,13 @@ class VectorisedStage:
     bins: int
     fingerprint: str
     description: str
-    _columns: RouteColumns = field(default_factory=RouteColumns)
+    _keys: list[Column] = field(init=False)
+    _columns: RouteColumns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._keys = [F.col(quoted(name)) for name in self.keys]
+        order = F.monotonically_increasing_id().alias(ORDER_COLUMN)
+        self._columns = RouteColumns(bin_of(self._keys, self.bins), [order])
 
     @property
     def merged_schema(self) -> StructType:
@@ -82,12 +88,8 @@ class VectorisedStage:
 
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
         """See `Stage`; the watermark is not used."""
-        keys: list[Column] = [F.col(quoted(name)) for name in self.keys]
-        bin = bin_of(keys, self.bins)
-        partition = self._columns.partition(bin, route, workers)
-        order = F.monotonically_increasing_id().alias(ORDER_COLUMN)
-        rows = exchanged(batch.select(bin.alias(BIN_COLUMN), partition, order, "*"), len(workers))
-        return rows.sortWithinPartitions(BIN_COLUMN, *keys, ORDER_COLUMN)
+        rows = exchanged(batch.select("*", *self._columns.added(route, workers)), len(workers))
+        return rows.sortWithinPartitions(BIN_COLUMN, *self._keys, ORDER_COLUMN)
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """Nothing is left to do."""

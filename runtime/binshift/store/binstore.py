@@ -178,8 +178,9 @@ class BinStore:
         and if it is never done, it does not. Its parts come through this one object, or name the same ``attempt``.
 
         Raises:
-            NeedsBringUp: the copy goes on without having begun, or another one of these bins began since.
-            InvariantViolated: a bin is owned, or a row is in none of ``bins``.
+            NeedsBringUp: a bin is owned by now; or the copy goes on without having begun, or another one of these bins
+                began since.
+            InvariantViolated: a row is in none of ``bins``.
         """
         attempt = attempt or self._attempt
         if begin:
@@ -200,9 +201,6 @@ class BinStore:
     def drop_copies(self, fence: Fence, bins: BinSet) -> None:
         """Delete copies, whole or partial, in many short transactions; they count no more after the first.
 
-        Bins that are no copies here are passed over.
-
-        Raises:
-            InvariantViolated: a bin is owned.
+        Bins that are no copies here (any more) are passed over.
         """
         copies.drop(self._gate, fence, bins)

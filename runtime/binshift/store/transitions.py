@@ -150,12 +150,10 @@ def advanced(status: Status, bins: BinSet, epoch: Epoch) -> Status:
 
 
 def retired(status: Status, bins: BinSet) -> Status:
-    """Copies, whole or partial, that count no more; their rows are still there. Other bins are passed over.
+    """Copies, whole or partial, that count no more; their rows are still there.
 
-    Raises:
-        InvariantViolated: a bin is owned.
+    Other bins are passed over, also those that an epoch has made owned since somebody decided to drop their copies.
     """
-    invariant(not len(bins & status.owned), f"{bins & status.owned} owned here cannot be dropped")
     there = bins & (status.held_copies.bin_set() | status.partial_bins)
     left = _without(status, there)
     return replace(left, partial=(*left.partial, Partial(DROPPED, BEFORE_FIRST, there))) if len(there) else left

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from counted import Answer, Outputs
 
-from binshift.log.inspect import verify
 from binshift.local import LocalCluster
+from binshift.log.inspect import verify
 
 HERE = Path(__file__).parent
 KILLS = 3

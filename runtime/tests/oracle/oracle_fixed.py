@@ -1,0 +1,95 @@
+"""One short fixed history, so that a fault can be put at any of its effects.
+
+Ten epochs with a rescale from two workers to three in the middle; manifests, snapshots and collections are as frequent
+as they can be. `fixed` plays it under a plan of faults; `places` lists its effects.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+from oracle_flows import chain, rows_for
+
+from binshift.errors import Retryable
+from binshift.log.verification import verify
+from binshift.model import Worker
+from binshift.store.contract import StoreLimits
+from binshift.testing import Effect, Fault, Faults, Flow, Killed, Meanwhile, Plan, SimulatedCluster, Tuning
+
+EPOCHS = 8
+RESCALE_AT = 3
+TUNING = Tuning(
+    snapshot_cycle_epochs=3,
+    manifest_every_epochs=2,
+    collect_every_epochs=2,
+    grace_seconds=1.0,
+    stores=StoreLimits(lock_seconds_max=0.05),
+)
+
+
+def fixed(
+    plan: Plan | None = None,
+    flow: Flow | Mapping[str, Flow] | None = None,
+    meanwhile: Callable[[SimulatedCluster], None] | None = None,
+    pre_copy: bool = True,
+    deterministic: bool = True,
+) -> SimulatedCluster:
+    """Play it, with the faults of ``plan``; where it says `STAND_STILL`, ``meanwhile`` happens."""
+    faults = Faults()
+    cluster = SimulatedCluster(
+        flow or chain(), bins=8, workers=2, slots=3, tuning=TUNING, faults=faults, deterministic=deterministic
+    )
+
+    def planned(effect: Effect) -> Fault | Meanwhile | None:
+        fault = plan(effect) if plan else None
+        return (lambda: meanwhile(cluster)) if fault is STAND_STILL and meanwhile else fault
+
+    faults.plan = planned
+    try:
+        _play(cluster)
+    except BaseException as error:
+        error.add_note("\n".join(["faults:", *faults.struck, "the last effects:", *list(faults.trace)[-15:]]))
+        raise
+    return cluster
+
+
+def STAND_STILL() -> None:  # noqa: N802 (a constant of the type `Meanwhile`)
+    """Stands for whatever the caller lets happen meanwhile."""
+
+
+def _play(cluster: SimulatedCluster) -> None:
+    rng = random.Random(5)
+    for number in range(EPOCHS):
+        cluster.epoch(rows_for(rng, number, 8, 8))
+        if number == RESCALE_AT:
+            _request(cluster)
+        cluster.background()
+    cluster.settle()
+    cluster.epoch(rows_for(rng, EPOCHS, 8, 8))
+    assert cluster.route is not None
+    assert cluster.route.workers == (Worker(0), Worker(1), Worker(2))
+    cluster.witness.rebuild()
+    assert verify(cluster.world.files) == []
+
+
+def _request(cluster: SimulatedCluster) -> None:
+    """Ask until it is answered, as whoever wants more workers does."""
+    for _ in range(5):
+        try:
+            cluster.rescale(3, "Optimized", batch_size=1, pre_copy=True)
+        except (Killed, Retryable):
+            continue
+        return
+    raise AssertionError("five requests failed")
+
+
+def places() -> list[Effect]:
+    """Every effect of the undisturbed history, in order."""
+    seen: list[Effect] = []
+
+    def note(effect: Effect) -> None:
+        seen.append(effect)
+
+    fixed(note)
+    return seen
