@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=10_000)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=12.0)
-    parser.add_argument("--bins", type=int, nargs="+", default=[1 << n for n in (1, 6, 10, 12, 14)])
+    parser.add_argument("--bins", type=int, nargs="+", default=[1 << n for n in (1, 4, 8, 10, 12, 14)])
     args = parser.parse_args()
     found: dict[str, list[float]] = {}
     with bench(2, **{"spark.sql.streaming.numRecentProgressUpdates": "100000"}) as running:

@@ -69,7 +69,10 @@ class VectorisedState:
         touched = packed.take(pa.array(first))
         stored = state.get(bins, prefixed(STATE_SPACE, touched))
         present = stored.is_valid()
-        state_columns = [*keys.filter(present).columns, *RowCodec(self.state, canonical=False).unpack(stored.filter(present)).columns]
+        state_columns = [
+            *keys.filter(present).columns,
+            *RowCodec(self.state, canonical=False).unpack(stored.filter(present)).columns,
+        ]
         before = pa.Table.from_arrays(state_columns, schema=self._state_schema)
         output, after = self._invoke(keys, group.select(self.rows.names).cast(self.rows), before)
         state.put(bins, prefixed(STATE_SPACE, touched), self._new_values(touched, after))

@@ -7,18 +7,19 @@ it is told what should be, not what to change.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from binshift.errors import LogDamaged, NeedsBringUp, StorageUnavailable, StoreBusy
+from binshift.errors import Fenced, LogDamaged, NeedsBringUp, StorageUnavailable, StoreBusy
 from binshift.log.blocks import write_file
 from binshift.log.layout import snapshot_name
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
 from binshift.protocol.bringup import Limits, bring_up
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.store.binstore import BinStore
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ def run_round(
         for order in spec.copies:
             if not budget():
                 break
+            _let_go(store, spec, order)
             progress = bring_up(
                 store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
             )
@@ -95,6 +97,16 @@ def run_round(
         failed=failed,
         seconds=budget.clock() - budget._started,
     )
+
+
+def _let_go(store: BinStore, spec: BackgroundSpec, order: CopyOrder) -> None:
+    """Empty a store that owns bins which it is to get copies of: a run that never counted left it so.
+
+    Or an epoch that runs now has just given it those bins: its fence is higher than the order's, and all stays as it is.
+    """
+    if store.status().owned & order.bins:
+        with contextlib.suppress(Fenced):
+            store.reset(spec.fence)
 
 
 def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> SnapshotRef | None:

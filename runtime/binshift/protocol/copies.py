@@ -40,6 +40,10 @@ class Copies:
         held = self.held.get((operator, worker), {})
         return {b: held[b] for b in bins.array.tolist() if b in held}
 
+    def known(self, operator: str, worker: Worker) -> bool:
+        """Whether ``worker`` has said what it holds since it came."""
+        return (operator, worker) in self.held
+
     def order(self, copy: Copy) -> None:
         """Remember an order of the migration; a drop of the same bins that has not run yet is off."""
         self.orders.append(copy)
@@ -47,8 +51,15 @@ class Copies:
 
     def drop(self, worker: Worker, bins: BinSet) -> None:
         """These copies are to go."""
+        if not bins:
+            return
         self.orders = [o for o in self.orders if o.destination != worker or not (o.bins & bins)]
         self.drops[worker] = self.drops.get(worker, BinSet()) | bins
+
+    def drop_all(self) -> None:
+        """Nothing moves: whatever copies there are, a driver before this one has left them."""
+        for (_, worker), held in self.held.items():
+            self.drop(worker, BinSet(held))
 
     def _forget_drop(self, worker: Worker, bins: BinSet) -> None:
         left = self.drops.pop(worker, BinSet()) - bins

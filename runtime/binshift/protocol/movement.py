@@ -236,9 +236,15 @@ class Movement:
         self.settle(index)
         if index.route is None:
             return []
+        if self._current is None or self._current.ended:
+            self.copies.drop_all()
         self._ordered_drops = dict(self.copies.drops)
         specs = [self._spec(index, o, w, pace or self.terms.duty) for o in self.operators for w in sorted(self._alive)]
-        return [spec for spec in specs if spec.copies or spec.drop or spec.snapshot]
+        return [
+            spec
+            for spec in specs
+            if spec.copies or spec.drop or spec.snapshot or not self.copies.known(spec.operator, spec.worker)
+        ]
 
     def _spec(self, index: Index, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
         assert index.route is not None

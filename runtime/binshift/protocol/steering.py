@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from binshift.errors import MigrationRefused
+from binshift.log import terms
 from binshift.log.log import Log
 from binshift.log.targets import Target
 from binshift.model import Bin, Worker
@@ -47,6 +48,7 @@ class Steering:
 
         Raises:
             MigrationRefused: the strategy is unknown.
+            Fenced: a newer driver has taken over; it is the one to ask.
             StorageUnavailable: the target could not be made durable; nothing was begun.
         """
         request = self._request(strategy, batch_size, pre_copy, workers=workers)
@@ -106,6 +108,8 @@ class Steering:
                 nonce=secrets.token_hex(8),
             )
             if self.log.targets.write(target, number):
+                # A driver that came after this one has read the targets already: ask it, not this one.
+                terms.check_newest(self.log.storage, self.log.term)
                 return
         raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
 from binshift.log.layout import term_name
 from binshift.log.storage import Storage
-from binshift.model import Bin, Epoch, Term, Worker
+from binshift.model import Bin, BinSet, Epoch, Term, Worker
 from binshift.protocol.migrations import Migration
 from binshift.routing import Route
 from binshift.store.contract import KeyValueStore
@@ -193,29 +193,35 @@ class SimulatedCluster:
 
     def restart_driver(self) -> None:
         """Kill the driver; the next call that needs one starts it."""
+        self.world.calm = False
         if self._driver is not None:
             self._driver.process.dead = True
             self._driver = None
 
     def take_over(self) -> None:
         """Start another driver while the one that is there believes to be alone."""
+        self.world.calm = False
         self._driver = None
         _ = self.driver
 
     def kill(self, worker: int) -> None:
         """Kill a worker's executor; another one starts in its place, on the same disk."""
+        self.world.calm = False
         self.world.machines[Worker(worker)].restart()
 
     def wipe(self, worker: int) -> None:
         """Replace a worker's machine by an empty one."""
+        self.world.calm = False
         self.world.machines[Worker(worker)].wipe()
 
     def forget(self, worker: int) -> None:
         """A worker's stores are found damaged and thrown away, and nobody is told."""
+        self.world.calm = False
         self.world.machines[Worker(worker)].forget()
 
     def away(self, worker: int) -> None:
         """A worker goes away."""
+        self.world.calm = False
         self.world.machines[Worker(worker)].leave()
 
     def back(self, worker: int) -> None:
@@ -275,3 +281,14 @@ class SimulatedCluster:
         """Each key's state. It has been compared with what the workers hold, byte by byte."""
         self.witness.check_epoch(self.last)
         return self.witness.references[flow or next(iter(self.world.flows))].state
+
+    def leftovers(self) -> Mapping[Worker, BinSet]:
+        """Bins that workers hold copies of, or own without having a right to."""
+        found = {}
+        for worker, machine in self.world.machines.items():
+            for name in self.world.flows:
+                status = machine.look(name).status()
+                owned = self.route.bins_of(worker) if self.route is not None else BinSet()
+                if extra := BinSet(status.copies) | (status.owned - owned):
+                    found[worker] = extra
+        return found

@@ -22,6 +22,7 @@ from binshift.protocol.bringup import bring_up
 from binshift.store.binstore import BinStore
 from binshift.store.gate import Reader
 from binshift.store.memory import MemoryStore
+from binshift.store.status import Status
 from binshift.testing.flows import Packed, Row
 from binshift.testing.reference import Reference
 from binshift.testing.stream import Batch, Outputs
@@ -153,6 +154,8 @@ class Witness:
             for name in self._world.flows:
                 with machine.look(name).reader() as reader:
                     self._check_store(f"{name} on worker {worker}", name, worker, reader)
+                    if self._world.calm and not self._world.faults.struck:
+                        self._check_kept(f"{name} on worker {worker}", worker, reader.status)
 
     def _check_store(self, what: str, name: str, worker: Worker, reader: Reader) -> None:
         status = reader.status
@@ -171,6 +174,15 @@ class Witness:
         else:
             wanted = self._images[name][epoch]
         _same(f"I2: {what} at {status.stamp}", _held(reader, status.owned), wanted, status.owned)
+
+    def _check_kept(self, what: str, worker: Worker, status: Status) -> None:
+        """Until one more record exists, a source keeps what it gave away: the epoch of the flip may be replayed."""
+        if len(self.owners) < 2:
+            return
+        before, now = self.owners[-2:]
+        given = BinSet([b for b in range(self._world.bins) if before[b] == worker != now[b]])
+        if gone := given - status.visible:
+            raise Contradiction(f"{what} has dropped {gone} already, which left with epoch {len(self.owners) - 1}")
 
     def _check_owners(self, epoch: Epoch) -> None:
         """The workers of the newest epoch own exactly the bins its route gives them, in the state its record names."""

@@ -62,6 +62,7 @@ class Tuning:
 
 class World:
     """See the module. ``zombies`` are tasks of failed runs that stand still; ``zombie_share`` of those left become such.
+    ``calm`` is whether every process and disk there ever was is still there.
 
     Args:
         flows: the stateful operators; each gets all input.
@@ -101,6 +102,7 @@ class World:
             for slot in range(slots)
         }
         self.drivers = 0
+        self.calm = True
         self.zombies: list[Task] = []
         self.zombie_share = 0.0
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from oracle_flows import chain, rows_for
 
-from binshift.errors import Retryable
+from binshift.errors import Fenced, Retryable
 from binshift.log.verification import verify
 from binshift.model import Worker
 from binshift.store.contract import StoreLimits
@@ -20,9 +20,9 @@ from binshift.testing import Effect, Fault, Faults, Flow, Killed, Meanwhile, Pla
 EPOCHS = 8
 RESCALE_AT = 3
 TUNING = Tuning(
-    snapshot_cycle_epochs=3,
+    snapshot_cycle_epochs=1,
     manifest_every_epochs=2,
-    collect_every_epochs=2,
+    collect_every_epochs=1,
     grace_seconds=1.0,
     stores=StoreLimits(lock_seconds_max=0.05),
 )
@@ -78,7 +78,7 @@ def _request(cluster: SimulatedCluster) -> None:
     for _ in range(5):
         try:
             cluster.rescale(3, "Optimized", batch_size=1, pre_copy=True)
-        except (Killed, Retryable):
+        except (Fenced, Killed, Retryable):
             continue
         return
     raise AssertionError("five requests failed")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from oracle_flows import flows_for, rows_for
 
-from binshift.errors import MigrationRefused, StorageUnavailable
+from binshift.errors import Fenced, MigrationRefused, StorageUnavailable
 from binshift.log.storage import Storage
 from binshift.log.verification import verify
 from binshift.migration import Limits
@@ -133,7 +133,7 @@ class History:
         flows, tuning = flows_for(rng), tuning_for(rng)
         self.cluster = SimulatedCluster(
             flows,
-            bins=rng.choice([4, 16, 16, 64]),
+            bins=rng.choices([4, 8, 16, 64], [4, 6, 4, 1])[0],
             workers=rng.randint(1, 3),
             slots=SLOTS,
             tuning=tuning,
@@ -173,11 +173,11 @@ class History:
         return self.cluster
 
     def act(self, name: str, action: Callable[[], object]) -> None:
-        """One action; a request may fail like any other call."""
+        """One action; a request may fail like any other call, and is then not repeated."""
         self.script.append(name)
         try:
             action()
-        except (Killed, StorageUnavailable, MigrationRefused) as end:
+        except (Fenced, Killed, StorageUnavailable, MigrationRefused) as end:
             if name not in ("rescale", "move", "cancel"):
                 raise
             self.script.append(f"({end})")
@@ -228,8 +228,11 @@ class History:
         if newest is not None:
             assert cluster.route is not None
             assert set(cluster.route.workers) == set(newest[1].workers), "a new driver goes on to the newest target"
-        cluster.epoch(self.next_rows())
+        for _ in range(3):
+            cluster.epoch(self.next_rows())
+            cluster.background()
         cluster.witness.rebuild()
+        assert cluster.leftovers() == {}, "nobody needs these copies"
         assert verify(cluster.world.files) == []
 
 
