@@ -1,4 +1,7 @@
-"""What tests of several parts need: one small Spark session for all of them."""
+"""What tests of several parts need: one small Spark session inside the test's process, or one on a real local cluster.
+
+A process can hold one of the two only, so the cluster's tests run in a pytest process of their own (see the Makefile).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from binshift.local import LocalCluster
+
 RUNTIME = Path(__file__).resolve().parent.parent
+CLUSTER_WORKERS = 4
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +52,36 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """A Spark master and four worker processes on loopback addresses of their own."""
+    from binshift.local import LocalCluster
+
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), CLUSTER_WORKERS) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def session(cluster: LocalCluster) -> Iterator[SparkSession]:
+    """A session on the cluster, with the conf binshift needs."""
+    from pyspark.sql import SparkSession
+
+    from binshift.spark import conf
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(cluster.url).appName("cluster tests")
+    small = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.default.parallelism": "2",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for key, value in (cluster.conf() | conf.required() | small).items():
+        builder = builder.config(key, value)
+    started = builder.getOrCreate()
+    started.sparkContext.setLogLevel("OFF")
+    yield started
+    started.stop()

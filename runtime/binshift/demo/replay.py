@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TICK_SECONDS: Final = 0.1
-PRIMERS: Final = 6
+PRIMERS: Final = 20
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,10 @@ PROGRAM = Path("examples", "flights", "flights.py")
 STOP_SECONDS = 15.0
 """How long a part may take to end before the next one is ended."""
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for a Java process that lives for a minute or two beside five others on a few cores: the optimising compiler would
+take more time than its code gives back."""
+
 log = logging.getLogger(__name__)
 
 
@@ -93,6 +97,8 @@ class Surroundings:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
+            "spark.driver.extraJavaOptions": SHORT_LIVED,
+            "spark.executor.extraJavaOptions": SHORT_LIVED,
             "spark.binshift.workers": str(self.cluster.workers),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.local.dir": str(self.folder / "driver"),

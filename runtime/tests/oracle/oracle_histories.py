@@ -7,11 +7,13 @@ end, a driver that starts has to reach the newest target, and the log alone has 
 
 from __future__ import annotations
 
+import logging
 import random
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from oracle_flows import flows_for, rows_for
+from oracle_flows import flows_for, moody, rows_for
 
 from binshift.errors import Fenced, MigrationRefused, StorageUnavailable
 from binshift.log.storage import Storage
@@ -121,6 +123,7 @@ class History:
 
     seed: int
     faulty: bool = True
+    moody: bool = False
     files: Storage | None = None
     new_store: NewStore | None = None
     script: list[str] = field(default_factory=list)
@@ -131,6 +134,8 @@ class History:
         self.epochs = rng.randint(6, 12)
         self.misfortune = Misfortune(random.Random(self.seed + 1), rng.randint(0, 5), rng.choice([0.003, 0.01, 0.03]))
         flows, tuning = flows_for(rng), tuning_for(rng)
+        if self.moody:
+            flows = {"moody": moody()}
         self.cluster = SimulatedCluster(
             flows,
             bins=rng.choices([4, 8, 16, 64], [4, 6, 4, 1])[0],
@@ -141,6 +146,7 @@ class History:
             new_store=self.new_store,
             faults=Faults(self.misfortune) if self.faulty else None,
             seed=self.seed,
+            deterministic=not self.moody,
         )
         self.misfortune.cluster = self.cluster
         self.cluster.world.zombie_share = rng.choice([0.0, 0.5])
@@ -244,6 +250,17 @@ def play(seed: int, **options: object) -> SimulatedCluster:
     except BaseException as error:
         error.add_note(tale(history))
         raise
+
+
+def fate(seed: int, moody: bool) -> str:
+    """How the history of a seed ended: empty if well, otherwise the whole traceback, as text that any process can read."""
+    logging.disable(logging.CRITICAL)
+    try:
+        play(seed, moody=moody)
+    except BaseException:
+        # Also what is no error: a history must end by itself, and nobody else is waiting for it here.
+        return traceback.format_exc()
+    return ""
 
 
 def tale(history: History) -> str:

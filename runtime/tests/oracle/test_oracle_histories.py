@@ -1,0 +1,83 @@
+"""At least two hundred random histories, each repeatable: ``BINSHIFT_SEED=17 make oracle`` plays that one again.
+
+In each, input, migrations by all strategies, kills, lost replies, processes that stand still and drivers that take over
+come in random order. The cluster checks after every epoch and round what `binshift.testing.Witness` checks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+from oracle_histories import History, fate, play
+
+from binshift.log.storage import open_storage
+from binshift.model import Worker
+from binshift.store.contract import KeyValueStore, StoreLimits
+from binshift.store.lmdb import close_environments, open_lmdb
+
+pytestmark = pytest.mark.oracle
+
+ASKED = os.environ.get("BINSHIFT_SEED")
+SEEDS = [int(ASKED)] if ASKED else range(220)
+MOODY_SEEDS = [int(ASKED)] if ASKED else range(30)
+DISK_SEEDS = [int(ASKED)] if ASKED else range(300, 308)
+
+
+@pytest.fixture(scope="module")
+def fates(crew: ProcessPoolExecutor) -> dict[tuple[int, bool], Future[str]]:
+    """The histories, being played."""
+    wanted = [*((seed, False) for seed in SEEDS), *((seed, True) for seed in MOODY_SEEDS)]
+    return {(seed, moody): crew.submit(fate, seed, moody) for seed, moody in wanted}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_history_ends_as_the_reference_says(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
+    """Whatever befalls a dataflow, output, state and log are those of the reference, and everything begun ends."""
+    told = fates[seed, False].result()
+    assert not told, told
+
+
+@pytest.mark.parametrize("seed", MOODY_SEEDS)
+def test_the_recorded_state_wins(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
+    """With a function that leaves another state in every attempt, all stores and copies hold what the records name."""
+    told = fates[seed, True].result()
+    assert not told, told
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """An empty directory; what LMDB opened in it is closed."""
+    yield tmp_path
+    close_environments(tmp_path)
+
+
+@pytest.mark.parametrize("seed", DISK_SEEDS)
+def test_a_history_on_disk(seed: int, directory: Path) -> None:
+    """The same with LMDB below the stores and a directory, or an object store, below the log."""
+    made = 0
+
+    def new_store(operator: str, worker: Worker) -> KeyValueStore:
+        nonlocal made
+        made += 1
+        return open_lmdb(directory / f"{operator}-{worker}-{made}", StoreLimits(map_bytes_max=8 << 20))
+
+    url = str(directory / "log") if seed % 2 else f"memory://{directory}"
+    play(seed, files=open_storage(url, {"durable": "false"} if seed % 2 else {}), new_store=new_store)
+
+
+@pytest.mark.parametrize("seed", [int(ASKED)] if ASKED else range(400, 408))
+def test_a_disturbed_run_equals_an_undisturbed_one(seed: int) -> None:
+    """Output by epoch and state at the end are those of a run with the same input, one worker, and no events."""
+    disturbed = play(seed)
+    undisturbed = History(seed, faulty=False)
+    for batch in disturbed.world.stream.batches:
+        undisturbed.cluster.epoch(batch.rows)
+    for epoch, outputs in undisturbed.cluster.outputs.items():
+        for flow, rows in outputs.items():
+            assert sorted(map(str, rows)) == sorted(map(str, disturbed.outputs[epoch][flow])), (seed, epoch, flow)
+    for flow in disturbed.world.flows:
+        assert disturbed.state(flow) == undisturbed.cluster.state(flow), seed
