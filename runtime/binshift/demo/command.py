@@ -26,7 +26,7 @@ The program that is run is runtime/examples/flights/flights.py; nothing in it kn
 
 EXAMPLES = """\
 examples:
-  binshift demo                              all flights in a minute; workers 2, then 4, then 3
+  binshift demo                              all flights in a minute and a half; workers 2, then 4, then 3
   binshift demo --rows 50000 --seconds 20    something shorter
   binshift demo --workers 1,3,2              other numbers of workers, at equal distances
   binshift demo --plot run.png               the plot, and the numbers beside it in run.json
@@ -56,7 +56,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=_positive, default=60.0, help="length of the replay (default: 60)")
+    parser.add_argument("--seconds", type=_positive, default=90.0, help="length of the replay (default: 90)")
     parser.add_argument("--rows", type=_count, help="only the first ROWS flights (default: all)")
     parser.add_argument(
         "--workers", type=_workers, default=(2, 4, 3), metavar="N,N,...", help="numbers of workers (default: 2,4,3)"

@@ -27,8 +27,8 @@ from binshift.errors import InvalidSettings
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TICK_SECONDS: Final = 0.1
-PRIMERS: Final = 20
+TICK_SECONDS: Final = 0.2
+PRIMERS: Final = 12
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Schedule:
         tick_seconds: that one file holds.
         primers: files put there before.
 
-    >>> schedule = Schedule(rows=100, seconds=0.8, primers=2)
+    >>> schedule = Schedule(rows=100, seconds=0.8, tick_seconds=0.1, primers=2)
     >>> schedule.files, schedule.rows_of(2), round(schedule.due(2), 3)
     (10, (20, 30), 0.1)
     """

@@ -97,6 +97,8 @@ class Surroundings:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
+            # A batch of many small files is else preceded by a job that looks at each of them.
+            "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
             "spark.driver.extraJavaOptions": SHORT_LIVED,
             "spark.executor.extraJavaOptions": SHORT_LIVED,
             "spark.binshift.workers": str(self.cluster.workers),

@@ -193,7 +193,7 @@ class _ObjectUpload:
 
     def write(self, data: Bytes) -> None:
         with self._storage._translated(self._name):
-            self._writer.write(memoryview(data))
+            self._writer.write(memoryview(data).cast("B"))  # Arrow's buffers call their bytes signed
 
     def finish(self) -> None:
         with self._storage._translated(self._name):

@@ -56,7 +56,7 @@ class Steering:
         return self._begin(request)
 
     def move(self, moves: Mapping[Bin, Worker], pre_copy: bool | None = None) -> Migration:
-        """Ask for single bins to be elsewhere; a restarted driver does not remember it."""
+        """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target."""
         return self._begin(self._request(None, None, pre_copy, moves=dict(moves)))
 
     def resume(self) -> Migration | None:
@@ -65,10 +65,10 @@ class Steering:
         if newest is None or route is None:
             return None
         target = newest[1]
-        if set(target.workers) == set(route.workers):
-            return None
         workers = tuple(Worker(w) for w in target.workers)
-        return self._begin(self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers))
+        request = self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers)
+        # The same workers are not enough: a driver that died early has moved some of their bins only.
+        return None if request.target(route) == route else self._begin(request)
 
     def _begin(self, request: Request) -> Migration:
         with self.coordinator.lock:

@@ -58,6 +58,11 @@ class SimulatedCluster:
         seed: of all chance.
         deterministic: whether the flow gives the same answer for the same rows. If not, only the log's truth is
             checked, not the reference's.
+
+    Attributes:
+        world: everything that outlives a driver.
+        witness: what is compared.
+        ends: what made drivers stop, other than being killed.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class SimulatedCluster:
         slots = workers + 2 if slots is None else slots
         self.world = World(flows, bins, workers, slots, tuning, files, new_store or in_memory, faults or Faults(), seed)
         self.witness = Witness(self.world, deterministic)
+        self.ends: list[BinshiftError] = []
         self._driver: Driver | None = None
 
     # --------------------------------------------------------------------------------------- what a program does
@@ -251,6 +257,7 @@ class SimulatedCluster:
 
     def _stopped(self, driver: Driver, error: BinshiftError) -> None:
         """A driver gave up. One that has been replaced should; if its successor died meanwhile, another one comes."""
+        self.ends.append(error)
         replaced = driver is not self._driver
         if not replaced:
             self._driver = None

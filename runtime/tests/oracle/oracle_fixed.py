@@ -93,3 +93,18 @@ def places() -> list[Effect]:
 
     fixed(note)
     return seen
+
+
+def place(who: str, what: str, occurrence: int, fault: Fault | Meanwhile) -> Plan:
+    """The plan with this fault at the so-manieth effect that begins so."""
+    seen = 0
+
+    def plan(effect: Effect) -> Fault | Meanwhile | None:
+        nonlocal seen
+        seen += effect.process.name.startswith(who) and effect.what.startswith(what)
+        if seen < occurrence:
+            return None
+        seen = -1_000_000
+        return fault
+
+    return plan

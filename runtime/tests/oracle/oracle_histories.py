@@ -58,6 +58,9 @@ class Misfortune:
         rng: decides.
         left: how many more.
         chance: of each effect.
+        cluster: where.
+        nested: whether this is happening meanwhile; one thing at a time.
+        in_round: whether a background round is under way, beside which an epoch may run.
     """
 
     rng: random.Random
@@ -65,6 +68,7 @@ class Misfortune:
     chance: float
     cluster: SimulatedCluster | None = None
     nested: bool = False
+    in_round: bool = False
 
     def __call__(self, effect: Effect) -> Fault | Meanwhile | None:
         """What goes wrong at this effect."""
@@ -89,7 +93,7 @@ class Misfortune:
         assert self.cluster is not None
         cluster, options = self.cluster, [self._take_over]
         if effect.process.name.startswith("executor"):
-            options += [cluster.background, self._epoch]
+            options += [self._epoch if self.in_round else cluster.background]
         act = self.rng.choice(options)
 
         def meanwhile() -> None:
@@ -159,7 +163,7 @@ class History:
     def play(self) -> SimulatedCluster:
         """All of it."""
         actions: list[tuple[int, Callable[[], object]]] = [
-            (10, self.cluster.background),
+            (10, self.background),
             (2, self.rescale),
             (1, self.move),
             (1, self.cancel),
@@ -187,6 +191,14 @@ class History:
             if name not in ("rescale", "move", "cancel"):
                 raise
             self.script.append(f"({end})")
+
+    def background(self) -> None:
+        """A round."""
+        self.misfortune.in_round = True
+        try:
+            self.cluster.background()
+        finally:
+            self.misfortune.in_round = False
 
     def rescale(self) -> None:
         """To some of the workers, in some way."""
@@ -216,7 +228,7 @@ class History:
         slot = self.rng.randrange(SLOTS)
         self.cluster.away(slot)
         for _ in range(self.rng.randint(1, 2)):
-            self.cluster.background()
+            self.background()
         self.cluster.back(slot)
 
     def calm_down(self) -> None:
@@ -233,7 +245,13 @@ class History:
         newest = cluster.driver.log.targets.newest()
         if newest is not None:
             assert cluster.route is not None
-            assert set(cluster.route.workers) == set(newest[1].workers), "a new driver goes on to the newest target"
+            shares = {worker: len(cluster.route.bins_of(worker)) for worker in cluster.route.workers}
+            wanted = sorted(newest[1].workers)[: cluster.world.bins]
+            assert len(shares) == len(wanted), f"the newest target is {newest[1].workers}; bins are {shares}"
+            assert max(shares.values()) - min(shares.values()) <= 1, f"bins are {shares}"
+            assert shares.keys() <= set(newest[1].workers), (
+                f"the newest target is {newest[1].workers}; bins are {shares}"
+            )
         for _ in range(3):
             cluster.epoch(self.next_rows())
             cluster.background()

@@ -55,6 +55,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     close_environments(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the dead close no files
 @pytest.mark.parametrize("seed", DISK_SEEDS)
 def test_a_history_on_disk(seed: int, directory: Path) -> None:
     """The same with LMDB below the stores and a directory, or an object store, below the log."""

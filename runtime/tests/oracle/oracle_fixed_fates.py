@@ -1,0 +1,36 @@
+"""What the crew runs of the fixed history: one fault at one effect, told as text."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+from oracle_fixed import STAND_STILL, fixed
+
+from binshift.testing import Fault, Meanwhile, SimulatedCluster, at
+
+
+def take_over(cluster: SimulatedCluster) -> None:
+    """Another driver starts and finishes what is pending."""
+    cluster.take_over()
+    cluster.finish()
+
+
+FAULTS: dict[str, Fault | Meanwhile] = {
+    "kill": Fault.KILL,
+    "refuse": Fault.REFUSE,
+    "lose": Fault.LOSE,
+    "take over": STAND_STILL,
+}
+
+
+def fixed_fate(number: int, kind: str) -> str:
+    """How the fixed history ends with this fault at that effect: empty if well."""
+    logging.disable(logging.CRITICAL)
+    try:
+        cluster = fixed(at({number: FAULTS[kind]}), meanwhile=take_over)
+    except BaseException:
+        # Also what is no error: a history must end by itself, and nobody else is waiting for it here.
+        return f"{kind} at effect {number}: {traceback.format_exc()}"
+    struck = cluster.world.faults.struck
+    return "" if len(struck) == 1 else f"{kind} at effect {number} struck {struck}"
