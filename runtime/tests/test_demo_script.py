@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from binshift.demo.script import Script, scenes
+from binshift.demo.script import CLEARING_SECONDS, Script, scenes
 from binshift.errors import InvalidSettings, MigrationRefused
 from binshift.migration import Phase
 
@@ -55,7 +55,7 @@ def test_growing_starts_processes_and_asks() -> None:
 
 
 def test_shrinking_ends_processes_after_it_settled() -> None:
-    """A scene that shrinks asks first; the highest slots' processes are ended when it has settled, not before."""
+    """A scene that shrinks asks first; the highest slots' processes are ended a while after it has settled, not before."""
     world = _World()
     script = _script(world, [3, 1])
     script.advance(15.0)
@@ -63,6 +63,9 @@ def test_shrinking_ends_processes_after_it_settled() -> None:
     assert world.asked == ["rescale 1"]
     world.end(Phase.SETTLED)
     script.advance(17.0)
+    script.advance(17.0 + CLEARING_SECONDS - 0.1)
+    assert world.asked == ["rescale 1"]
+    script.advance(17.0 + CLEARING_SECONDS)
     assert world.asked == ["rescale 1", "stop 1", "stop 2"]
     assert script.running == {0}
     assert script.ended
@@ -79,6 +82,7 @@ def test_scene_waits_for_the_one_before() -> None:
     assert world.asked[-1] == "rescale 4"
     world.end(Phase.SETTLED)
     script.advance(26.0)
+    script.advance(26.1)
     script.advance(26.2)
     assert world.asked[-1] == "rescale 3"
     assert script.current is script.scenes[1]

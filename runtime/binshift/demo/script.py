@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from binshift.protocol.migrations import Migration
     from binshift.spark.dataflow import DataflowQuery
 
+CLEARING_SECONDS = 3.0
+"""Between the end of a migration and that of the processes it emptied, in which these drop the copies they still have."""
+
 
 @dataclass
 class Scene:
@@ -124,8 +127,10 @@ class Script:
         if scene.asked_at is None:
             if now >= scene.begins_at:
                 self._begin(scene, now)
-        else:
+        elif scene.settled_at is None:
             self._watch(scene, now)
+        elif now >= scene.settled_at + CLEARING_SECONDS or scene.after > scene.before:
+            self._end(scene)
 
     def _begin(self, scene: Scene, now: float) -> None:
         for slot in range(scene.before, scene.after):
@@ -145,10 +150,12 @@ class Script:
             return
         if scene.migration.phase is not Phase.SETTLED:
             raise MigrationRefused(f"{scene.name}: {scene.migration.status}: {scene.migration.reason}")
-        scene.settled_at, scene.ended = now, True
+        scene.settled_at = now
         self.tell(f"settled {scene.name}: {scene.bins} bins moved in {now - scene.asked_at:.1f} s")
-        # Settled means that no bin is left there and that the last epoch which could want one has been recorded.
+
+    def _end(self, scene: Scene) -> None:
         for slot in range(scene.after, scene.before):
             self.cluster.stop_worker(Worker(slot))
             self.running.discard(Worker(slot))
             self.tell(f"ended the process of worker {slot}")
+        scene.ended = True

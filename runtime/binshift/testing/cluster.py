@@ -267,8 +267,6 @@ class SimulatedCluster:
         if not replaced and not isinstance(error, Fenced):
             raise error
 
-    # --------------------------------------------------------------------------------------- what it is
-
     @property
     def route(self) -> Route | None:
         """Who owns which bin; None before the first epoch."""
