@@ -84,7 +84,7 @@ def test_a_bin_moves_and_moves_back(pre_copy: bool) -> None:
     for owner in (1 - home, home, 1 - home, home):
         cluster.move({bin: owner}, pre_copy=pre_copy)
         busy(cluster, 4)
-    assert [moved for moved in flips(cluster).values()] == [{bin: 1 - home}, {bin: home}] * 2
+    assert list(flips(cluster).values()) == [{bin: 1 - home}, {bin: home}] * 2
 
 
 def test_a_bin_moves_back_while_its_retirement_is_due() -> None:
