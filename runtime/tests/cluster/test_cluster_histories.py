@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from pathlib import Path
@@ -19,6 +20,8 @@ WORKERS = 4
 BINS = 64
 ACTIONS = ("epochs", "rescale", "rescale", "move", "kill", "restart", "crash", "cancel")
 STEPS = 7
+HISTORIES = int(os.environ.get("BINSHIFT_CLUSTER_HISTORIES", "24"))
+"""How many of the long list are played; each takes about half a minute."""
 
 
 class Story:
@@ -123,7 +126,7 @@ def test_history(seed: int, cluster: LocalCluster, session: SparkSession, tmp_pa
 
 @pytest.mark.cluster
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(100, 124))
+@pytest.mark.parametrize("seed", range(100, 100 + HISTORIES))
 def test_many_histories(seed: int, cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
     """The same for many seeds."""
     run(seed, cluster, session, tmp_path)
