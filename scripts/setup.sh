@@ -26,7 +26,9 @@ if [ -n "${PIP_CERT:-}" ]; then export SSL_CERT_FILE="${SSL_CERT_FILE:-$PIP_CERT
 export UV_HTTP_TIMEOUT="${UV_HTTP_TIMEOUT:-300}"
 
 install() {
-    "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --no-build-isolation "$@"
+    # Compiled now, and also where the environment forbids Python to write bytecode: a new worker process that has to compile
+    # what it imports starts seconds later.
+    "$venv/bin/uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --no-build-isolation "$@"
 }
 
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt

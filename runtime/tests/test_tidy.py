@@ -23,7 +23,7 @@ FILE_LINES_MAX = 300
 FUNCTION_LINES_MAX = 40
 
 PURE = {
-    *("errors", "invariants", "migration", "model", "pacing", "planner", "rescale", "routing", "settings"),
+    *("binset", "errors", "invariants", "migration", "model", "pacing", "planner", "rescale", "routing", "settings"),
     *("strategies", "decide", "phases"),
 }
 """Modules (or packages) that compute and do nothing else; the last two are the operator's."""

@@ -37,7 +37,7 @@ START_SECONDS_MAX = 180.0
 STANDSTILL_SECONDS_MAX = 60.0
 """Without a commit although something is to be done, after which the demo gives up."""
 
-LOOK_EVERY_SECONDS = 0.1
+LOOK_EVERY_SECONDS = 0.2
 LATELY_SECONDS = 5.0
 ROUTES_EVERY_SECONDS = 2.0
 ROUTES_SHOWN = 3

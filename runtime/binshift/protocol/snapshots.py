@@ -18,6 +18,9 @@ from binshift.model import BinSet, Epoch, Worker
 PENDING_MAX = 64
 """Snapshots waiting for their record; more are forgotten (their files become garbage)."""
 
+SLICES = 16
+"""Slices in a cycle: few enough that most epochs have no background job beside them, enough that each is short."""
+
 
 @dataclass
 class SnapshotCycle:
@@ -38,7 +41,7 @@ class SnapshotCycle:
         owned = index.route.bins_of(worker)
         since = index.last - self._sliced_at.setdefault((operator, worker), index.last)
         count = len(owned) * since // self.cycle_epochs
-        if not count:
+        if not count or since * SLICES < self.cycle_epochs:
             return BinSet()
         epochs = index.snapshot_epochs(operator)[owned.array]
         oldest = np.argsort(epochs, kind="stable")[:count]

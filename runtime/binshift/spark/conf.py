@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from binshift.errors import InvalidSettings, Unsupported
 
-STATIC: Mapping[str, tuple[str, str]] = {
+STATIC: dict[str, tuple[str, str]] = {
     "spark.shuffle.reduceLocality.enabled": ("false", "tasks must follow their bins, not their shuffle blocks"),
     "spark.locality.wait": ("30s", "a task waits for the executor that holds its bins instead of running elsewhere"),
     "spark.scheduler.mode": ("FAIR", "copying must not queue in front of an epoch"),
@@ -22,8 +22,13 @@ STATIC: Mapping[str, tuple[str, str]] = {
 }
 """Key -> (value, why): read when the application starts."""
 
-RAW_LOCAL_FILES = ("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
-"""Optional: saves Spark's own offset log its checksum files on local disks (about 30 ms an epoch)."""
+RECOMMENDED: dict[str, tuple[str, str]] = {
+    "spark.python.unix.domain.socket.enabled": (
+        "true",
+        "rows reach Python through a Unix socket; over TCP, small messages wait 40 ms for a delayed acknowledgement",
+    ),
+}
+"""Key -> (value, why): makes epochs shorter, changes nothing else."""
 
 EPOCH: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
@@ -41,7 +46,7 @@ def required() -> dict[str, str]:
     >>> required()["spark.scheduler.mode"]
     'FAIR'
     """
-    return {key: value for key, (value, _) in STATIC.items()} | dict([RAW_LOCAL_FILES])
+    return {key: value for key, (value, _) in (STATIC | RECOMMENDED).items()}
 
 
 def check(spark: SparkSession) -> None:

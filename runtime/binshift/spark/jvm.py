@@ -1,4 +1,4 @@
-"""The two small Java classes binshift adds to an unmodified Spark, compiled when a query starts.
+"""The few small Java classes binshift adds to an unmodified Spark, compiled when a query starts.
 
 Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once a session, put
 in a jar and registered with `ADD JAR`: the driver finds them through the session's class loader, executors fetch the
@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-SOURCES = ("PinnedRDD", "NudgeSource")
+SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles")
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 _installed: WeakKeyDictionary[object, Jvm] = WeakKeyDictionary()
 
@@ -53,6 +55,19 @@ class Jvm:
     def nudge(self, name: str) -> None:
         """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without."""
         self._nudge.invoke(None, self._array("java.lang.Object", [name]))
+
+    @contextmanager
+    def local_checkpoints(self, spark: SparkSession) -> Iterator[None]:
+        """A query started within keeps Spark's part of its checkpoint by `LocalCheckpointFiles`, unless the user chose."""
+        chosen = spark.conf.get(FILE_MANAGER, None)
+        if chosen is not None:
+            yield
+            return
+        spark.conf.set(FILE_MANAGER, "dev.binshift.LocalCheckpointFiles")
+        try:
+            yield
+        finally:
+            spark.conf.unset(FILE_MANAGER)
 
     def _class(self, name: str) -> Any:
         return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -126,7 +127,7 @@ class _Parts:
         self.coordinator.movement.warmed(frozenset(self.executors))
         steering = Steering(self.log, self.coordinator, self._defaults())
         steering.resume()
-        query = self._stream(runner, name)
+        query = self._stream(runner, name, java)
         mover.start()
         return DataflowQuery(query, self.coordinator, steering, mover, runner, self.options.sink.close)
 
@@ -135,14 +136,16 @@ class _Parts:
         strategy = strategy_of(settings.strategy)
         return Request(strategy=strategy, batch_size=settings.batch_size, pre_copy=settings.pre_copy)
 
-    def _stream(self, runner: Runner, name: str) -> Any:
+    def _stream(self, runner: Runner, name: str, java: jvm.Jvm) -> Any:
         source = nudged(self.definition.source, self.spark, name)
         writer = source.writeStream.foreachBatch(runner.epoch).option("checkpointLocation", self.location)
         if self.options.query_name is not None:
             writer = writer.queryName(self.options.query_name)
         if self.options.trigger:
             writer = writer.trigger(**self.options.trigger)  # type: ignore[arg-type]
-        return writer.start()
+        local = self.files.url.startswith("file:")
+        with java.local_checkpoints(self.spark) if local else contextlib.nullcontext():
+            return writer.start()
 
 
 def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:

@@ -15,7 +15,16 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
-from binshift.spark.task import Environment, Place, check_place, operator_from, storage_of, store_of, store_path
+from binshift.spark.task import (
+    Environment,
+    Place,
+    check_place,
+    keep_loaded,
+    operator_from,
+    storage_of,
+    store_of,
+    store_path,
+)
 
 RENDEZVOUS_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.01
@@ -46,6 +55,7 @@ class WarmFunction:
         meet(store_path(self._environment, f"warm.{self._token}", place.worker), partition)
         for _ in batches:
             pass
+        keep_loaded("warming up")
         return
         yield  # an empty generator
 

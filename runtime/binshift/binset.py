@@ -1,0 +1,106 @@
+"""Bins and sets of them: what routes, plans, stores and files speak of most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NewType
+
+import numpy as np
+import numpy.typing as npt
+
+from binshift.invariants import invariant
+
+Bin = NewType("Bin", int)
+"""A unit of state movement, ``0 .. bins-1``; ``bin = pmod(xxhash64(key), bins)``."""
+
+BINS_MAX = 1 << 20
+"""Most bins a dataflow may have: the planner's stated limit."""
+
+IntArray = npt.NDArray[np.int32]
+
+
+class BinSet:
+    """An immutable set of bins, kept as a sorted array.
+
+    >>> bins = BinSet([5, 1, 2, 3])
+    >>> len(bins), 3 in bins, 4 in bins
+    (4, True, False)
+    >>> bins.ranges()
+    [(1, 3), (5, 5)]
+    >>> BinSet.from_ranges([(1, 3), (5, 5)]) == bins
+    True
+    >>> (bins - BinSet([2])) | BinSet([9])
+    BinSet(1, 3, 5, 9)
+    """
+
+    __slots__ = ("array",)
+    array: IntArray
+
+    def __init__(self, bins: Iterable[int] | IntArray = ()) -> None:
+        values = bins if isinstance(bins, np.ndarray) else np.fromiter(bins, dtype=np.int64)
+        unique = np.unique(values)
+        invariant(unique.size == 0 or (unique[0] >= 0 and unique[-1] < BINS_MAX), "a bin is out of range")
+        self._keep(unique)  # only now: a wider number must be refused, never wrapped
+
+    def _keep(self, ordered: IntArray) -> BinSet:
+        ordered = ordered.astype(np.int32, copy=False)
+        ordered.setflags(write=False)
+        object.__setattr__(self, "array", ordered)
+        return self
+
+    @classmethod
+    def _ordered(cls, ordered: IntArray) -> BinSet:
+        """Of an array known to be ascending and without doubles: what set operations return."""
+        return cls.__new__(cls)._keep(ordered)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"BinSet is immutable: cannot set {name!r}")
+
+    def __reduce__(self) -> tuple[type[BinSet], tuple[IntArray]]:
+        return BinSet, (np.array(self.array),)
+
+    @classmethod
+    def from_ranges(cls, ranges: Iterable[Sequence[int]]) -> BinSet:
+        """The set of all bins in the inclusive ``(first, last)`` ranges."""
+        parts = [np.arange(first, last + 1) for first, last in ranges]
+        return cls(np.concatenate(parts) if parts else ())
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Inclusive ``(first, last)`` ranges, ascending: the form kept in records."""
+        if not self.array.size:
+            return []
+        breaks = np.flatnonzero(np.diff(self.array) != 1)
+        firsts = self.array[np.concatenate(([0], breaks + 1))]
+        lasts = self.array[np.concatenate((breaks, [self.array.size - 1]))]
+        return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+
+    def __len__(self) -> int:
+        return int(self.array.size)
+
+    def __iter__(self) -> Iterator[Bin]:
+        return (Bin(b) for b in self.array.tolist())
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | np.integer) or not self.array.size:
+            return False
+        at = int(np.searchsorted(self.array, value))
+        return at < self.array.size and int(self.array[at]) == value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BinSet) and np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash(self.array.tobytes())
+
+    def __or__(self, other: BinSet) -> BinSet:
+        return BinSet._ordered(np.union1d(self.array, other.array))
+
+    def __and__(self, other: BinSet) -> BinSet:
+        return BinSet._ordered(np.intersect1d(self.array, other.array, assume_unique=True))
+
+    def __sub__(self, other: BinSet) -> BinSet:
+        return BinSet._ordered(np.setdiff1d(self.array, other.array, assume_unique=True))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(str, self.array[:16].tolist()))
+        return f"BinSet({shown}{', ...' if len(self) > 16 else ''})"

@@ -1,0 +1,186 @@
+package dev.binshift;
+
+import java.io.BufferedOutputStream;
+import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.File;
+import java.nio.channels.FileChannel;
+import java.nio.file.CopyOption;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.OpenOption;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileAttribute;
+import java.util.ArrayList;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathFilter;
+import org.apache.hadoop.fs.RawLocalFileSystem;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+
+/**
+ * Spark's checkpoint files in a directory of this machine, or one mounted on it. Spark's own manager for these goes
+ * through Hadoop, which starts a process (chmod) for every file it creates: 30-40 ms each, two files an epoch. Here a
+ * file gets its name by link or rename once its bytes are on the disk, and its directory entry with it; Spark's does
+ * not sync at all. The files themselves are the same.
+ */
+public class LocalCheckpointFiles implements CheckpointFileManager {
+  private final FileSystem files;
+  private final Path root;
+
+  public LocalCheckpointFiles(Path path, Configuration conf) throws IOException {
+    RawLocalFileSystem raw = new RawLocalFileSystem();
+    raw.initialize(java.net.URI.create("file:///"), conf);
+    this.files = raw;
+    this.root = raw.makeQualified(path);
+  }
+
+  private static File file(Path path) {
+    return new File(path.toUri().getPath());
+  }
+
+  public CheckpointFileManager.CancellableFSDataOutputStream createAtomic(Path path, boolean overwrite) {
+    try {
+      return new Atomic(file(path), overwrite);
+    } catch (IOException error) {
+      throw sneaked(error);
+    }
+  }
+
+  public FSDataInputStream open(Path path) {
+    try {
+      return files.open(path);
+    } catch (IOException error) {
+      throw sneaked(error);
+    }
+  }
+
+  public FileStatus[] list(Path path, PathFilter filter) {
+    File[] found = file(path).listFiles();
+    if (found == null) {
+      throw sneaked(new java.io.FileNotFoundException("File " + path + " does not exist"));
+    }
+    ArrayList kept = new ArrayList();
+    for (int i = 0; i < found.length; i++) {
+      Path each = new Path(path, found[i].getName());
+      if (filter.accept(each)) {
+        kept.add(new FileStatus(found[i].length(), found[i].isDirectory(), 1, 1L << 25, found[i].lastModified(), each));
+      }
+    }
+    return (FileStatus[]) kept.toArray(new FileStatus[0]);
+  }
+
+  public void mkdirs(Path path) {
+    try {
+      Files.createDirectories(file(path).toPath(), new FileAttribute[0]);
+    } catch (IOException error) {
+      throw sneaked(error);
+    }
+  }
+
+  public boolean exists(Path path) {
+    return file(path).exists();
+  }
+
+  public void delete(Path path) {
+    try {
+      files.delete(path, true);
+    } catch (java.io.FileNotFoundException error) {
+      return;
+    } catch (IOException error) {
+      throw sneaked(error);
+    }
+  }
+
+  public boolean isLocal() {
+    return true;
+  }
+
+  public Path createCheckpointDirectory() {
+    mkdirs(root);
+    return root;
+  }
+
+  /** Spark expects the checked exceptions of Hadoop's classes from methods that Scala declares without any. */
+  private static RuntimeException sneaked(Throwable error) {
+    org.apache.spark.unsafe.Platform.throwException(error);
+    return new IllegalStateException(error);
+  }
+
+  /** A file that is there whole, or not at all. */
+  private static class Atomic extends CheckpointFileManager.CancellableFSDataOutputStream {
+    private final File target;
+    private final File partial;
+    private final FileOutputStream bytes;
+    private final boolean overwrite;
+    private boolean ended = false;
+
+    Atomic(File target, boolean overwrite) throws IOException {
+      this(target, new File(target.getParentFile(), "." + target.getName() + "." + UUID.randomUUID() + ".tmp"), overwrite);
+    }
+
+    private Atomic(File target, File partial, boolean overwrite) throws IOException {
+      this(target, partial, new FileOutputStream(partial), overwrite);
+    }
+
+    private Atomic(File target, File partial, FileOutputStream bytes, boolean overwrite) {
+      super(new BufferedOutputStream(bytes, 1 << 16));
+      this.target = target;
+      this.partial = partial;
+      this.bytes = bytes;
+      this.overwrite = overwrite;
+    }
+
+    public synchronized void close() throws IOException {
+      if (ended) {
+        return;
+      }
+      ended = true;
+      try {
+        flush();
+        bytes.getChannel().force(false);
+        bytes.close();
+        give();
+      } finally {
+        Files.deleteIfExists(partial.toPath());
+      }
+    }
+
+    private void give() throws IOException {
+      if (overwrite) {
+        Files.move(partial.toPath(), target.toPath(), new CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
+      } else {
+        try {
+          Files.createLink(target.toPath(), partial.toPath());
+        } catch (java.nio.file.FileAlreadyExistsException error) {
+          throw new org.apache.hadoop.fs.FileAlreadyExistsException("Failed to rename: " + target + " exists");
+        }
+      }
+      FileChannel directory = FileChannel.open(target.getParentFile().toPath(), new OpenOption[] {StandardOpenOption.READ});
+      try {
+        directory.force(true);
+      } finally {
+        directory.close();
+      }
+    }
+
+    public synchronized void cancel() {
+      if (ended) {
+        return;
+      }
+      ended = true;
+      try {
+        bytes.close();
+        Files.deleteIfExists(partial.toPath());
+      } catch (IOException error) {
+        return;
+      }
+    }
+  }
+}
