@@ -1,0 +1,127 @@
+"""Spark's checkpoint files as `LocalCheckpointFiles` writes them: whole or not at all, never over another, listed as Spark does."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from binshift.spark.jvm import FILE_MANAGER, install
+
+OURS = "dev.binshift.LocalCheckpointFiles"
+SPARKS = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+
+
+class Files:
+    """One of the managers on a directory."""
+
+    def __init__(self, spark: SparkSession, name: str, directory: Path) -> None:
+        install(spark)
+        self._jvm: Any = spark._jvm
+        self.directory = directory
+        conf = spark._jsparkSession.sessionState().newHadoopConf()
+        kind = self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+        arguments = spark.sparkContext._gateway.new_array(self._jvm.java.lang.Object, 2)
+        arguments[0], arguments[1] = self.path(), conf
+        self.manager = kind.getConstructors()[0].newInstance(arguments)
+
+    def path(self, name: str = "") -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"file:{self.directory / name}")
+
+    def create(self, name: str, text: bytes, *, overwrite: bool = False) -> Any:
+        stream = self.manager.createAtomic(self.path(name), overwrite)
+        stream.write(text)
+        return stream
+
+    def listed(self) -> dict[str, int]:
+        return {each.getPath().getName(): each.getLen() for each in self.manager.list(self.path())}
+
+
+@pytest.fixture(params=[OURS, SPARKS], ids=["ours", "Spark's"])
+def files(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Files:
+    """Both managers must pass the same tests."""
+    return Files(spark, request.param, tmp_path)
+
+
+def test_a_file_is_there_once_it_is_closed(files: Files) -> None:
+    """Nothing under the name before; the bytes after; nothing else left beside them."""
+    stream = files.create("7", b"offsets")
+    assert not files.manager.exists(files.path("7"))
+    stream.close()
+    stream.close()
+    assert files.manager.exists(files.path("7"))
+    assert (files.directory / "7").read_bytes() == b"offsets"
+    assert files.listed() == {"7": 7}
+
+
+def test_a_file_is_not_written_over(files: Files) -> None:
+    """Two drivers with the same batch: the second is told, and the first's bytes stay."""
+    first, second = files.create("7", b"first"), files.create("7", b"second")
+    first.close()
+    with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
+        second.close()
+    assert (files.directory / "7").read_bytes() == b"first"
+    assert {name for name in files.listed() if not name.startswith(".")} == {"7"}
+
+
+def test_a_file_is_written_over_when_asked(files: Files) -> None:
+    """As the state store does with its own."""
+    files.create("7", b"first").close()
+    files.create("7", b"second", overwrite=True).close()
+    assert (files.directory / "7").read_bytes() == b"second"
+
+
+def test_a_cancelled_file_leaves_nothing(files: Files) -> None:
+    """Nor does closing it afterwards."""
+    stream = files.create("7", b"half")
+    stream.cancel()
+    assert files.listed() == {}
+
+
+def test_directories(files: Files) -> None:
+    """Made with their parents, deleted with their content, once or twice."""
+    inner = files.path("a/b")
+    files.manager.mkdirs(inner)
+    files.manager.mkdirs(inner)
+    assert files.manager.exists(inner)
+    files.manager.delete(files.path("a"))
+    files.manager.delete(files.path("a"))
+    assert not files.manager.exists(inner)
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        files.manager.list(inner)
+    assert files.manager.isLocal()
+
+
+def test_what_was_written_is_read(files: Files) -> None:
+    """Through Hadoop's stream."""
+    files.create("7", b"offsets").close()
+    stream = files.manager.open(files.path("7"))
+    assert bytes(stream.readAllBytes()) == b"offsets"
+    stream.close()
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        files.manager.open(files.path("8"))
+
+
+def test_the_directory_is_made(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark asks the manager for a new query's directory."""
+    files = Files(spark, OURS, tmp_path / uuid.uuid4().hex / "checkpoint")
+    assert files.manager.createCheckpointDirectory().toString() == f"file:{files.directory}"
+    assert files.directory.is_dir()
+
+
+def test_the_users_choice_is_respected(spark: SparkSession) -> None:
+    """A manager the user has set stays; without one, ours is set while a query starts, and only then."""
+    java = install(spark)
+    with java.local_checkpoints(spark):
+        assert spark.conf.get(FILE_MANAGER) == OURS
+    assert spark.conf.get(FILE_MANAGER, None) is None
+    spark.conf.set(FILE_MANAGER, SPARKS)
+    try:
+        with java.local_checkpoints(spark):
+            assert spark.conf.get(FILE_MANAGER) == SPARKS
+    finally:
+        spark.conf.unset(FILE_MANAGER)
