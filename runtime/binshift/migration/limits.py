@@ -50,9 +50,9 @@ class Limits:
     flip_abandons_max: int = 3
     """How many times an epoch that flips a step may be given up before that step is taken to be the cause."""
 
-    flip_deltas_max: int = 1
-    """Recorded deltas that a flip may still have to apply, for each bin: what the flip puts on the epoch's path. More
-    than one helps only where epochs are so short that catching up takes longer than an epoch."""
+    flip_deltas_max: int = 3
+    """Recorded deltas that a flip may still have to apply, for each bin: what the flip puts on the epoch's path
+    (5-10 ms each). With one, a move waits wherever catching up takes as long as an epoch does."""
 
     in_order: bool = True
     """Whether a step waits for the flip of the one before it. Steps share no bin, so both ways are right; in order, what

@@ -24,7 +24,7 @@ from binshift.store.binstore import BinStore
 
 log = logging.getLogger(__name__)
 
-ROUND_LIMITS = Limits(bins_at_once=32, rows_per_transaction=5_000)
+ROUND_LIMITS = Limits(bins_at_once=128, rows_per_transaction=2_500)
 """Small transactions: an epoch must never wait long for the write lock."""
 
 Sleep = Callable[[float], None]

@@ -39,8 +39,11 @@ class SnapshotCycle:
         """The bins ``worker`` should write now; empty if it is not time yet."""
         assert index.route is not None
         owned = index.route.bins_of(worker)
+        if not owned:
+            self._sliced_at.pop((operator, worker), None)
+            return BinSet()
         since = index.last - self._sliced_at.setdefault((operator, worker), index.last)
-        count = len(owned) * since // self.cycle_epochs
+        count = min(len(owned) * since // self.cycle_epochs, -(-len(owned) // SLICES))
         if not count or since * SLICES < self.cycle_epochs:
             return BinSet()
         epochs = index.snapshot_epochs(operator)[owned.array]

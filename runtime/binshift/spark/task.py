@@ -10,9 +10,12 @@ import functools
 import gc
 import os
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -23,10 +26,15 @@ from binshift.log.storage import Storage, open_storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
 from binshift.protocol.background import run_round
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
+from binshift.protocol.spec import BackgroundSpec, EpochSpec, LogLocation, Summary
 from binshift.protocol.task import EpochTask
 from binshift.store.binstore import BinStore
 from binshift.store.opening import StoreSettings, open_store
+
+Result = TypeVar("Result")
+
+BACKGROUND_NICENESS = 10
+"""A background thread gets about a ninth of a core that an epoch's task wants too, and all of one that is free."""
 
 STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
 """Environment of an executor: where its local stores go. Survives the executor, not the machine."""
@@ -138,11 +146,25 @@ class BackgroundFunction:
         spec = self._specs[partition]
         check_place(self._places[partition])
         store = store_of(self._environment, spec.operator, spec.worker)
-        report: BackgroundReport = run_round(spec, store, storage_of(self._environment.log))
+        report = niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
         self._reports.add([report])
         keep_loaded("a round")
         return
         yield  # an empty generator
+
+
+def niced(work: Callable[[], Result]) -> Result:
+    """Do ``work`` in a thread that yields the processor to epochs, and return or raise what it does.
+
+    A thread of its own, since Linux gives each thread its niceness, and one without privileges cannot take it back.
+    """
+
+    def run() -> Result:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)
+        return work()
+
+    with ThreadPoolExecutor(1, "binshift-background") as pool:
+        return pool.submit(run).result()
 
 
 def check_place(place: Place) -> None:
