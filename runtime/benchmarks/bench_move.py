@@ -18,6 +18,9 @@ from rich.progress import track
 
 import binshift
 
+WARM_EPOCHS = 60
+"""Epochs before anything is measured: until then the JVMs compile, which would flatter every later ratio."""
+
 CALM_SECONDS = 12.0
 SETTLE_SECONDS = 3.0
 
@@ -29,7 +32,7 @@ class Case:
     keys: int
     strategy: str
     pre_copy: bool
-    batch_size: int = 64
+    batch_size: int = 256
 
 
 def main() -> None:
@@ -38,7 +41,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="+", default=[1_000_000])
     parser.add_argument("--rate", type=int, default=10_000)
     parser.add_argument("--bins", type=int, default=1024)
-    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--strategy", nargs="+", default=["Optimized"])
     parser.add_argument("--no-pre-copy", action="store_true", help="also without pre-copy")
     args = parser.parse_args()
@@ -60,7 +63,7 @@ def run(running: Bench, case: Case, rate: int, bins: int) -> list[dict[str, Any]
     frame = counts.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
     writer = frame.writeStream.format("noop").outputMode("update")
     query: Any = writer.option("checkpointLocation", running.checkpoint()).start()
-    query.await_epoch(3, 300)
+    query.await_epoch(WARM_EPOCHS, 300)
     time.sleep(SETTLE_SECONDS)
     rows = []
     for workers in (4, 2):

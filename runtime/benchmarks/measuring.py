@@ -57,7 +57,12 @@ def bench(workers: int, **extra: str) -> Iterator[Bench]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="binshift-bench-") as name, LocalCluster(Path(name), workers) as cluster:
         builder = SparkSession.builder.master(cluster.url).appName("bench")
-        settings = cluster.conf() | conf.required() | {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"} | extra
+        settings = (
+            cluster.conf()
+            | conf.required()
+            | {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+            | extra
+        )
         settings |= {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
         for key, value in settings.items():
             builder = builder.config(key, value)

@@ -155,7 +155,7 @@ class LocalCluster:
                 stdout=out,
                 stderr=out,
                 env=os.environ | base | environment,
-                start_new_session=True,
+                process_group=0,
             )
 
 

@@ -69,9 +69,9 @@ class Settings:
     """How a migration is cut into steps: AllAtOnce, Fluid, Batched or Optimized; default Optimized, in whose steps no worker
     sends to two others or receives from two, so that no single link is the bottleneck."""
 
-    batch_size: int = _setting(64, least=1, most=BINS_MAX)
-    """Bins a step may move, for Batched and Optimized; default 64: steps small enough that a flip does not show in the
-    record latency, and few enough that a migration ends soon."""
+    batch_size: int = _setting(256, least=1, most=BINS_MAX)
+    """Bins a step may move, for Batched and Optimized; default 256: with pre-copy a flip costs little however many bins it
+    has, so that few large ones end a migration soon. Without, smaller steps have smaller peaks."""
 
     pre_copy: bool = _setting(True)
     """Whether state is copied before its flip; default true. Without it the whole bring-up of a step is inside one epoch,
@@ -88,9 +88,9 @@ class Settings:
     """Steps that may be copied or wait for their flip at one time; default 4, which rides out a slow copy. Each keeps a
     second instance of its bins."""
 
-    copy_duty: float = _setting(0.25, least=0.01, most=1.0)
-    """Share of time, 0.01 to 1, in which a background task works instead of yielding to the epoch; default 0.25: on few
-    cores copying at full speed doubles the epoch's time."""
+    copy_duty: float = _setting(0.5, least=0.01, most=1.0)
+    """Share of time, 0.01 to 1, in which a background task works instead of resting; default 0.5. It runs at a low priority,
+    so that epochs win wherever the two compete for a core; the rest is for what has no priorities, such as CPU quotas."""
 
     snapshot_cycle_epochs: int = _setting(64, least=1)
     """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster,

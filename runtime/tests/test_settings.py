@@ -21,7 +21,7 @@ def test_defaults_are_valid() -> None:
     """Without any setting the documented defaults hold."""
     found = resolve()
     assert found == Settings()
-    assert (found.bins, found.workers, found.strategy, found.batch_size) == (4096, None, "Optimized", 64)
+    assert (found.bins, found.workers, found.strategy, found.batch_size) == (4096, None, "Optimized", 256)
     assert (found.pre_copy, found.latency_target_seconds, found.store_directory) == (True, 1.0, None)
 
 

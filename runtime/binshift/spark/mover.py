@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from binshift.errors import Fenced, GiveUp
 from binshift.model import Worker
@@ -29,7 +30,7 @@ from binshift.spark.failures import interpret
 from binshift.spark.jvm import Jvm
 from binshift.spark.stage import Stage
 from binshift.spark.task import BackgroundFunction, Collected, Environment, Place, pickled
-from binshift.spark.warmup import TASKS_PER_WORKER, WarmFunction
+from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, made_up, runs_python
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class Mover:
 
     Args:
         spark: the session; rounds run in a new session beside it.
-        empty: a batch frame without rows and with the stream's schema, for rehearsals.
+        schema: of the stream, for rehearsals.
         nudge: makes an idle query run an epoch.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
@@ -59,7 +60,7 @@ class Mover:
         jvm: Jvm,
         environment: Environment,
         house: Housekeeping,
-        empty: Callable[[SparkSession], DataFrame],
+        schema: StructType,
         nudge: Callable[[], None],
         in_epoch: threading.Event,
         wait_seconds: float,
@@ -73,7 +74,8 @@ class Mover:
         self._jvm = jvm
         self._environment = environment
         self._house = house
-        self._empty = empty
+        self._schema = schema
+        self._made_up = made_up(self._spark, schema)
         self._nudge = nudge
         self._in_epoch = in_epoch
         self._wake = threading.Event()
@@ -165,7 +167,18 @@ class Mover:
         return [each for each in reports if isinstance(each, BackgroundReport)]
 
     def warm(self, executors: Mapping[Worker, Executor]) -> None:
-        """Rehearse an epoch without rows on these executors (see `warmup`)."""
+        """Rehearse epochs on these executors, with made-up rows that end where S would begin (see `warmup`)."""
+        for _ in range(REHEARSALS):
+            try:
+                self._rehearse(executors, self._made_up)
+            except Exception as error:  # the user's expressions may not take made-up values: then without rows
+                if not self._made_up.head(1):
+                    raise
+                log.info("rehearsing without rows: %s", interpret(error))
+                self._made_up = self._spark.createDataFrame([], self._schema)
+                self._rehearse(executors, self._made_up)
+
+    def _rehearse(self, executors: Mapping[Worker, Executor], rows: DataFrame) -> None:
         workers = tuple(sorted(executors)) * TASKS_PER_WORKER
         self._rehearsals += 1
         places = tuple(Place(w, executors[w].host) for w in workers)
@@ -176,8 +189,12 @@ class Mover:
             pickled(self._stage.operator),
             f"{self._coordinator.term}.{self._rehearsals}",
         )
-        route = Route.initial(self._environment.bins, workers)
-        routed = self._stage.route(self._empty(self._spark), route, workers, None)
+        bins = self._environment.bins
+        # One task of each worker gets rows: bins belong to workers, not to tasks.
+        route = Route.initial(bins, sorted(executors))
+        routed = self._stage.route(rows, route, workers, None)
+        if runs_python(routed):
+            routed = self._stage.route(self._spark.createDataFrame([], self._schema), route, workers, None)
         pinned = self._jvm.pinned(routed, [executors[w].location for w in workers])
         merged = pinned.mapInArrow(function, self._stage.merged_schema)
         self._stage.finish(merged).write.format("noop").mode("append").save()

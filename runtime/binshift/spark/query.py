@@ -118,7 +118,7 @@ class _Parts:
             java,
             environment,
             house,
-            empty_like(self.definition.source),
+            self.definition.source.schema,
             lambda: java.nudge(name),
             runner.in_epoch,
             settings.executor_wait_seconds,
@@ -167,12 +167,6 @@ def consumer(definition: Definition, sink: Sink) -> Callable[[DataFrame, Epoch],
         sink.write(frame.localCheckpoint(eager=True) if sink.drains else frame, epoch)
 
     return consume
-
-
-def empty_like(frame: DataFrame) -> Callable[[SparkSession], DataFrame]:
-    """Makes frames without rows and with the schema of ``frame``."""
-    schema = frame.schema
-    return lambda spark: spark.createDataFrame([], schema)
 
 
 def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -> Log:

@@ -11,9 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    NumericType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
 from binshift.spark.task import (
     Environment,
@@ -29,6 +41,9 @@ from binshift.spark.task import (
 RENDEZVOUS_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.01
 TASKS_PER_WORKER = 2
+REHEARSALS = 4
+"""Epochs rehearsed: a JVM needs a few until most of what an epoch runs is compiled."""
+MADE_UP_ROWS = 8192
 
 
 class WarmFunction:
@@ -58,6 +73,27 @@ class WarmFunction:
         keep_loaded("warming up")
         return
         yield  # an empty generator
+
+
+def made_up(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Rows of a stream's schema with many different keys, for the JVM's part of an epoch; nested columns are null."""
+    small = F.pmod(F.col("id"), F.lit(100))
+    columns = []
+    for field in schema:
+        if isinstance(field.dataType, ByteType | ShortType | BooleanType):
+            value = small.cast(field.dataType)
+        elif isinstance(field.dataType, NumericType | StringType | TimestampType):
+            value = F.col("id").try_cast(field.dataType)
+        else:
+            value = F.lit(None).cast(field.dataType)
+        columns.append(value.alias(field.name))
+    return spark.range(0, MADE_UP_ROWS, 1, 2).select(*columns)
+
+
+def runs_python(frame: DataFrame) -> bool:
+    """Whether a batch frame calls the user's Python functions, which must never see rows that do not exist."""
+    plan: Any = frame._jdf
+    return "EvalPython" in plan.queryExecution().executedPlan().toString()
 
 
 def meet(directory: Path, partition: int) -> bool:

@@ -1,0 +1,51 @@
+"""New workers rehearse epochs with made-up rows: no function of the user's ever sees one, and a query that cannot take them runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+
+pytestmark = pytest.mark.cluster
+
+
+def _counted(session: SparkSession, key: Any, where: Path) -> set[Any]:
+    """Run a count by ``key`` for a few epochs, through a rescale; the keys that came out."""
+    source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).option("numPartitions", 2).load()
+    words = source.select(
+        F.concat(F.lit("2026-01-"), F.lpad((F.col("value") % 9 + 1).cast("string"), 2, "0")).alias("word")
+    )
+    found: set[Any] = set()
+    frame = binshift.stateful(words, bins=16, workers=2).groupBy(key.alias("key")).agg(F.count("*").alias("n"))
+    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(where))
+    query: Any = writer.foreachBatch(lambda df, _: found.update(row["key"] for row in df.collect())).start()
+    query.await_epoch(3)
+    query.rescale(4).wait(60)
+    query.await_epoch(query.epoch + 2)
+    query.stop()
+    return found
+
+
+def test_expressions_that_refuse_made_up_values(session: SparkSession, tmp_path: Path) -> None:
+    """A cast that fails for anything but dates: the rehearsal goes on without rows."""
+    keys = _counted(session, F.to_date("word"), tmp_path / "checkpoint")
+    assert sorted(str(key) for key in keys) == [f"2026-01-0{day}" for day in range(1, 10)]
+
+
+def test_no_python_function_sees_a_made_up_row(session: SparkSession, tmp_path: Path) -> None:
+    """Whatever it is called with is noted, on the executors."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    @F.udf("string")
+    def noted(word: str) -> str:
+        (notes / str(word)).touch()
+        return word[-1]
+
+    assert _counted(session, noted("word"), tmp_path / "checkpoint") == set("123456789")
+    assert sorted(note.name for note in notes.iterdir()) == [f"2026-01-0{day}" for day in range(1, 10)]
