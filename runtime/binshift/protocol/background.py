@@ -36,27 +36,34 @@ class Budget:
 
     Attributes:
         seconds: start nothing new after this long.
-        duty: fraction of the time spent working; after each piece of work the round rests for the rest.
+        duty: share of a core it may use; after each piece of work the round rests as long as that asks for, less the
+            time it waited for a core or a disk anyway.
+        clock: wall time.
+        cpu: processor time of this thread.
+        sleep: rests.
     """
 
     seconds: float
     duty: float
     clock: Callable[[], float] = time.monotonic
+    cpu: Callable[[], float] = time.thread_time
     sleep: Sleep = time.sleep
     _started: float = field(init=False)
     _resumed: float = field(init=False)
+    _used: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._started = self._resumed = self.clock()
+        self._used = self.cpu()
 
     def __call__(self) -> bool:
         """Rest as the duty cycle asks; whether there is time for more."""
-        worked = self.clock() - self._resumed
-        rest = worked * (1 / max(self.duty, 0.01) - 1)
+        now, used = self.clock(), self.cpu()
+        rest = (used - self._used) / max(self.duty, 0.01) - (now - self._resumed)
         left = self.seconds - (self.clock() - self._started)
         if rest > 0 and left > 0:
             self.sleep(min(rest, left))
-        self._resumed = self.clock()
+        self._resumed, self._used = self.clock(), self.cpu()
         return self._resumed - self._started < self.seconds
 
 
