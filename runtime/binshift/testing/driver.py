@@ -181,7 +181,7 @@ class Driver:
         pieces = self._world.rng.randint(1, self._world.tuning.budget_pieces)
         clock = ManualClock(tick_seconds=1.0)
         # Asked once before an order and once before its first piece, a budget must still allow that piece.
-        budget = Budget(float((pieces + 2) * LOOKS_PER_PIECE), 1.0, clock, clock.sleep)
+        budget = Budget(float((pieces + 2) * LOOKS_PER_PIECE), 1.0, clock, lambda: 0.0, clock.sleep)
         try:
             return self._world.machines[spec.worker].background(spec, budget)
         except Killed as death:
