@@ -9,7 +9,8 @@ BinshiftError
 │   │   └── NeedsBringUp         a store lacks bins that the task was not given files for
 │   ├── StoreBusy                another task holds a store's write lock
 │   ├── StoreDamaged             a local store is torn; it is thrown away and built again from the log
-│   └── StorageUnavailable       the log's file system did not answer
+│   ├── StorageUnavailable       the log's file system did not answer
+│   └── NoQueryYet               the program has not started its query yet
 └── GiveUp                       a person must act; the message says how
     ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
     ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and what would
@@ -25,7 +26,10 @@ BinshiftError
     ├── ReplayMismatch           Spark replays an epoch with other input than it was recorded with
     ├── ArithmeticOverflow       a sum or count outgrew its type; state is as it was
     ├── UserFunctionFailed       the user's own function raised; the end of its traceback is in the message
-    └── MigrationRefused         the requested move is impossible; the message says why
+    ├── MigrationRefused         the requested move is impossible; the message says why
+    │   ├── TargetOutdated       its owner has set a newer target already
+    │   └── DrainRefused         a worker's bins have nowhere to go: it is the last one, or the query is stopping
+    └── NoSuchMigration          no migration of this run has that number
 ```
 """
 
@@ -70,6 +74,10 @@ class StoreDamaged(Retryable):
 
 class StorageUnavailable(Retryable):
     """The log's file system refused or did not answer."""
+
+
+class NoQueryYet(Retryable):
+    """The control API is up before the program has started its query."""
 
 
 class Unsupported(GiveUp):
@@ -130,3 +138,31 @@ class UserFunctionFailed(GiveUp):
 
 class MigrationRefused(GiveUp):
     """A requested move cannot be done."""
+
+
+class TargetOutdated(MigrationRefused):
+    """Its owner has set a newer target already, or another one of the same generation."""
+
+
+class TargetOwned(MigrationRefused):
+    """The target belongs to an operator, which is the one to ask."""
+
+
+class DrainRefused(MigrationRefused):
+    """No worker would remain to take over the bins."""
+
+
+class NoSuchMigration(MigrationRefused):
+    """This run of the query has no migration of that number."""
+
+
+class TargetOutdated(MigrationRefused):
+    """A target with an older generation than the one its owner has set already; nothing was changed."""
+
+
+class DrainRefused(MigrationRefused):
+    """A worker cannot be drained: no other worker would remain, or the query is stopping or suspended."""
+
+
+class NoSuchMigration(GiveUp):
+    """There is no migration with that number, in this run of the query."""
