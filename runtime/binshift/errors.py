@@ -26,10 +26,11 @@ BinshiftError
     ├── ReplayMismatch           Spark replays an epoch with other input than it was recorded with
     ├── ArithmeticOverflow       a sum or count outgrew its type; state is as it was
     ├── UserFunctionFailed       the user's own function raised; the end of its traceback is in the message
-    ├── MigrationRefused         the requested move is impossible; the message says why
-    │   ├── TargetOutdated       its owner has set a newer target already
-    │   └── DrainRefused         a worker's bins have nowhere to go: it is the last one, or the query is stopping
-    └── NoSuchMigration          no migration of this run has that number
+    └── MigrationRefused         the requested move is impossible; the message says why
+        ├── TargetOutdated       its owner has set a newer target already
+        ├── TargetOwned          an operator owns the target; it is the one to ask
+        ├── DrainRefused         a worker's bins have nowhere to go: it is the last one, or the query is stopping
+        └── NoSuchMigration      no migration of this run has that number
 ```
 """
 
@@ -154,15 +155,3 @@ class DrainRefused(MigrationRefused):
 
 class NoSuchMigration(MigrationRefused):
     """This run of the query has no migration of that number."""
-
-
-class TargetOutdated(MigrationRefused):
-    """A target with an older generation than the one its owner has set already; nothing was changed."""
-
-
-class DrainRefused(MigrationRefused):
-    """A worker cannot be drained: no other worker would remain, or the query is stopping or suspended."""
-
-
-class NoSuchMigration(GiveUp):
-    """There is no migration with that number, in this run of the query."""
