@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from binshift.spark.dataflow import StreamingQuery
     from binshift.spark.frame import StatefulFrame, stateful
+    from binshift.spark.listening import state_listener
 
-__all__ = ["StatefulFrame", "StreamingQuery", "stateful"]
+__all__ = ["StatefulFrame", "StreamingQuery", "state_listener", "stateful"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "StatefulFrame": "binshift.spark.frame",
     "StreamingQuery": "binshift.spark.dataflow",
+    "state_listener": "binshift.spark.listening",
     "stateful": "binshift.spark.frame",
 }
 

@@ -14,7 +14,7 @@ from binshift.entries import merge_last_wins
 from binshift.errors import UserFunctionFailed
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
 from binshift.operators.aggregate import EVENT_TIME_COLUMN, EXPIRY_COLUMN, Aggregate, OutputMode, expiry_keys
-from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator, states_changed
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState, bin_groups
 from binshift.store.binstore import BinStore
@@ -152,6 +152,19 @@ def test_the_function_sees_rows_and_state_of_its_keys(group_bytes_max: int) -> N
     assert sorted((r["name"], r["total"]) for r in rows) == [("a", -6), ("c", 8)]
     rows, _ = runs.run([named([(0, "a", 4)])])
     assert rows == [{"name": "a", "total": 4}]
+
+
+def test_a_key_that_has_no_state_and_gets_none_is_no_change() -> None:
+    """Only what there was is deleted, so that deltas and counts of deletions stay true."""
+    runs = Runs(vectorised(add))
+    changed: list[tuple[int, int]] = []
+    for rows in ([(0, "a", -1), (1, "b", 5)], [(0, "a", -2), (1, "b", -9)]):
+        with runs.store.reader() as reader:
+            state = EpochState(reader)
+            list(runs.operator.run(iter([named(rows)]), state, EpochContext(Epoch(0), 0, None, None, BINS)))
+        changed.append(states_changed(merge_last_wins(state.changes)))
+        runs.run([named(rows)])
+    assert changed == [(1, 0), (0, 1)]
 
 
 def test_a_bin_is_never_cut_between_two_calls() -> None:

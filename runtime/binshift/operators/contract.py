@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from binshift import entries
 from binshift.entries import Entries
@@ -90,6 +91,18 @@ class EpochState:
         """Set values; null deletes."""
         if len(keys):
             self.changes.append(entries.make(bins, keys, values))
+
+
+def states_changed(changes: Entries) -> tuple[int, int]:
+    """How many states ``changes`` sets, and how many it deletes. Rows beside the states, such as an index, do not count.
+
+    >>> states_changed(entries.make([0, 0, 1], [STATE_SPACE + b"a", STATE_SPACE + b"b", EXPIRY_SPACE], [b"", None, b""]))
+    (1, 1)
+    """
+    of_state = pc.starts_with(changes.column("key"), pattern=STATE_SPACE)
+    kept = pc.and_(of_state, changes.column("value").is_valid())
+    states, kept_states = (int(pc.sum(each, min_count=0).as_py()) for each in (of_state, kept))
+    return kept_states, states - kept_states
 
 
 class Operator(Protocol):

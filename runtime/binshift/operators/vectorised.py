@@ -75,7 +75,11 @@ class VectorisedState:
         ]
         before = pa.Table.from_arrays(state_columns, schema=self._state_schema)
         output, after = self._invoke(keys, group.select(self.rows.names).cast(self.rows), before)
-        state.put(bins, prefixed(STATE_SPACE, touched), self._new_values(touched, after))
+        values = self._new_values(touched, after)
+        kept = pc.or_(present, values.is_valid())  # a key that has no state and gets none is no change
+        state.put(
+            bins[kept.to_numpy(zero_copy_only=False)], prefixed(STATE_SPACE, touched.filter(kept)), values.filter(kept)
+        )
         yield from output.to_batches()
 
     @property

@@ -90,6 +90,10 @@ class Summary:
         seconds: time by part: ``bring_up, process, delta, commit``.
         brought_up: bins that had to be loaded inside the epoch.
         undone: whether the store first had to go back one epoch.
+        states_set: keys whose state is new or another one; in a replay as recorded.
+        states_deleted: keys that have no state any more.
+        rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
+        bytes_stored: what they take there, roughly.
     """
 
     fence: Fence
@@ -104,6 +108,10 @@ class Summary:
     seconds: Mapping[str, float]
     brought_up: int = 0
     undone: bool = False
+    states_set: int = 0
+    states_deleted: int = 0
+    rows_stored: int = 0
+    bytes_stored: int = 0
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from binshift.log.layout import delta_name
 from binshift.log.records import FileRef
 from binshift.log.storage import Storage
 from binshift.model import Epoch, Stamp
-from binshift.operators.contract import EpochContext, EpochState, Operator
+from binshift.operators.contract import EpochContext, EpochState, Operator, states_changed
 from binshift.protocol.bringup import bring_up
 from binshift.protocol.spec import EpochSpec, Summary
 from binshift.store.binstore import BinStore
@@ -88,7 +88,7 @@ class EpochTask:
                 changes=[changes] if changes.num_rows else [],
                 undo=self.spec.undo,
             )
-        report(self._summary(stamp, delta, changes.num_rows, state.event_time_max_ms))
+        report(self._summary(stamp, delta, changes, state.event_time_max_ms))
 
     def _prepare(self) -> None:
         """Bring the store to the state that record ``epoch - 1`` names, or say what is missing."""
@@ -142,7 +142,8 @@ class EpochTask:
             self._rows[0] += batch.num_rows
             yield batch
 
-    def _summary(self, stamp: Stamp, delta: FileRef | None, changed: int, event_time_max_ms: int | None) -> Summary:
+    def _summary(self, stamp: Stamp, delta: FileRef | None, changes: Entries, event_time_max_ms: int | None) -> Summary:
+        states_set, states_deleted = states_changed(changes)
         return Summary(
             fence=self.spec.fence,
             operator=self.spec.operator,
@@ -151,11 +152,15 @@ class EpochTask:
             delta=delta,
             rows_in=self._rows[0],
             rows_out=self._rows[1],
-            keys_changed=changed,
+            keys_changed=changes.num_rows,
             event_time_max_ms=event_time_max_ms,
             seconds=dict(self.seconds),
             brought_up=self._brought_up,
             undone=self._undone,
+            states_set=states_set,
+            states_deleted=states_deleted,
+            rows_stored=self.store.row_count(),
+            bytes_stored=self.store.size_bytes(),
         )
 
     def _timed(self, part: str) -> _Timer:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
 from binshift.errors import MigrationRefused
@@ -22,6 +23,7 @@ from binshift.protocol.migrations import Migration
 from binshift.protocol.steering import Steering
 from binshift.routing import Route
 from binshift.spark.mover import Mover
+from binshift.spark.progress import filled
 from binshift.spark.runner import EpochTimings, Runner
 
 POLL_SECONDS = 0.02
@@ -89,6 +91,18 @@ class DataflowQuery:
     def timings(self) -> Sequence[EpochTimings]:
         """Where the time of the newest epochs went, the newest last."""
         return tuple(self._runner.timings)
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802 (PySpark's name)
+        """As in PySpark, with ``stateOperators`` as `binshift.spark.progress` fills it; None before the first epoch."""
+        newest = self._query.lastProgress
+        return None if newest is None else filled(newest, self.timings)
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802 (PySpark's name)
+        """As in PySpark, with ``stateOperators`` as `binshift.spark.progress` fills it; the newest last."""
+        timings = self.timings
+        return [filled(each, timings) for each in self._query.recentProgress]
 
     @property
     def route(self) -> Route | None:

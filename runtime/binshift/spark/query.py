@@ -27,7 +27,7 @@ from binshift.protocol.movement import Movement, Terms
 from binshift.protocol.spec import LogLocation
 from binshift.protocol.steering import Steering, strategy_of
 from binshift.settings import Settings
-from binshift.spark import checkpoint, conf, jvm, offsets
+from binshift.spark import checkpoint, conf, jvm, offsets, progress
 from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions, replay
@@ -137,6 +137,7 @@ class _Parts:
         return Request(strategy=strategy, batch_size=settings.batch_size, pre_copy=settings.pre_copy)
 
     def _stream(self, runner: Runner, name: str, java: jvm.Jvm) -> Any:
+        progress.publish(self.log.format.query, runner.timings)
         source = nudged(self.definition.source, self.spark, name)
         writer = source.writeStream.foreachBatch(runner.epoch).option("checkpointLocation", self.location)
         if self.options.query_name is not None:

@@ -26,6 +26,7 @@ from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.failures import interpret
 from binshift.spark.jvm import Jvm
 from binshift.spark.offsets import BatchOffsets
+from binshift.spark.progress import StateFigures, figures
 from binshift.spark.stage import Stage
 from binshift.spark.task import Collected, Environment, EpochFunction, Place, pickled
 
@@ -44,6 +45,7 @@ class EpochTimings:
         committed_at: when its record existed, in seconds since 1970.
         runs: how many it took.
         moved: bins that changed owner with it.
+        operators: what each stateful operator did.
     """
 
     epoch: Epoch
@@ -53,6 +55,7 @@ class EpochTimings:
     rows_in: int
     rows_out: int
     moved: int
+    operators: tuple[StateFigures, ...] = ()
 
 
 @dataclass
@@ -213,4 +216,5 @@ def _timings(
         for part, value in summary.seconds.items():
             parts[f"task_{part}"] = max(parts.get(f"task_{part}", 0.0), value)
     rows_in, rows_out = sum(s.rows_in for s in summaries), sum(s.rows_out for s in summaries)
-    return EpochTimings(plan.epoch, time.time(), run + 1, parts, rows_in, rows_out, len(plan.moves))
+    operators = figures(plan, summaries)
+    return EpochTimings(plan.epoch, time.time(), run + 1, parts, rows_in, rows_out, len(plan.moves), operators)

@@ -114,6 +114,9 @@ class KeyValueStore(Protocol):
     def size_bytes(self) -> int:
         """Bytes the rows take, roughly (for metrics and balance)."""
 
+    def row_count(self) -> int:
+        """Rows of all bins, without looking at them; keys that a store keeps by a shared hash count as one."""
+
     def close(self) -> None:
         """Give back what this handle holds. The rows stay (for a store on disk)."""
 

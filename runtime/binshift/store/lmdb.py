@@ -88,11 +88,19 @@ class LmdbStore:
 
     def size_bytes(self) -> int:
         """Bytes of all pages that hold rows."""
+        found = self._stat()
+        pages = found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]
+        return pages * found["psize"]
+
+    def row_count(self) -> int:
+        """Rows of all bins; long keys of the same hash count as one."""
+        return self._stat()["entries"]
+
+    def _stat(self) -> dict[str, int]:
         with self._place.environment() as opened, self._place.translated(opened, self._limits):
             with opened.environment.begin() as handle:
-                found = handle.stat(opened.rows)
-            pages = found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]
-            return int(pages * found["psize"])
+                found: dict[str, int] = handle.stat(opened.rows)
+            return found
 
     def close(self) -> None:
         """Nothing: the environment stays open for the next task of this process (`close_environments` ends that)."""

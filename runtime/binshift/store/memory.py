@@ -72,6 +72,10 @@ class MemoryStore:
         rows = self._rows
         return sum(len(key) + len(value) for bin_rows in rows.values() for key, value in bin_rows.items())
 
+    def row_count(self) -> int:
+        """Rows of all bins."""
+        return sum(map(len, self._rows.values()))
+
     def close(self) -> None:
         """Nothing to give back."""
 

@@ -167,5 +167,9 @@ class FaultyStore:
         """Bytes the rows take."""
         return self._inner.size_bytes()
 
+    def row_count(self) -> int:
+        """Rows of all bins."""
+        return self._inner.row_count()
+
     def close(self) -> None:
         """Nothing: what is on the machine's disk outlives the process."""

@@ -1,0 +1,177 @@
+"""Progress reports: Spark's own, with `stateOperators` filled in from what the tasks said."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections import deque
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    StateOperatorProgress,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from binshift.log.records import FileRef
+from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
+from binshift.protocol.epochplan import EpochPlan
+from binshift.protocol.spec import Summary
+from binshift.routing import Route
+from binshift.spark.listening import state_listener
+from binshift.spark.progress import figures, filled, publish
+from binshift.spark.runner import EpochTimings
+
+QUERY = "a5b6ba4b-2a09-4bbd-a5f5-8a3ea4f1a4f3"
+SPARKS_NAMES = [
+    *("operatorName", "numRowsTotal", "numRowsUpdated", "allUpdatesTimeMs", "numRowsRemoved", "allRemovalsTimeMs"),
+    *("commitTimeMs", "memoryUsedBytes", "numRowsDroppedByWatermark", "numShufflePartitions"),
+    *("numStateStoreInstances", "customMetrics"),
+]
+
+
+def report(batch: int, *, ran: bool = True) -> StreamingQueryProgress:
+    """A report as Spark makes it for a query without operators of its own."""
+    document = {
+        "id": QUERY,
+        "runId": "3d1e1d2c-5b5f-4a4b-bd8e-0f5c5d3d7c11",
+        "name": "clicks",
+        "timestamp": "2026-11-21T12:00:00.000Z",
+        "batchId": batch,
+        "batchDuration": 200,
+        "numInputRows": 10,
+        "inputRowsPerSecond": 5.0,
+        "processedRowsPerSecond": 50.0,
+        "durationMs": {"addBatch": 150, "triggerExecution": 200} if ran else {"triggerExecution": 2},
+        "stateOperators": [],
+        "sources": [],
+        "sink": {"description": "ForeachBatchSink", "numOutputRows": -1},
+    }
+    return StreamingQueryProgress.fromJson(document)
+
+
+def summary(worker: int, *, operator: str = "state", delta_bytes: int = 0) -> Summary:
+    """What a task of epoch 7 says."""
+    delta = FileRef(f"d{worker}", delta_bytes, 3, 1, "", "0-3") if delta_bytes else None
+    return Summary(
+        fence=Fence(Term(1), Epoch(7), 0),
+        operator=operator,
+        worker=Worker(worker),
+        stamp=Stamp(Epoch(7), f"1.7.0.{worker}"),
+        delta=delta,
+        rows_in=5,
+        rows_out=4,
+        keys_changed=4,
+        event_time_max_ms=None,
+        seconds={"process": 0.1, "delta": 0.02, "commit": 0.003},
+        brought_up=worker,
+        states_set=3,
+        states_deleted=1,
+        rows_stored=100,
+        bytes_stored=4096,
+    )
+
+
+def timings(*summaries: Summary, epoch: int = 7, runs: int = 1) -> EpochTimings:
+    """The epoch of these tasks."""
+    route = Route.initial(16, (Worker(0), Worker(1)))
+    workers = (Worker(0), Worker(1))
+    plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), 0, "hash", {}, {})
+    return EpochTimings(Epoch(epoch), 0.0, runs, {}, 10, 8, 0, figures(plan, summaries))
+
+
+TWO = timings(summary(0, delta_bytes=500), summary(1, delta_bytes=700))
+
+
+def test_an_entry_has_sparks_names_and_sums_over_workers() -> None:
+    """The report keeps its type and everything Spark said; text and attributes agree."""
+    found = filled(report(7), [TWO])
+    assert type(found) is StreamingQueryProgress
+    [entry] = found.stateOperators
+    assert type(entry) is StateOperatorProgress
+    assert list(json.loads(found.json)["stateOperators"][0]) == SPARKS_NAMES
+    assert (entry.operatorName, entry.numRowsTotal, entry.numRowsUpdated) == ("state", 200, 6)
+    assert (entry.numRowsRemoved, entry.memoryUsedBytes) == (2, 8192)
+    assert (entry.allUpdatesTimeMs, entry.commitTimeMs) == (200, 46)
+    assert (entry.numShufflePartitions, entry.numStateStoreInstances) == (2, 2)
+    assert entry.customMetrics == {
+        "bins": 16,
+        "workers": 2,
+        "routeVersion": 0,
+        "deltaBytes": 1200,
+        "binsBroughtUp": 1,
+        "runs": 1,
+    }
+    assert json.loads(found.prettyJson) == json.loads(found.json)
+    before = report(7)
+    assert {k: v for k, v in found.items() if k != "stateOperators"} == {
+        k: v for k, v in before.items() if k != "stateOperators"
+    }
+
+
+def test_each_operator_has_an_entry_and_a_repeated_summary_counts_once() -> None:
+    """Entries are ordered by name, whatever the order in which tasks report."""
+    both = timings(summary(1), summary(0), summary(0), summary(0, operator="other"))
+    found = filled(report(7), [both]).stateOperators
+    assert [(each.operatorName, each.numRowsTotal, each.numStateStoreInstances) for each in found] == [
+        ("other", 100, 1),
+        ("state", 200, 2),
+    ]
+
+
+def test_a_trigger_that_ran_nothing_shows_what_is_stored() -> None:
+    """Spark numbers such a report by the batch to come: it is about the epoch before."""
+    [entry] = filled(report(8, ran=False), [TWO]).stateOperators
+    assert (entry.numRowsTotal, entry.memoryUsedBytes, entry.numStateStoreInstances) == (200, 8192, 2)
+    assert (entry.numRowsUpdated, entry.numRowsRemoved, entry.commitTimeMs, entry.allUpdatesTimeMs) == (0, 0, 0, 0)
+    assert entry.customMetrics["bins"] == 16
+    assert entry.customMetrics["deltaBytes"] == 0
+
+
+@pytest.mark.parametrize("known", [[], [timings(summary(0), epoch=6)]], ids=["none", "another"])
+def test_an_unknown_epoch_stays_as_spark_says(known: list[EpochTimings]) -> None:
+    """Nothing is made up for an epoch that this driver has not timed."""
+    assert filled(report(7), known).stateOperators == []
+
+
+class Heard(StreamingQueryListener):
+    """A user's listener."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (PySpark's name)
+        self.events.append(event)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 (PySpark's name)
+        self.events.append(event)
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 (PySpark's name)
+        self.events.append(event)
+
+
+def test_a_wrapped_listener_sees_the_state_of_binshifts_queries_only() -> None:
+    """It is filled while the query lives; of any other query it hears what Spark says."""
+    heard = Heard()
+    wrapped = state_listener(heard)
+    lived = deque([TWO])
+    publish(QUERY, lived)
+    wrapped.onQueryProgress(QueryProgressEvent(report(7)))
+    assert [each.numRowsTotal for each in heard.events[-1].progress.stateOperators] == [200]
+    del lived
+    gc.collect()
+    wrapped.onQueryProgress(QueryProgressEvent(report(7)))
+    assert heard.events[-1].progress.stateOperators == []
+
+
+def test_a_wrapped_listener_hears_everything_else_as_it_is() -> None:
+    """Also what a listener may leave out."""
+    heard = Heard()
+    wrapped = state_listener(heard)
+    events: list[Any] = [object(), object()]
+    wrapped.onQueryStarted(events[0])
+    wrapped.onQueryIdle(object())  # type: ignore[arg-type]
+    wrapped.onQueryTerminated(events[1])
+    assert heard.events == events
