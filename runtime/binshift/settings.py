@@ -104,11 +104,12 @@ class Settings:
     """Runs of one epoch before the query fails; default 20, enough for a worker that restarts several times."""
 
     executor_wait_seconds: float = _setting(60.0, least=0.1)
-    """How long one run of an epoch waits for the executors of its workers, in seconds; default 60, a pod's restart."""
+    """How long a query waits for executors when it starts, and for the last ones of all when they are gone, in seconds;
+    default 60, a pod's restart."""
 
-    lost_worker_timeout_seconds: float = _setting(120.0, least=1.0)
-    """How long an executor may stay away, in seconds, before live workers take over its bins; default 120: longer than a
-    restart on the same node, since taking over and handing back costs two bring-ups."""
+    lost_worker_timeout_seconds: float = _setting(30.0, least=1.0)
+    """How long an executor may stay away, in seconds, before live workers take over its bins; default 30: longer than a
+    restart on the same node, since taking over and handing back costs two bring-ups, and epochs wait all the time."""
 
     store_map_bytes: int = _setting(64 * GIB, least=MIB)
     """Largest local store of one worker, in bytes of address space, not of disk or memory; default 64 GiB. Must fit in

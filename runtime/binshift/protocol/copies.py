@@ -44,6 +44,10 @@ class Copies:
         """Whether ``worker`` has said what it holds since it came."""
         return (operator, worker) in self.held
 
+    def count(self) -> int:
+        """Copies held, over all workers and operators."""
+        return sum(map(len, self.held.values()))
+
     def order(self, copy: Copy) -> None:
         """Remember an order of the migration; a drop of the same bins that has not run yet is off."""
         self.orders.append(copy)

@@ -6,21 +6,26 @@ through the query.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from binshift.errors import MigrationRefused
-from binshift.migration import MigrationState, Phase, Progress, progress
+from binshift.migration import MigrationState, Phase, Progress, Rates, progress
 from binshift.model import Bin, IntArray, Worker
 from binshift.planner import target_route
 from binshift.routing import Route
 from binshift.strategies import Strategy
 
+REBALANCE_SLACK = 0.05
+"""Imbalance, as a fraction of the average load, that is not worth a move when bins are weighed."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Request:
     """What a migration shall reach, and how.
 
@@ -30,13 +35,17 @@ class Request:
         strategy: how the plan is cut into steps.
         batch_size: bins a step, for Batched and Optimized.
         pre_copy: whether bins are copied ahead of their flips.
+        weights: what each bin weighs, to share weight and not numbers of bins; None where all weigh the same.
+        only_leaving: leave every bin where it is, but for those of workers that are not among ``workers``.
     """
 
     workers: tuple[Worker, ...] | None = None
     moves: Mapping[Bin, Worker] = field(default_factory=dict)
     strategy: Strategy = Strategy.OPTIMIZED
-    batch_size: int = 64
+    batch_size: int = 256
     pre_copy: bool = True
+    weights: npt.NDArray[np.float64] | None = None
+    only_leaving: bool = False
 
     def target(self, route: Route) -> Route:
         """The route this asks for, from the present one.
@@ -47,7 +56,10 @@ class Request:
         wrong = [b for b in self.moves if not 0 <= b < route.bins]
         if wrong:
             raise MigrationRefused(f"there is no bin {wrong[0]}: bins are 0 to {route.bins - 1}")
-        target = route if self.workers is None else target_route(route, self.workers)
+        target = route
+        if self.workers is not None:
+            slack = math.inf if self.only_leaving else REBALANCE_SLACK if self.weights is not None else 0.0
+            target = target_route(route, self.workers, self.weights, slack=slack)
         return target.moved(target.moves_to(self.moves)) if self.moves else target
 
 
@@ -58,6 +70,7 @@ class Migration:
         self.id = number
         self.request = request
         self.destinations: IntArray = np.zeros(0, dtype=np.int32)
+        self.rates = Rates()
         self._cancel = cancel
         self._state: MigrationState | None = None
         self._refused = ""
@@ -92,8 +105,8 @@ class Migration:
 
     @property
     def progress(self) -> Progress | None:
-        """Steps, bins and bytes; None while it has not begun."""
-        return None if self._state is None else progress(self._state)
+        """Steps, bins, bytes and the time left; None while it has not begun."""
+        return None if self._state is None else progress(self._state, self.rates)
 
     def cancel(self, reason: str = "cancelled on request") -> None:
         """Stop it where it does no harm; bins that have moved stay where they are."""

@@ -9,7 +9,6 @@ Guarded by the coordinator's lock; never does I/O itself, except for writing a t
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -28,21 +27,26 @@ from binshift.migration import (
     EpochStarting,
     Event,
     Flip,
+    Kept,
     Limits,
     Order,
+    Paced,
     Retire,
     Started,
     Warm,
+    WorkerLost,
     WorkersWarm,
     advance,
     begin,
     wants_epoch,
 )
-from binshift.model import BinSet, Epoch, Fence, Moves, Term, Worker
+from binshift.model import BINS_MAX, Epoch, Moves, Term, Worker
 from binshift.protocol.copies import Copies
 from binshift.protocol.migrations import Migration, Request
+from binshift.protocol.pacer import CopyRate, Pacer, first_pace
+from binshift.protocol.rounds import Rounds
 from binshift.protocol.snapshots import SnapshotCycle
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.routing import Route
 from binshift.strategies import cut
 
@@ -57,15 +61,17 @@ class Terms:
         bins: how many there are.
         workers: how many a new query starts with; None: all that are there.
         limits: of a migration.
-        duty: share of its time a background task works.
+        duty: share of a core a background task may use at first.
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
+        latency_target_seconds: record latency to stay below while bins move.
     """
 
     bins: int
     workers: int | None = None
     limits: Limits = field(default_factory=Limits)
-    duty: float = 0.25
+    duty: float = 0.5
     snapshot_cycle_epochs: int = 64
+    latency_target_seconds: float = 1.0
 
 
 class Movement:
@@ -77,13 +83,14 @@ class Movement:
         self.copies = Copies(self.operators)
         self.snapshots = SnapshotCycle(terms.snapshot_cycle_epochs)
         self.history: list[Migration] = []
-        self._term = term
+        self.pacer = Pacer(terms.latency_target_seconds, first_pace(terms.duty, BINS_MAX))
+        self._copied = CopyRate()
         self._current: Migration | None = None
         self._queued: Migration | None = None
+        self._kept: tuple[Kept, ...] = ()
         self._alive: frozenset[Worker] = frozenset()
         self._warm: set[Worker] = set()
-        self._numbers = itertools.count(1)
-        self._ordered_drops: dict[Worker, BinSet] = {}
+        self._rounds = Rounds(self.operators, term, self.copies, self.snapshots)
 
     def first_route(self, alive: Collection[Worker]) -> Route:
         """The route of a new query's first epoch.
@@ -116,6 +123,29 @@ class Movement:
             self._advance(Cancel(f"superseded by migration {migration.id}"))
         return migration
 
+    def lost(self, workers: Collection[Worker], request: Request, index: Index) -> Migration:
+        """Workers stayed away for too long; no epoch runs. ``request`` gives their bins to others, before all else."""
+        for worker in workers:
+            self._warm.discard(worker)
+            for event in self.copies.lost(worker, f"worker {worker} is lost"):
+                self._advance(event)
+            self._advance(WorkerLost(worker))
+        migration = self.request(request)
+        if self._current is not None and self._current.state is not None:
+            self._kept = tuple(kept for kept in self._current.state.kept if kept.worker not in workers)
+        self.settle(index)
+        return migration
+
+    @property
+    def idle(self) -> bool:
+        """Whether no migration is under way or waiting."""
+        return self._queued is None and (self._current is None or self._current.ended)
+
+    def measured(self, seconds: float, *, flipped: bool) -> None:
+        """An epoch took so long, from its trigger to its record."""
+        if self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped):
+            self._advance(Paced(self.pacer.pace.limits(self.terms.limits)))
+
     def settle(self, index: Index) -> None:
         """Start the accepted migration as soon as nothing else moves and there is a route to start from."""
         if self._queued is None or index.route is None or (self._current is not None and not self._current.ended):
@@ -131,8 +161,10 @@ class Movement:
             migration.refuse(str(error))
             return
         cold = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist()) - self._warm
-        order = Order(plan, cold, request.pre_copy)
-        migration.begin(begin(order, self.terms.limits, index.last))
+        order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy)
+        self._copied = CopyRate()
+        migration.begin(begin(order, self.pacer.pace.limits(self.terms.limits), index.last, self._kept))
+        self._kept = ()
         self._advance(Started())
 
     def cancel(self, migration: Migration, reason: str) -> None:
@@ -231,48 +263,24 @@ class Movement:
         self._warm |= workers
         self._advance(WorkersWarm(workers))
 
-    def round(self, index: Index, pace: float | None = None) -> list[BackgroundSpec]:
+    def round(self, index: Index) -> list[BackgroundSpec]:
         """What each worker should do next in the background; nothing for workers that are away."""
         self.settle(index)
         if index.route is None:
             return []
         if self._current is None or self._current.ended:
             self.copies.drop_all()
-        self._ordered_drops = dict(self.copies.drops)
-        specs = [self._spec(index, o, w, pace or self.terms.duty) for o in self.operators for w in sorted(self._alive)]
-        return [
-            spec
-            for spec in specs
-            if spec.copies or spec.drop or spec.snapshot or not self.copies.known(spec.operator, spec.worker)
-        ]
-
-    def _spec(self, index: Index, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
-        assert index.route is not None
-        wanted = self.copies.wanted(worker) - index.route.bins_of(worker)
-        held = self.copies.of(operator, worker, wanted)
-        behind = BinSet([b for b in wanted if held.get(b) != index.last])
-        copies: tuple[CopyOrder, ...] = ()
-        if behind:
-            files = index.sources(operator, behind, held, index.last)
-            copies = (CopyOrder(behind, index.last, files),)
-        return BackgroundSpec(
-            fence=Fence(self._term, index.last, 0),
-            operator=operator,
-            worker=worker,
-            copies=copies,
-            drop=self._ordered_drops.get(worker, BinSet()),
-            snapshot=self.snapshots.slice(index, operator, worker),
-            snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
-            duty=duty,
-        )
+        return self._rounds.specs(index, index.route, self._alive, self.pacer.pace.duty)
 
     def reported(self, reports: Sequence[BackgroundReport]) -> None:
         """Take in what a round did."""
-        for report in reports:
-            if report.snapshot is not None:
-                self.snapshots.add(report.snapshot)
-        for event in self.copies.reported(reports, self._ordered_drops):
+        held = self.copies.count()
+        for event in self._rounds.reported(reports):
             self._advance(event)
+        arrived, seconds = self.copies.count() - held, max((each.seconds for each in reports), default=0.0)
+        if arrived > 0 and self._current is not None:
+            self._copied = self._copied.with_round(arrived // len(self.operators), seconds)
+            self._current.rates = self._copied.rates(self.pacer.epoch_seconds)
 
     def take_snapshots(self, index: Index) -> tuple[SnapshotRef, ...]:
         """Snapshots for the record that is being written."""

@@ -1,31 +1,33 @@
 """How requests for movement reach a query, and how they outlive its driver.
 
-A rescale is durable before it is answered: the target is written to the log first. A driver that starts finds the newest
-target there and, where the recorded route does not agree with it, goes on towards it.
+*Desired* is what was asked for: the newest target, durable before its request is answered, ordered by (owner, generation).
+*Effective* is what can be had of it now: the desired workers less those that drain or are lost. A migration leads from the
+route to the effective workers; when a worker is back, the query converges again by itself. Draining and lost workers are
+known to the driver only: one that starts anew finds out for itself who is there.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
-from binshift.errors import MigrationRefused
-from binshift.log import terms
+import numpy as np
+import numpy.typing as npt
+
+from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
 from binshift.log.targets import Target
 from binshift.model import Bin, Worker
 from binshift.protocol.coordinator import Coordinator
+from binshift.protocol.desired import PROGRAM, DesiredTarget
 from binshift.protocol.migrations import Migration, Request
 from binshift.strategies import Strategy
 
-TARGET_TRIES_MAX = 8
-"""How often a target is written anew because another one came in between."""
 
-
-@dataclass(frozen=True)
+@dataclass
 class Steering:
-    """Accepts requests for one query.
+    """Accepts requests for one query; any thread may call it.
 
     Attributes:
         log: where targets are kept.
@@ -36,6 +38,29 @@ class Steering:
     log: Log
     coordinator: Coordinator
     defaults: Request
+    _first: tuple[Worker, ...] = ()
+    _draining: dict[Worker, str] = field(default_factory=dict)
+    _lost: set[Worker] = field(default_factory=set)
+    _executors: Mapping[Worker, str] = field(default_factory=dict)
+    _diverged: bool = False
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _desired_target: DesiredTarget = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._desired_target = DesiredTarget(self.log)
+
+    # -------------------------------------------------------------------------------------------------------- targets
+
+    @property
+    def target(self) -> Target | None:
+        """The desired target; None before the first."""
+        return self._desired_target.target
+
+    @property
+    def effective(self) -> tuple[Worker, ...]:
+        """The desired workers less those that drain or are lost; empty before the first epoch."""
+        with self.coordinator.lock:
+            return tuple(w for w in self._desired() if w not in self._draining and w not in self._lost)
 
     def rescale(
         self,
@@ -43,32 +68,162 @@ class Steering:
         strategy: str | None = None,
         batch_size: int | None = None,
         pre_copy: bool | None = None,
+        weights: npt.NDArray[np.float64] | None = None,
     ) -> Migration:
-        """Ask for all bins to be shared by ``workers``.
+        """Ask, as the query's own program, for all bins to be shared by ``workers``, by weight if ``weights`` are given.
 
         Raises:
             MigrationRefused: the strategy is unknown.
+            TargetOwned: the target is an operator's; it is the one to ask.
             Fenced: a newer driver has taken over; it is the one to ask.
             StorageUnavailable: the target could not be made durable; nothing was begun.
         """
         request = self._request(strategy, batch_size, pre_copy, workers=workers)
-        self._write(request)
-        return self._begin(request)
+        with self._writing:
+            self._desired_target.write(PROGRAM, None, request)
+            return self._begin_effective(replace(request, weights=weights))
+
+    def put(
+        self,
+        owner: str,
+        generation: int,
+        workers: tuple[Worker, ...],
+        strategy: str | None = None,
+        batch_size: int | None = None,
+        pre_copy: bool | None = None,
+        latency_target_seconds: float | None = None,
+    ) -> Migration | None:
+        """Set the target as ``owner``. Another owner's is replaced; the same generation again changes nothing (None).
+
+        Raises:
+            TargetOutdated: the owner has set a newer generation already, or this one with other content.
+            MigrationRefused: the strategy is unknown, or there is no worker.
+            Fenced, StorageUnavailable: as `rescale`.
+        """
+        if not workers:
+            raise MigrationRefused("a target without workers was asked for: name at least one worker to hold the bins")
+        request = self._request(strategy, batch_size, pre_copy, workers=tuple(sorted(set(workers))))
+        with self._writing:
+            if not self._desired_target.write(owner, generation, request, latency_target_seconds):
+                return None
+            if latency_target_seconds is not None:
+                self.coordinator.movement.pacer.aim_seconds = latency_target_seconds
+            return self._begin_effective(request)
 
     def move(self, moves: Mapping[Bin, Worker], pre_copy: bool | None = None) -> Migration:
-        """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target."""
+        """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target.
+
+        Raises:
+            TargetOwned: as `rescale`.
+        """
+        self._desired_target.check_owner(PROGRAM)
         return self._begin(self._request(None, None, pre_copy, moves=dict(moves)))
 
     def resume(self) -> Migration | None:
         """Go on towards the newest target, if the recorded route is not there yet."""
-        newest, route = self.log.targets.newest(), self.log.index.route
-        if newest is None or route is None:
+        target, route = self._desired_target.read(), self.log.index.route
+        if target is None or route is None:
             return None
-        target = newest[1]
-        workers = tuple(Worker(w) for w in target.workers)
-        request = self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers)
+        if target.latency_target_seconds is not None:
+            self.coordinator.movement.pacer.aim_seconds = target.latency_target_seconds
+        request = self._towards(target)
         # The same workers are not enough: a driver that died early has moved some of their bins only.
         return None if request.target(route) == route else self._begin(request)
+
+    # ------------------------------------------------------------------------------------------- workers that go
+
+    def drain(self, worker: Worker) -> Migration:
+        """Move everything off ``worker``, until it comes back with another executor.
+
+        Raises:
+            DrainRefused: no other worker would remain.
+        """
+        with self.coordinator.lock:
+            self._remember()
+            left = tuple(w for w in self.effective if w != worker)
+            if not left:
+                raise DrainRefused(f"worker {worker} is the last one: start another one first, or stop the query")
+            self._draining[worker] = self._executors.get(worker, "")
+            return self._begin(self._request(None, None, None, workers=left))
+
+    def lost(self, workers: Collection[Worker], alive: Collection[Worker]) -> Migration:
+        """Workers that an epoch waits for stay away: give their bins, and no others, to those that are there.
+
+        To be called between epochs: the one that waited is abandoned.
+
+        Raises:
+            MigrationRefused: nobody is there.
+        """
+        with self.coordinator.lock:
+            self._remember()
+            self._lost |= set(workers)
+            route = self.log.index.route
+            left = sorted((set(self.effective) | set(route.workers if route else ())) & set(alive) - self._lost)
+            if not left:
+                raise MigrationRefused(f"workers {sorted(workers)} are lost and no other one is there: start one")
+            self._diverged = True
+            request = replace(self._request("AllAtOnce", None, False, workers=tuple(left)), only_leaving=True)
+            return self.coordinator.movement.lost(workers, request, self.log.index)
+
+    def observe(self, executors: Mapping[Worker, str]) -> None:
+        """Who is there now, by executor id; a worker that is back gets its share of the bins again."""
+        with self.coordinator.lock:
+            self._executors = dict(executors)
+            drained = {w for w, was in self._draining.items() if executors.get(w, was) != was}
+            found = self._lost & executors.keys()
+            if drained or found:
+                self._draining = {w: was for w, was in self._draining.items() if w not in drained}
+                self._lost -= found
+                self._diverged = True
+            if self._diverged and self.coordinator.movement.idle and self.log.index.route is not None:
+                self._diverged = False
+                request = self._towards(self.target) if self.target else self._request(None, None, None)
+                request = replace(request, workers=self.effective or self._desired())
+                if request.target(self.log.index.route) != self.log.index.route:
+                    self._begin(request)
+
+    # ---------------------------------------------------------------------------------------------------- cancelling
+
+    def cancel(self, number: int, *, rollback: bool = False) -> Migration:
+        """Stop a migration where it does no harm; with ``rollback``, move back what it has moved.
+
+        The target stands: a driver that starts anew goes on towards it. Returns the migration back, or the cancelled one.
+
+        Raises:
+            NoSuchMigration: there is none of that number.
+        """
+        movement = self.coordinator.movement
+        with self.coordinator.lock:
+            found = next((each for each in movement.history if each.id == number), None)
+            if found is None:
+                raise NoSuchMigration(f"there is no migration {number}; there are {len(movement.history)} in this run")
+            found.cancel("rolled back on request" if rollback else "cancelled on request")
+            state, route = found.state, self.log.index.route
+            if not rollback or state is None or route is None:
+                return found
+            moves = state.order.plan.moves
+            moved = route.owners[moves.bins] == moves.destinations
+            back = {Bin(b): Worker(w) for b, w in zip(moves.bins[moved], moves.sources[moved], strict=True)}
+            return self._begin(self._request(None, None, None, moves=back)) if back else found
+
+    # ------------------------------------------------------------------------------------------------------ the parts
+
+    def _desired(self) -> tuple[Worker, ...]:
+        if self.target is not None:
+            return tuple(Worker(w) for w in self.target.workers)
+        route = self.log.index.route
+        return self._first or (() if route is None else route.workers)
+
+    def _remember(self) -> None:
+        """Without a target, what there was before the first worker went is what should be again."""
+        self._first = self._desired()
+
+    def _towards(self, target: Target) -> Request:
+        workers = tuple(Worker(w) for w in target.workers)
+        return self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers)
+
+    def _begin_effective(self, request: Request) -> Migration:
+        return self._begin(replace(request, workers=self.effective or request.workers))
 
     def _begin(self, request: Request) -> Migration:
         with self.coordinator.lock:
@@ -93,25 +248,6 @@ class Steering:
             batch_size=batch_size or self.defaults.batch_size,
             pre_copy=self.defaults.pre_copy if pre_copy is None else pre_copy,
         )
-
-    def _write(self, request: Request) -> None:
-        for _ in range(TARGET_TRIES_MAX):
-            newest = self.log.targets.newest()
-            number, generation = (0, 0) if newest is None else (newest[0], newest[1].generation)
-            target = Target(
-                owner="",
-                generation=generation + 1,
-                workers=request.workers or (),
-                strategy=request.strategy.value,
-                batch_size=request.batch_size,
-                pre_copy=request.pre_copy,
-                nonce=secrets.token_hex(8),
-            )
-            if self.log.targets.write(target, number):
-                # A driver that came after this one has read the targets already: ask it, not this one.
-                terms.check_newest(self.log.storage, self.log.term)
-                return
-        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
 
 
 def strategy_of(name: str) -> Strategy:

@@ -23,6 +23,7 @@ from binshift.model import Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.housekeeping import Housekeeping
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.protocol.steering import Steering
 from binshift.routing import Route
 from binshift.spark import conf
 from binshift.spark.executors import Executor, ExecutorView
@@ -46,6 +47,7 @@ class Mover:
         spark: the session; rounds run in a new session beside it.
         schema: of the stream, for rehearsals.
         nudge: makes an idle query run an epoch.
+        steering: is told who is there.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
         wait_seconds: how long a migration waits for the executors of its workers.
@@ -59,6 +61,7 @@ class Mover:
         view: ExecutorView,
         jvm: Jvm,
         environment: Environment,
+        steering: Steering,
         house: Housekeeping,
         schema: StructType,
         nudge: Callable[[], None],
@@ -73,6 +76,7 @@ class Mover:
         self._view = view
         self._jvm = jvm
         self._environment = environment
+        self._steering = steering
         self._house = house
         self._schema = schema
         self._made_up = made_up(self._spark, schema)
@@ -126,6 +130,7 @@ class Mover:
         """One round; whether there was anything to do."""
         executors = self._view.executors()
         movement = self._coordinator.movement
+        self._steering.observe({worker: executor.id for worker, executor in executors.items()})
         with self._coordinator.lock:
             movement.seen(frozenset(executors))
             wanted = movement.cold()

@@ -78,8 +78,7 @@ class Driver:
         plan = coordinator.plan(batch.epoch, batch.digest, batch.time_ms, self._world.alive)
         bring_up: frozenset[Worker] = frozenset()
         for run in range(self._world.tuning.attempts_max):
-            plan = coordinator.again(plan)
-            executors = self._executors(plan)
+            plan, executors = self._executors(coordinator.again(plan))
             bring_up |= {w for w in plan.workers if self._seen.get(w) != executors[w]}
             try:
                 coordinator.commit(plan, self._run(batch, plan, run, bring_up))
@@ -93,12 +92,17 @@ class Driver:
                 return
         raise EpochFailed(f"epoch {batch.epoch} failed {self._world.tuning.attempts_max} times")
 
-    def _executors(self, plan: EpochPlan) -> dict[Worker, int]:
+    def _executors(self, plan: EpochPlan) -> tuple[EpochPlan, dict[Worker, int]]:
         machines = self._world.machines
         away = [w for w in plan.workers if not machines[w].alive]
+        if away and self._world.alive and self._world.tuning.take_over and plan.replay is None:
+            self.coordinator.abandoned(plan)
+            self.steering.lost(away, self._world.alive)
+            plan = self.coordinator.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, self._world.alive)
+            away = [w for w in plan.workers if not machines[w].alive]
         if away:
             raise EpochFailed(f"no executor for worker {away[0]}")
-        return {w: machines[w].executor for w in plan.workers}
+        return plan, {w: machines[w].executor for w in plan.workers}
 
     def _run(self, batch: Batch, plan: EpochPlan, run: int, bring_up: frozenset[Worker]) -> list[Summary]:
         """One run: every task to its end, then the sink."""
@@ -163,6 +167,7 @@ class Driver:
             Fenced: a newer driver has taken over.
         """
         alive = frozenset(self._world.alive)
+        self.steering.observe({w: str(self._world.machines[w].executor) for w in alive})
         self.movement.seen(alive)
         cold = self.movement.cold() & alive
         specs = self.coordinator.background()

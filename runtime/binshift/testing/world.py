@@ -41,6 +41,7 @@ class Tuning:
         attempts_max: runs of one epoch before the query fails.
         rows_at_once: rows in a batch of a task's input.
         undo: whether epochs keep the way back.
+        take_over: whether an epoch that lacks a worker gives its bins to others at once, instead of failing.
         limits: of migrations.
         stores: of local stores.
         defaults: of requests.
@@ -55,6 +56,7 @@ class Tuning:
     attempts_max: int = 20
     rows_at_once: int = 4
     undo: bool = True
+    take_over: bool = False
     limits: Limits = field(default_factory=Limits)
     stores: StoreLimits = field(default_factory=lambda: StoreLimits(background_rows_max=24, lock_seconds_max=0.1))
     defaults: Request = field(default_factory=lambda: Request(batch_size=2))

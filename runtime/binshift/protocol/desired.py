@@ -1,0 +1,96 @@
+"""The desired target of a query: who may set it, in which order, and that it is durable before anyone acts on it."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from binshift.errors import MigrationRefused, TargetOutdated, TargetOwned
+from binshift.log import terms
+from binshift.log.log import Log
+from binshift.log.targets import Target
+from binshift.protocol.migrations import Request
+
+TARGET_TRIES_MAX = 8
+"""How often a target is written anew because another one came in between."""
+
+PROGRAM = ""
+"""The owner of targets that the query's own program sets."""
+
+
+class DesiredTarget:
+    """The newest target of one log, as this driver knows it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.target: Target | None = None
+
+    def read(self) -> Target | None:
+        """The newest one there is; None before the first."""
+        newest = self._log.targets.newest()
+        self.target = None if newest is None else newest[1]
+        return self.target
+
+    def check_owner(self, owner: str) -> None:
+        """Refuse the query's own program where an operator owns the target.
+
+        Raises:
+            TargetOwned: it does.
+        """
+        if owner == PROGRAM and self.target is not None and self.target.owner != PROGRAM:
+            raise TargetOwned(
+                f"an operator ({self.target.owner}) owns this query's target: scale the resource it watches, "
+                "as in `kubectl scale sdf NAME --replicas N`"
+            )
+
+    def write(self, owner: str, generation: int | None, request: Request, latency_seconds: float | None = None) -> bool:
+        """Make a target durable; False if it is there already. ``generation`` None: the one after the newest.
+
+        Raises:
+            TargetOutdated: the owner has set a newer generation already, or this one with other content.
+            TargetOwned: as `check_owner`.
+            MigrationRefused: too many others were set at the same moment.
+            Fenced: a newer driver has taken over.
+            StorageUnavailable: it is not known whether it was written.
+        """
+        for _ in range(TARGET_TRIES_MAX):
+            newest = self._log.targets.newest()
+            number, last = newest or (0, None)
+            self.target = last
+            self.check_owner(owner)
+            target = Target(
+                owner=owner,
+                generation=(last.generation if last else 0) + 1 if generation is None else generation,
+                workers=request.workers or (),
+                strategy=request.strategy.value,
+                batch_size=request.batch_size,
+                pre_copy=request.pre_copy,
+                latency_target_seconds=latency_seconds,
+                nonce=secrets.token_hex(8),
+            )
+            if last is not None and not follows(target, last):
+                return False
+            if self._log.targets.write(target, number):
+                # A driver that came after this one has read the targets already: ask it, not this one.
+                terms.check_newest(self._log.storage, self._log.term)
+                self.target = target
+                return True
+        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
+
+
+def follows(target: Target, last: Target) -> bool:
+    """Whether ``target`` is newer than ``last``; False if it asks for the same with the same generation.
+
+    Raises:
+        TargetOutdated: it is older, or of the same generation and different.
+    """
+    if target.owner != last.owner or target.generation > last.generation:
+        return True
+    if target.generation < last.generation:
+        raise TargetOutdated(
+            f"generation {target.generation} was outdated by {last.generation}: read the target, then set a newer one"
+        )
+    if msgspec.structs.replace(target, nonce="") == msgspec.structs.replace(last, nonce=""):
+        return False
+    raise TargetOutdated(f"generation {target.generation} was set already, with other workers or settings")

@@ -1,0 +1,80 @@
+"""What each worker is told to do in a background round, and what its report means.
+
+An order is always the whole of what is wanted now, built from the newest records; so a round that was lost, cut short or
+done twice needs no memory of itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+
+from binshift.log.index import Index
+from binshift.migration import Event
+from binshift.model import BinSet, Fence, Term, Worker
+from binshift.protocol.copies import Copies
+from binshift.protocol.snapshots import SnapshotCycle
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
+from binshift.routing import Route
+
+
+class Rounds:
+    """Builds the orders of one driver term.
+
+    Args:
+        operators: of the query.
+        term: the driver's.
+        copies: who should hold which copies, and does.
+        snapshots: which bins to write next.
+    """
+
+    def __init__(self, operators: Sequence[str], term: Term, copies: Copies, snapshots: SnapshotCycle) -> None:
+        self._operators = operators
+        self._term = term
+        self._copies = copies
+        self._snapshots = snapshots
+        self._numbers = itertools.count(1)
+        self._ordered_drops: dict[Worker, BinSet] = {}
+
+    def specs(self, index: Index, route: Route, alive: Collection[Worker], duty: float) -> list[BackgroundSpec]:
+        """The orders of the next round; none for workers with nothing to do.
+
+        Args:
+            index: of the log.
+            route: the newest recorded one.
+            alive: workers that have an executor.
+            duty: share of a core a task may use.
+        """
+        self._ordered_drops = dict(self._copies.drops)
+        specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(alive)]
+        return [
+            spec
+            for spec in specs
+            if spec.copies or spec.drop or spec.snapshot or not self._copies.known(spec.operator, spec.worker)
+        ]
+
+    def _spec(self, index: Index, route: Route, operator: str, worker: Worker, duty: float) -> BackgroundSpec:
+        wanted = self._copies.wanted(worker) - route.bins_of(worker)
+        held = self._copies.of(operator, worker, wanted)
+        behind = BinSet([b for b in wanted if held.get(b) != index.last])
+        copies: tuple[CopyOrder, ...] = ()
+        if behind:
+            files = index.sources(operator, behind, held, index.last)
+            copies = (CopyOrder(behind, index.last, files),)
+        return BackgroundSpec(
+            fence=Fence(self._term, index.last, 0),
+            operator=operator,
+            worker=worker,
+            copies=copies,
+            drop=self._ordered_drops.get(worker, BinSet()),
+            snapshot=self._snapshots.slice(index, operator, worker),
+            snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
+            duty=duty,
+        )
+
+    def reported(self, reports: Sequence[BackgroundReport]) -> list[Event]:
+        """Take in what a round did; what the migration has to hear of it."""
+        for report in reports:
+            if report.snapshot is not None:
+                self._snapshots.add(report.snapshot)
+        return self._copies.reported(reports, self._ordered_drops)
