@@ -1,0 +1,83 @@
+"""The parts of a running query that the control API reads beside its public face. Nothing here changes anything.
+
+They are gathered in one place, as a protocol, so that a surface can be tested without Spark, and so that a change inside the
+query is met in one module here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from binshift.log.index import Index
+from binshift.model import Worker
+
+if TYPE_CHECKING:
+    from binshift.spark.dataflow import DataflowQuery
+
+log = logging.getLogger(__name__)
+
+
+class Inside(Protocol):
+    """What a `QuerySurface` looks at."""
+
+    def index(self) -> Index:
+        """The log, as of now."""
+
+    def registered(self) -> Collection[Worker]:
+        """Workers whose executor is registered; none if Spark is gone."""
+
+    def copies(self) -> Mapping[Worker, Mapping[int, int]]:
+        """By worker, the epoch of every bin it holds a copy of; the oldest over all operators."""
+
+    def copy_lag_epochs(self) -> int | None:
+        """How far the oldest copy a migration wants is behind; None if none is held."""
+
+    def stopping(self) -> bool:
+        """Whether no further epoch will begin."""
+
+
+class QueryInside:
+    """The parts of a `DataflowQuery`."""
+
+    def __init__(self, query: DataflowQuery) -> None:
+        self._coordinator = query._coordinator
+        self._log = query._steering.log
+        self._runner = query._runner
+
+    def index(self) -> Index:
+        """See `Inside`."""
+        return self._log.index
+
+    def registered(self) -> Collection[Worker]:
+        """See `Inside`."""
+        try:
+            return frozenset(self._runner.view.executors())
+        except (
+            Exception
+        ) as error:  # py4j's errors are many, and a session that has ended raises whichever it meets first
+            log.debug("Spark does not say who is registered: %s", error)
+            return frozenset()
+
+    def copies(self) -> Mapping[Worker, Mapping[int, int]]:
+        """See `Inside`."""
+        found: dict[Worker, dict[int, int]] = {}
+        with self._coordinator.lock:
+            for (_, worker), held in self._coordinator.movement.copies.held.items():
+                mine = found.setdefault(worker, {})
+                mine.update({bin: min(epoch, mine.get(bin, epoch)) for bin, epoch in held.items()})
+        return found
+
+    def copy_lag_epochs(self) -> int | None:
+        """See `Inside`."""
+        with self._coordinator.lock:
+            copies, last = self._coordinator.movement.copies, self._log.index.last
+            workers = {order.destination for order in copies.orders}
+            wanted = [(o, w, copies.wanted(w)) for w in workers for o in copies.operators]
+            epochs = [epoch for o, w, bins in wanted for epoch in copies.of(o, w, bins).values()]
+        return max(0, last - min(epochs)) if epochs else None
+
+    def stopping(self) -> bool:
+        """See `Inside`."""
+        return self._runner.stopping.is_set()

@@ -1,0 +1,266 @@
+"""What goes over the wire: every body and every answer of the control API, camelCase, strict and bounded.
+
+A body is refused if it has a field that is not named here, a value of another type or more than a stated limit: what is
+silently ignored is worse than an error. Answers carry null where something is not known, never a made-up 0. Durations
+are in seconds and points in time RFC 3339, in UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+from binshift.model import BINS_MAX
+
+WORKERS_MAX: Final = 1000
+"""Workers a target may name."""
+WORKER_MAX: Final = 999_999
+"""Highest slot a target may name."""
+OWNER_CHARACTERS_MAX: Final = 253
+"""As long as a Kubernetes name; a UID is shorter."""
+GENERATION_MAX: Final = 2**63 - 1
+LATENCY_SECONDS_MAX: Final = 86_400.0
+BINS_LISTED_MAX: Final = 65_536
+"""Bins of one answer; more are read page by page."""
+MIGRATIONS_LISTED_MAX: Final = 1000
+REASON_CHARACTERS_MAX: Final = 2000
+"""Longest reason in an answer; the driver's log has the rest."""
+
+Slot = Annotated[int, Field(ge=0, le=WORKER_MAX)]
+StrategyName = Literal["AllAtOnce", "Fluid", "Batched", "Optimized"]
+PhaseName = Literal["planned", "warming", "copying", "flipping", "settled", "cancelled", "failed"]
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A point in time from seconds since 1970; None for none, and for one no calendar has (event times are users' data).
+
+    >>> moment(0.5).isoformat(), moment(None), moment(1e15)
+    ('1970-01-01T00:00:00.500000+00:00', None, None)
+    """
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+class Body(BaseModel):
+    """Something a caller sends."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+
+
+class Answer(BaseModel):
+    """Something a caller gets."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+class TargetRequest(Body):
+    """Where the bins shall be. What is left out keeps the query's own setting."""
+
+    owner: str = Field(
+        max_length=OWNER_CHARACTERS_MAX,
+        pattern="^[!-~]*$",
+        description="Who may change the target: a resource's UID, or empty for the query's own program.",
+    )
+    generation: int = Field(
+        ge=0, le=GENERATION_MAX, description="The owner's number for it; only a higher one replaces it."
+    )
+    workers: list[Slot] = Field(
+        min_length=1,
+        max_length=WORKERS_MAX,
+        description="Slots that may own bins.",
+        json_schema_extra={"uniqueItems": True},
+    )
+    strategy: StrategyName | None = Field(default=None, description="How the plan is cut into steps.")
+    batch_size: int | None = Field(
+        default=None, ge=1, le=BINS_MAX, description="Bins a step, for Batched and Optimized."
+    )
+    pre_copy: bool | None = Field(default=None, description="Whether bins are copied ahead of their flips.")
+    latency_target_seconds: float | None = Field(
+        default=None, ge=0.01, le=LATENCY_SECONDS_MAX, allow_inf_nan=False, description="What pacing aims at."
+    )
+
+    @field_validator("workers")
+    @classmethod
+    def _once_each(cls, workers: list[int]) -> list[int]:
+        twice = next((w for w in workers if workers.count(w) > 1), None) if len(set(workers)) < len(workers) else None
+        if twice is not None:
+            raise ValueError(f"worker {twice} is named twice")
+        return workers
+
+
+class State(StrEnum):
+    """What a dataflow is doing, for those who wait for it."""
+
+    LOADING = "Loading"
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+    FINISHED = "Finished"
+    FAILED = "Failed"
+    FENCED = "Fenced"
+
+
+class Rates(Answer):
+    """How fast it goes, over the newest epochs of at most ``windowSeconds``."""
+
+    window_seconds: float
+    epochs_per_second: float
+    input_rows_per_second: float = Field(description="Rows that reach the state, after the JVM's own aggregation.")
+    output_rows_per_second: float
+
+
+class Latency(Answer):
+    """Record latency, from arrival to the commit of the record's epoch, over some epochs."""
+
+    epochs: int
+    p50_seconds: float
+    p95_seconds: float
+    p99_seconds: float
+    max_seconds: float
+
+
+class Target(Answer):
+    """The desired target, and what of it is effective now."""
+
+    owner: str
+    generation: int
+    workers: list[int]
+    strategy: str
+    batch_size: int
+    pre_copy: bool
+    latency_target_seconds: float | None
+    effective_workers: list[int] = Field(description="The desired ones less those that drain or are away.")
+    settled: bool = Field(description="Whether the recorded route is as desired and nothing moves.")
+
+
+class Migration(Answer):
+    """One migration in numbers. Counts are null until it has a plan; bytes are 0 where sizes are unknown."""
+
+    id: int
+    phase: PhaseName
+    reason: str = Field(description="Why it ended otherwise than asked for; empty if it did not.")
+    generation: int | None = Field(description="Of the target that asked for it, where that is known.")
+    workers: list[int] | None = Field(description="Who shall share the bins; null where single bins were moved.")
+    strategy: str
+    batch_size: int
+    pre_copy: bool
+    steps_flipped: int | None = None
+    steps_inflight: int | None = None
+    steps_total: int | None = None
+    bins_moved: int | None = None
+    bins_copied: int | None = Field(default=None, description="Ready on their destination, not moved yet.")
+    bins_total: int | None = None
+    bytes_moved: int | None = None
+    bytes_copied: int | None = None
+    bytes_total: int | None = None
+    seconds_left: float | None = None
+    started_at: datetime | None = Field(description="When this API saw it first.")
+    ended_at: datetime | None = Field(description="When this API saw its end first.")
+    latency_before: Latency | None = None
+    latency_during: Latency | None = None
+
+
+class Dataflow(Answer):
+    """A dataflow as a whole."""
+
+    state: State
+    reason: str = Field(default="", description="Why it failed or does not run yet.")
+    name: str | None = None
+    id: str | None = None
+    run_id: str | None = None
+    epoch: int = Field(default=-1, description="Newest recorded; -1 before the first.")
+    committed_at: datetime | None = Field(default=None, description="When that was recorded, in this run.")
+    route_version: int | None = None
+    bins: int | None = None
+    workers: list[int] = Field(default=[], description="Those that own bins.")
+    registered: list[int] = Field(default=[], description="Those whose executor is registered with Spark.")
+    watermark: datetime | None = None
+    watermark_lag_seconds: float | None = Field(default=None, description="From the watermark to the epoch's own time.")
+    rates: Rates | None = None
+    latency: Latency | None = None
+    target: Target | None = None
+    migration: Migration | None = Field(default=None, description="The one under way, else the newest.")
+
+
+class WorkerLoad(Answer):
+    """What a worker carries. Keys and bytes are estimates, from the newest snapshots of its bins."""
+
+    worker: int
+    registered: bool
+    effective: bool = Field(description="Whether it may be given bins: desired, and neither draining nor away.")
+    bins: int
+    keys: int | None
+    bytes: int | None
+    copies: int | None = Field(description="Bins of others it holds a copy of.")
+
+
+class Workers(Answer):
+    """All workers, ascending."""
+
+    workers: list[WorkerLoad]
+
+
+class Copy(Answer):
+    """A second instance of a bin, not owning it."""
+
+    worker: int
+    epoch: int = Field(description="The state it is in.")
+
+
+class BinLoad(Answer):
+    """One bin. Rows and bytes are estimates, from its newest snapshot; the rate is not measured by bin (null)."""
+
+    bin: int
+    worker: int
+    rows: int | None
+    bytes: int | None
+    rows_per_second: float | None = None
+    copies: list[Copy]
+
+
+class Bins(Answer):
+    """Some bins, ascending, as of one epoch; ``next`` is where the following page begins, null after the last."""
+
+    epoch: int
+    route_version: int | None
+    bins: list[BinLoad]
+    next: int | None
+
+
+class Migrations(Answer):
+    """The newest migrations of this run, newest last."""
+
+    migrations: list[Migration]
+
+
+class Accepted(Answer):
+    """What a write led to; the migration is null if there was nothing to do."""
+
+    migration: Migration | None
+
+
+class Health(Answer):
+    """Whether something is well, and why not."""
+
+    status: Literal["ok", "unavailable"]
+    reason: str = ""
+
+
+class Detail(Answer):
+    """One thing that is wrong with a request."""
+
+    where: str
+    message: str
+
+
+class Problem(Answer):
+    """Every error of this API."""
+
+    error: str = Field(description="Its name, for programs.")
+    message: str = Field(description="What is wrong and what to do, for people.")
+    details: list[Detail] = []

@@ -1,0 +1,120 @@
+"""Every error of the API in one form, `Problem`, and which status each kind of error has.
+
+Bad input is a 4xx, always; 503 says "not now", and 500 is a bug of ours. Nothing a caller sent comes back except the place
+where it is wrong, cut short: an error must neither echo a secret nor grow with its input.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from binshift.control.models import Detail, Problem
+from binshift.errors import (
+    BinshiftError,
+    DrainRefused,
+    Fenced,
+    InvalidRoute,
+    InvalidSettings,
+    MigrationRefused,
+    NoSuchMigration,
+    Retryable,
+    TargetOutdated,
+    TargetOwned,
+)
+
+log = logging.getLogger(__name__)
+
+STATUS: Final[Mapping[type[BinshiftError], HTTPStatus]] = {
+    TargetOutdated: HTTPStatus.CONFLICT,
+    TargetOwned: HTTPStatus.CONFLICT,
+    DrainRefused: HTTPStatus.CONFLICT,
+    NoSuchMigration: HTTPStatus.NOT_FOUND,
+    MigrationRefused: HTTPStatus.UNPROCESSABLE_ENTITY,
+    InvalidRoute: HTTPStatus.UNPROCESSABLE_ENTITY,
+    InvalidSettings: HTTPStatus.UNPROCESSABLE_ENTITY,
+    Fenced: HTTPStatus.SERVICE_UNAVAILABLE,
+    Retryable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""The nearest ancestor of an error counts; what has none here is a 500."""
+
+DETAILS_MAX: Final = 20
+PLACE_CHARACTERS_MAX: Final = 100
+RETRY_SECONDS: Final = "1"
+
+Document = dict[int | str, dict[str, Any]]
+"""The part of an OpenAPI operation that describes answers by status."""
+
+
+def documented(*statuses: HTTPStatus) -> Document:
+    """The same form for each of these statuses, as OpenAPI wants it."""
+    return {int(status): {"model": Problem, "description": status.phrase} for status in statuses}
+
+
+def problem(status: int, error: str, message: str, details: Sequence[Detail] = ()) -> JSONResponse:
+    """The answer for one error."""
+    headers = {"WWW-Authenticate": 'Bearer realm="binshift"'} if status == HTTPStatus.UNAUTHORIZED else {}
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = RETRY_SECONDS
+    body = Problem(error=error, message=message, details=list(details))
+    return JSONResponse(body.model_dump(mode="json", by_alias=True), status, headers)
+
+
+def status_of(error: BinshiftError) -> HTTPStatus:
+    """The status an error of the tree has.
+
+    >>> status_of(TargetOutdated("")).value, status_of(BinshiftError("")).value
+    (409, 500)
+    """
+    found = (STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def install(app: FastAPI) -> None:
+    """Have ``app`` answer every error so."""
+    app.add_exception_handler(BinshiftError, _of_the_tree)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(Exception, _bug)
+
+
+def _of_the_tree(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BinshiftError)
+    return problem(status_of(error), type(error).__name__, str(error))
+
+
+def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = [Detail(where=_place(each["loc"]), message=_plain(each["msg"])) for each in error.errors()[:DETAILS_MAX]]
+    message = "; ".join(f"{each.where}: {each.message}" for each in found[:3]) or "the request does not fit"
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidRequest", message, found)
+
+
+def _of_http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    answer = problem(status, status.phrase.title().replace(" ", "").replace("-", ""), _plain(str(error.detail)))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _bug(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    message = f"a bug in binshift ({type(error).__name__}); the driver's log has its traceback"
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "Internal", message)
+
+
+def _place(location: Sequence[int | str]) -> str:
+    return _plain(".".join(map(str, location)))
+
+
+def _plain(text: str) -> str:
+    """Short, and encodable: a JSON string may hold half a character."""
+    return text.encode("ascii", "backslashreplace").decode("ascii")[:PLACE_CHARACTERS_MAX]

@@ -1,0 +1,163 @@
+"""An HTTP server on a thread of its own, that ends when it is told to.
+
+The socket is bound before the thread begins, so that a port that is taken is an error of `start`, with its number in it,
+and port 0 gives one that is free. It handles no signals: those belong to the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+from types import TracebackType
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+
+from binshift.errors import InvalidSettings
+
+START_SECONDS_MAX: Final = 30.0
+STOP_SECONDS_MAX: Final = 5
+"""How long requests under way may take once the server is told to stop."""
+CONNECTIONS_MAX: Final = 128
+"""More are answered 503 at once."""
+IDLE_SECONDS_MAX: Final = 30
+HEADER_BYTES_MAX: Final = 16 * 1024
+BACKLOG: Final = 64
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn's, that says when it has begun, or will not."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.decided = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As Uvicorn's."""
+        await super().startup(sockets)
+        self.decided.set()
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """As Uvicorn's."""
+        try:
+            super().run(sockets)
+        finally:
+            self.decided.set()
+
+
+class ControlServer:
+    """Serves one application; `start` and `stop`, or use as a context manager.
+
+    Args:
+        app: what to serve.
+        host: an address of this machine; ``0.0.0.0`` for all.
+        port: 0 for any that is free.
+    """
+
+    def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._app, self._host, self._wanted = app, host, port
+        self._socket: socket.socket | None = None
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on.
+
+        Raises:
+            InvalidSettings: it does not.
+        """
+        if self._socket is None:
+            raise InvalidSettings("the control server has not been started")
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """Where it answers, as seen from this machine. Errors as `port`."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def start(self) -> ControlServer:
+        """Bind and serve; returns itself once requests are answered.
+
+        Raises:
+            InvalidSettings: it runs already, or the port is taken or not allowed; the message names it.
+        """
+        if self._thread is not None:
+            raise InvalidSettings(f"the control server runs already, at {self.url}")
+        self._socket = bound(self._host, self._wanted)
+        self._server = _Server(_config(self._app))
+        arguments = {"sockets": [self._socket]}
+        self._thread = threading.Thread(target=self._server.run, kwargs=arguments, name="binshift-http", daemon=True)
+        self._thread.start()
+        if not self._server.decided.wait(START_SECONDS_MAX) or not self._server.started:
+            self.stop()
+            raise InvalidSettings(f"the control server on {self._host} did not start; the log has the reason")
+        return self
+
+    def stop(self) -> None:
+        """End: requests under way are answered, the port is free afterwards. May be called again."""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join(2 * STOP_SECONDS_MAX)
+        if self._socket is not None:
+            self._socket.close()
+        self._server = self._thread = self._socket = None
+
+    def __enter__(self) -> ControlServer:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that is bound there, and does not listen yet.
+
+    Raises:
+        InvalidSettings: the port is taken, not allowed or no port, or the address is not one of this machine's.
+    """
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as undo:
+        undo.callback(listener.close)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            listener.listen(BACKLOG)
+        except (OSError, OverflowError) as error:
+            raise InvalidSettings(_unbound(host, port, error)) from error
+        undo.pop_all()
+    return listener
+
+
+def _unbound(host: str, port: int, error: OSError | OverflowError) -> str:
+    match getattr(error, "errno", None):
+        case errno.EADDRINUSE:
+            return f"port {port} of {host} is taken by another process: end that, or choose another port (0: any)"
+        case errno.EACCES:
+            return f"port {port} of {host} may not be used by this user: choose one above 1023"
+        case _:
+            return f"nothing can listen on {host}, port {port}: {error}"
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=IDLE_SECONDS_MAX,
+        timeout_graceful_shutdown=STOP_SECONDS_MAX,
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+        http="h11",
+        loop="asyncio",
+    )

@@ -1,0 +1,134 @@
+"""Puts the control API of one program together: the slot, the metrics and two servers.
+
+`serve` starts it before there is a query; `Control.attach` binds the query when it has started. Ports and tokens come from
+the environment, as they are set by whoever starts the program, never by the program.
+
+| variable | meaning | default |
+|---|---|---|
+| ``BINSHIFT_CONTROL_HOST`` | address to listen on | 127.0.0.1 |
+| ``BINSHIFT_CONTROL_PORT`` | port of the API; 0: any | 0 |
+| ``BINSHIFT_HEALTH_PORT`` | port of health and metrics; 0: any | 0 |
+| ``BINSHIFT_TOKEN``, ``BINSHIFT_TOKEN_FILE`` | opens everything | none: nobody may use the API |
+| ``BINSHIFT_DRAIN_TOKEN``, ``BINSHIFT_DRAIN_TOKEN_FILE`` | may only drain workers | none |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client.registry import CollectorRegistry
+
+from binshift.control.app import control_app, health_app
+from binshift.control.inside import QueryInside
+from binshift.control.server import ControlServer
+from binshift.control.slot import Slot
+from binshift.control.surface import QuerySurface
+from binshift.control.tokens import Tokens
+from binshift.errors import InvalidSettings
+from binshift.metrics import RuntimeMetrics
+
+if TYPE_CHECKING:
+    from binshift.spark.dataflow import DataflowQuery
+
+HOST_VARIABLE: Final = "BINSHIFT_CONTROL_HOST"
+PORT_VARIABLE: Final = "BINSHIFT_CONTROL_PORT"
+HEALTH_PORT_VARIABLE: Final = "BINSHIFT_HEALTH_PORT"
+PORT_MAX: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """Where the control API listens, and for whom.
+
+    Attributes:
+        host: an address of this machine; ``0.0.0.0`` in a pod.
+        port: of the API; 0 for any.
+        health_port: of health and metrics; 0 for any.
+        tokens: who is let in.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    health_port: int = 0
+    tokens: Tokens = field(default_factory=Tokens)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> ControlSettings:
+        """As the table above says.
+
+        Raises:
+            InvalidSettings: a variable does not fit; the message names it.
+        """
+        return cls(
+            environment.get(HOST_VARIABLE) or cls().host,
+            _port(environment, PORT_VARIABLE),
+            _port(environment, HEALTH_PORT_VARIABLE),
+            Tokens.from_environment(environment),
+        )
+
+
+class Control:
+    """The running control API; made by `serve`.
+
+    Attributes:
+        slot: what answers.
+        registry: what ``/metrics`` shows.
+        api: the server of the API.
+        health: the server of health and metrics.
+    """
+
+    def __init__(self, settings: ControlSettings) -> None:
+        self.slot = Slot()
+        self.registry = CollectorRegistry()
+        RuntimeMetrics(self.registry, self.slot.epochs, self.slot.observed)
+        self.api = ControlServer(control_app(self.slot, settings.tokens, self.registry), settings.host, settings.port)
+        self.health = ControlServer(health_app(self.slot, self.registry), settings.host, settings.health_port)
+
+    def attach(self, query: DataflowQuery) -> None:
+        """From now on the API is that of ``query``."""
+        self.slot.fill(QuerySurface(query, QueryInside(query)))
+
+    def start(self) -> Control:
+        """Serve. Errors as `ControlServer.start`."""
+        try:
+            self.api.start()
+            self.health.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End both servers; the query goes on. May be called again."""
+        self.health.stop()
+        self.api.stop()
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def serve(settings: ControlSettings, query: DataflowQuery | None = None) -> Control:
+    """Start the control API, of ``query`` if there is one already.
+
+    Raises:
+        InvalidSettings: a port is taken or not allowed; the message names it.
+    """
+    control = Control(settings)
+    if query is not None:
+        control.attach(query)
+    return control.start()
+
+
+def _port(environment: Mapping[str, str], variable: str) -> int:
+    given = environment.get(variable) or "0"
+    if not given.isascii() or not given.isdigit() or len(given) > len(str(PORT_MAX)) or int(given) > PORT_MAX:
+        raise InvalidSettings(f"{variable} is {given[:20]!r}; it must be a port, 0 to {PORT_MAX}")
+    return int(given)

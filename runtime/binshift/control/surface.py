@@ -1,0 +1,229 @@
+"""A running `DataflowQuery` as the control API sees it.
+
+Binds the query's public face and its `Inside` to the `Surface` protocol: reads are put into the models, writes are handed
+on. It decides nothing, and holds nothing but notes of when it saw a migration first and for which generation.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from binshift.control import models, readings
+from binshift.control.inside import Inside
+from binshift.control.models import State
+from binshift.control.sightings import Sightings
+from binshift.control.translation import bins_of, migration_of, observed_of, target_of
+from binshift.errors import DrainRefused, Fenced, NoSuchMigration
+from binshift.log.targets import Target
+from binshift.metrics import Observed
+from binshift.metrics.measured import EpochMeasured
+from binshift.model import Epoch, Worker
+from binshift.protocol.migrations import Migration
+from binshift.routing import Route
+
+log = logging.getLogger(__name__)
+
+
+class Query(Protocol):
+    """The public face of a `DataflowQuery`, as far as it is used here; ``name``, ``id`` and ``runId`` are PySpark's."""
+
+    name: Any
+    id: Any
+    runId: Any  # noqa: N815 (PySpark's name)
+
+    @property
+    def isActive(self) -> bool: ...  # noqa: N802, D102 (PySpark's name)
+    @property
+    def epoch(self) -> Epoch: ...  # noqa: D102
+    @property
+    def route(self) -> Route | None: ...  # noqa: D102
+    @property
+    def timings(self) -> Sequence[EpochMeasured]: ...  # noqa: D102
+    @property
+    def migrations(self) -> Sequence[Migration]: ...  # noqa: D102
+    @property
+    def target(self) -> Target | None: ...  # noqa: D102
+    @property
+    def effective_workers(self) -> tuple[Worker, ...]: ...  # noqa: D102
+    def exception(self) -> Exception | None: ...  # noqa: D102
+    def put_target(  # noqa: D102
+        self,
+        *,
+        owner: str,
+        generation: int,
+        workers: tuple[Worker, ...],
+        strategy: str | None,
+        batch_size: int | None,
+        pre_copy: bool | None,
+        latency_target_seconds: float | None,
+    ) -> Migration | None: ...
+    def drain(self, worker: Worker, /) -> Migration: ...  # noqa: D102
+    def cancel(self, migration_id: int, /, *, rollback: bool) -> Migration: ...  # noqa: D102
+    def stop(self) -> None: ...  # noqa: D102
+
+
+class QuerySurface:
+    """The `Surface` of one query.
+
+    Args:
+        query: its public face.
+        inside: its other parts.
+        now: seconds since 1970.
+    """
+
+    def __init__(self, query: Query, inside: Inside, now: Callable[[], float] = time.time) -> None:
+        self._query, self._inside, self._now = query, inside, now
+        # These never change, and Spark may be gone when they are asked for.
+        self._names = {"name": query.name, "id": str(query.id), "run_id": str(query.runId)}
+        self._sightings = Sightings()
+        self._stopping = threading.Lock()
+        self._stopper: threading.Thread | None = None
+
+    # ---------------------------------------------------------------------------------------------------------- reads
+
+    def unready(self) -> str:
+        """See `Surface`."""
+        state, reason = self._state()
+        if state is not State.RUNNING:
+            return f"the query is not running: {state.value}{reason and ': '}{reason}"
+        if self._inside.stopping():
+            return "the query is stopping"
+        return "" if self._inside.registered() else "no worker is registered with Spark"
+
+    def snapshot(self) -> models.Dataflow:
+        """See `Surface`."""
+        (state, reason), index, epochs, now = self._state(), self._inside.index(), self._query.timings, self._now()
+        route, moving = index.route, self._migrations()
+        watermark = readings.watermark(index)
+        recent = now - readings.WINDOW_SECONDS
+        return models.Dataflow(
+            **self._names,
+            state=state,
+            reason=reason,
+            epoch=index.last,
+            committed_at=models.moment(epochs[-1].committed_at) if epochs else None,
+            route_version=None if route is None else route.version,
+            bins=index.bins,
+            workers=[] if route is None else list(route.workers),
+            registered=sorted(self._inside.registered()),
+            watermark=None if watermark is None else models.moment(watermark[0]),
+            watermark_lag_seconds=None if watermark is None else watermark[1],
+            rates=readings.rates(epochs, now),
+            latency=readings.latency(epochs, since=recent),
+            target=target_of(self._query.target, self._query.effective_workers, route, moving),
+            migration=self._shown(next((m for m in moving if not m.ended), moving[-1])) if moving else None,
+        )
+
+    def workers(self) -> Sequence[models.WorkerLoad]:
+        """See `Surface`."""
+        index, copies = self._inside.index(), self._inside.copies()
+        registered, effective, target = self._inside.registered(), self._query.effective_workers, self._query.target
+        bins, sizes = readings.bin_counts(index), readings.sizes(index)
+        keys, size = readings.by_worker(index, sizes.rows), readings.by_worker(index, sizes.bytes)
+        desired = [Worker(w) for w in target.workers] if target is not None else []
+        return [
+            models.WorkerLoad(
+                worker=worker,
+                registered=worker in registered,
+                effective=worker in effective,
+                bins=bins.get(worker, 0),
+                keys=round(keys[worker]) if worker in keys else None,
+                bytes=round(size[worker]) if worker in size else None,
+                copies=len(copies[worker]) if worker in copies else None,
+            )
+            for worker in sorted({*bins, *registered, *effective, *desired})
+        ]
+
+    def bins(self, worker: Worker | None, first: int, limit: int) -> models.Bins:
+        """See `Surface`."""
+        return bins_of(self._inside.index(), self._inside.copies(), worker, first, limit)
+
+    def migrations(self, limit: int) -> Sequence[models.Migration]:
+        """See `Surface`."""
+        return [self._shown(each) for each in self._migrations()[-limit:]]
+
+    def migration(self, number: int) -> models.Migration:
+        """See `Surface`."""
+        for each in self._migrations():
+            if each.id == number:
+                return self._shown(each)
+        raise NoSuchMigration(f"there is no migration {number} in this run of the query; GET /v1/migrations lists them")
+
+    def epochs(self) -> Sequence[EpochMeasured]:
+        """See `Surface`."""
+        return self._query.timings
+
+    def observed(self) -> Observed:
+        """See `Surface`."""
+        return observed_of(self._inside, self._migrations())
+
+    # --------------------------------------------------------------------------------------------------------- writes
+
+    def put_target(self, wanted: models.TargetRequest) -> models.Migration | None:
+        """See `Surface`."""
+        migration = self._query.put_target(
+            owner=wanted.owner,
+            generation=wanted.generation,
+            workers=tuple(Worker(w) for w in wanted.workers),
+            strategy=wanted.strategy,
+            batch_size=wanted.batch_size,
+            pre_copy=wanted.pre_copy,
+            latency_target_seconds=wanted.latency_target_seconds,
+        )
+        if migration is None:
+            return None
+        self._sightings.asked_by(migration.id, wanted.generation)
+        return self._shown(migration)
+
+    def drain(self, worker: Worker) -> models.Migration:
+        """See `Surface`."""
+        state, _ = self._state()
+        if state is not State.RUNNING or self._stopper is not None or self._inside.stopping():
+            raise DrainRefused(f"worker {worker} is not drained, as the query stops: its state is on the log")
+        return self._shown(self._query.drain(worker))
+
+    def cancel(self, number: int, *, rollback: bool) -> models.Migration:
+        """See `Surface`."""
+        return self._shown(self._query.cancel(number, rollback=rollback))
+
+    def stop(self) -> None:
+        """See `Surface`."""
+        with self._stopping:
+            if self._stopper is None:
+                self._stopper = threading.Thread(target=self._stop, name="binshift-stop", daemon=True)
+                self._stopper.start()
+
+    def _stop(self) -> None:
+        try:
+            self._query.stop()
+        except Exception:  # the edge of a thread: what Spark raises as it ends must be seen somewhere
+            log.exception("stopping the query failed")
+
+    # ---------------------------------------------------------------------------------------------------------- parts
+
+    def _state(self) -> tuple[State, str]:
+        try:
+            error, active = self._query.exception(), self._query.isActive
+        except Exception as gone:  # py4j's errors are many; each of them means that Spark's driver has ended
+            return (State.STOPPED, "") if self._inside.stopping() else (State.FAILED, f"Spark is gone: {gone}")
+        if error is not None:
+            return State.FENCED if isinstance(error, Fenced) else State.FAILED, str(error)[
+                : models.REASON_CHARACTERS_MAX
+            ]
+        if active:
+            return State.RUNNING, ""
+        return (State.STOPPED if self._inside.stopping() else State.FINISHED), ""
+
+    def _migrations(self) -> Sequence[Migration]:
+        """All of them; each look notes what is new and what has ended."""
+        found = self._query.migrations
+        self._sightings.look(((each.id, each.ended) for each in found), self._now())
+        return found
+
+    def _shown(self, migration: Migration) -> models.Migration:
+        self._sightings.look([(migration.id, migration.ended)], self._now())
+        return migration_of(migration, self._sightings.of(migration.id), self._query.timings)

@@ -1,0 +1,142 @@
+"""From the query's own types to what goes over the wire. Pure: each function takes values and gives a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from binshift.control import models, readings
+from binshift.control.inside import Inside
+from binshift.control.sightings import Sighting
+from binshift.log.index import Index
+from binshift.log.targets import Target
+from binshift.metrics import Observed
+from binshift.metrics.measured import EpochMeasured
+from binshift.migration import Phase
+from binshift.model import Worker
+from binshift.protocol.migrations import Migration
+from binshift.routing import Route
+
+
+def target_of(
+    target: Target | None, effective: Sequence[Worker], route: Route | None, migrations: Sequence[Migration]
+) -> models.Target | None:
+    """The desired target, with what of it is effective; None before the first."""
+    if target is None:
+        return None
+    return models.Target(
+        owner=target.owner,
+        generation=target.generation,
+        workers=list(target.workers),
+        strategy=target.strategy,
+        batch_size=target.batch_size,
+        pre_copy=target.pre_copy,
+        latency_target_seconds=target.latency_target_seconds,
+        effective_workers=list(effective),
+        settled=settled(target.workers, effective, route, migrations),
+    )
+
+
+def settled(
+    desired: Sequence[int], effective: Sequence[int], route: Route | None, migrations: Sequence[Migration]
+) -> bool:
+    """Whether bins are where ``desired`` wants them, and nothing moves.
+
+    The same workers are not enough: a rescale that was cancelled has given each some bins, and none its share. So the
+    newest migration that was about workers must have settled, or there was none in this run.
+    """
+    if route is None or set(desired) != set(effective) or any(not each.ended for each in migrations):
+        return False
+    rescales = [each for each in migrations if each.request.workers is not None]
+    if rescales and rescales[-1].phase is not Phase.SETTLED:
+        return False
+    return set(route.workers) <= set(desired) and len(route.workers) == min(len(set(desired)), route.bins)
+
+
+def migration_of(migration: Migration, seen: Sighting, epochs: Sequence[EpochMeasured]) -> models.Migration:
+    """One migration in numbers; ``epochs`` are the newest, ascending, for the latency before and during it."""
+    request, progress = migration.request, migration.progress
+    before = during = None
+    if seen.started is not None:
+        until = float("inf") if seen.ended is None else seen.ended
+        before = readings.latency(epochs, since=seen.started - readings.WINDOW_SECONDS, until=seen.started)
+        during = readings.latency(epochs, since=seen.started, until=until)
+    counts = {} if progress is None else {name: getattr(progress, name) for name in _COUNTS}
+    return models.Migration(
+        id=migration.id,
+        phase=migration.phase.value,
+        reason=migration.reason[: models.REASON_CHARACTERS_MAX],
+        generation=seen.generation,
+        workers=None if request.workers is None else list(request.workers),
+        strategy=request.strategy.value,
+        batch_size=request.batch_size,
+        pre_copy=request.pre_copy,
+        started_at=models.moment(seen.started),
+        ended_at=models.moment(seen.ended),
+        latency_before=before,
+        latency_during=during,
+        **counts,
+    )
+
+
+_COUNTS = (
+    *("steps_flipped", "steps_inflight", "steps_total", "bins_moved", "bins_copied", "bins_total"),
+    *("bytes_moved", "bytes_copied", "bytes_total", "seconds_left"),
+)
+"""Fields of a `Progress` that `models.Migration` has under the same name."""
+
+
+def bins_of(
+    index: Index, copies: Mapping[Worker, Mapping[int, int]], worker: Worker | None, first: int, limit: int
+) -> models.Bins:
+    """One page of bins, of ``worker`` only if one is named."""
+    route = index.route
+    if route is None:
+        return models.Bins(epoch=index.last, route_version=None, bins=[], next=None)
+    chosen = np.arange(route.bins) if worker is None else route.bins_of(worker).array
+    page = chosen[chosen >= first][: limit + 1].tolist()
+    sizes = readings.sizes(index)
+    held = {
+        bin: [models.Copy(worker=w, epoch=copies[w][bin]) for w in sorted(copies) if bin in copies[w]]
+        for bin in page[:limit]
+    }
+    listed = [
+        models.BinLoad(
+            bin=bin,
+            worker=int(route.owners[bin]),
+            rows=_known(sizes.rows[bin]),
+            bytes=_known(sizes.bytes[bin]),
+            copies=held[bin],
+        )
+        for bin in page[:limit]
+    ]
+    following = page[limit] if len(page) > limit else None
+    return models.Bins(epoch=index.last, route_version=route.version, bins=listed, next=following)
+
+
+def _known(value: float) -> int | None:
+    return None if np.isnan(value) else round(value)
+
+
+def observed_of(inside: Inside, migrations: Sequence[Migration]) -> Observed:
+    """What is true now, for the metrics."""
+    index, newest = inside.index(), migrations[-1] if migrations else None
+    sizes, progress, files = readings.sizes(index), newest.progress if newest else None, list(readings.files(index))
+    watermark = readings.watermark(index)
+    return Observed(
+        epoch=index.last,
+        route_version=None if index.route is None else index.route.version,
+        executors=len(inside.registered()),
+        bins=readings.bin_counts(index),
+        keys=readings.by_worker(index, sizes.rows),
+        bytes=readings.by_worker(index, sizes.bytes),
+        watermark_lag_seconds=None if watermark is None else watermark[1],
+        phase=newest.phase if newest else None,
+        migration_moved_bins=progress.bins_moved if progress else None,
+        migration_planned_bins=progress.bins_total if progress else None,
+        copy_lag_epochs=inside.copy_lag_epochs(),
+        log_files=len(files),
+        log_bytes=sum(each.bytes for each in files),
+        snapshot_age_epochs=readings.snapshot_age_epochs(index),
+    )

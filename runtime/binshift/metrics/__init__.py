@@ -1,0 +1,199 @@
+"""Every metric of the runtime, declared once; a registry is passed in.
+
+Nothing is pushed from the epoch's path. When Prometheus scrapes, a collector asks for two things: the epochs measured since
+it last asked, which it adds to counters and histograms, and an `Observed`, what is true of the query now. A figure that
+is not known (None) is left out of the answer, since a 0 would be a lie.
+
+Names start with `PREFIX`, are in base units and end with the unit. Labels are closed sets: a part of an epoch, a phase, a
+worker's slot. Never a key or a bin. This module must not know Spark, the log or the query: they are above it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from binshift.metrics.measured import EpochMeasured, Observed, OperatorMeasured, arrivals
+from binshift.metrics.spread import Spread
+from binshift.migration import Phase
+from binshift.model import Worker
+
+__all__ = ["DECLARED", "EPOCH_PARTS", "PREFIX", "Observed", "RuntimeMetrics"]
+
+PREFIX: Final = "binshift_"
+
+EPOCH_PARTS: Final[Mapping[str, str]] = {
+    "source": "source",
+    "plan": "route",
+    "job": "job",
+    "task_bring_up": "bring_up",
+    "task_process": "state",
+    "task_delta": "delta",
+    "task_commit": "store",
+    "record": "commit",
+    "sink": "sink",
+    "total": "total",
+}
+"""How `EpochMeasured.seconds` names a part -> how the metric does. ``job`` is the whole Spark job: the source, the state's
+parts (each of the slowest worker) and the sink overlap in it. Other parts are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A metric that is read off an `Observed`.
+
+    Attributes:
+        name: without `PREFIX`; a counter gets ``_total`` in the exposition.
+        help: one sentence.
+        read: its value or, where ``label`` is set, its values by label.
+        label: the one label, if it has one.
+        counts: whether it is a counter; else a gauge.
+    """
+
+    name: str
+    help: str
+    read: Callable[[Observed], float | Mapping[str, float] | None]
+    label: str | None = None
+    counts: bool = False
+
+
+def _by_worker(values: Mapping[Worker, float]) -> Mapping[str, float]:
+    return {str(worker): value for worker, value in sorted(values.items())}
+
+
+DECLARED: Final = (
+    Declared("epoch", "Newest recorded epoch; -1 before the first.", lambda o: o.epoch),
+    Declared("route_version", "Version of the newest epoch's route.", lambda o: o.route_version),
+    Declared("workers", "Workers registered with Spark.", lambda o: o.executors),
+    Declared("worker_bins", "Bins a worker owns.", lambda o: _by_worker(o.bins), "worker"),
+    Declared(
+        "worker_keys", "Keys of a worker's bins in their newest snapshots.", lambda o: _by_worker(o.keys), "worker"
+    ),
+    Declared("worker_bytes", "Size on the log of those snapshots.", lambda o: _by_worker(o.bytes), "worker"),
+    Declared("watermark_lag_seconds", "From the watermark to the newest epoch.", lambda o: o.watermark_lag_seconds),
+    Declared(
+        "migration_phase",
+        "1 for the phase the newest migration is in.",
+        lambda o: {phase.value: float(phase is o.phase) for phase in Phase},
+        "phase",
+    ),
+    Declared("migration_moved_bins", "Bins the newest migration has moved.", lambda o: o.migration_moved_bins),
+    Declared("migration_planned_bins", "Bins the newest migration moves in all.", lambda o: o.migration_planned_bins),
+    Declared("copy_lag_epochs", "Epochs the oldest copy under way is behind.", lambda o: o.copy_lag_epochs),
+    Declared("copied_bytes", "Bytes of state copied ahead of flips.", lambda o: o.copied_bytes, counts=True),
+    Declared("late_rows", "Rows dropped as later than the watermark.", lambda o: o.late_rows, counts=True),
+    Declared("log_files", "Data files that the log's records name.", lambda o: o.log_files),
+    Declared("log_bytes", "Size of the data files that the log's records name.", lambda o: o.log_bytes),
+    Declared("snapshot_age_epochs", "Age of the oldest newest snapshot of a bin.", lambda o: o.snapshot_age_epochs),
+)
+
+
+class RuntimeMetrics(Collector):
+    """All of them, for one query.
+
+    Args:
+        registry: they are registered there.
+        epochs: the newest epochs, ascending; more often than they are forgotten somebody must scrape.
+        observe: what is true now.
+
+    Raises:
+        ValueError: the registry has metrics of another query already.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        epochs: Callable[[], Sequence[EpochMeasured]],
+        observe: Callable[[], Observed],
+    ) -> None:
+        self._epochs, self._observe = epochs, observe
+        self._lock = threading.Lock()
+        self._newest: EpochMeasured | None = None
+        self._latency, self._flip = Spread(), Spread()
+        self._parts = {part: Spread() for part in EPOCH_PARTS.values()}
+        self._counts = dict.fromkeys(_COUNTED, 0.0)
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """Every metric, without values."""
+        yield from (_family(each) for each in DECLARED)
+        yield from (CounterMetricFamily(PREFIX + name, help) for name, (help, _) in _COUNTED.items())
+        yield from (GaugeMetricFamily(PREFIX + name, help) for name, (help, _) in _STORED.items())
+        yield from (HistogramMetricFamily(PREFIX + name, help) for name, help in _SPREAD.items())
+
+    def collect(self) -> Iterable[Metric]:
+        """Catch up with the epochs, then tell everything that is known."""
+        with self._lock:
+            for epoch in self._epochs():
+                self._add(epoch)
+            return [*self._observed(self._observe()), *self._measured()]
+
+    def _add(self, epoch: EpochMeasured) -> None:
+        if self._newest is not None and epoch.epoch <= self._newest.epoch:
+            return
+        self._latency.add(*arrivals(self._newest, epoch), count=epoch.rows_in)
+        for part, seconds in epoch.seconds.items():
+            if part in EPOCH_PARTS:
+                self._parts[EPOCH_PARTS[part]].add(seconds, seconds)
+        if epoch.moved:
+            total = epoch.seconds.get("total", 0.0)
+            self._flip.add(total, total)
+        for name, (_, read) in _COUNTED.items():
+            self._counts[name] += read(epoch)
+        self._newest = epoch
+
+    def _observed(self, observed: Observed) -> Iterator[Metric]:
+        for each in DECLARED:
+            value, family = each.read(observed), _family(each)
+            if isinstance(value, Mapping):
+                for label, one in value.items():
+                    family.add_metric([label], one)
+            elif value is not None:
+                family.add_metric([], value)
+            if family.samples:
+                yield family
+
+    def _measured(self) -> Iterator[Metric]:
+        for name, (help, _) in _COUNTED.items():
+            yield CounterMetricFamily(PREFIX + name, help, value=self._counts[name])
+        if self._newest is not None and self._newest.operators:
+            for name, (help, read) in _STORED.items():
+                yield GaugeMetricFamily(PREFIX + name, help, value=sum(map(read, self._newest.operators)))
+        parts: Mapping[tuple[str, ...], Spread] = {
+            (part,): spread for part, spread in self._parts.items() if spread.cumulative[-1]
+        }
+        spreads: tuple[Mapping[tuple[str, ...], Spread], ...]
+        spreads = ({(): self._latency}, parts, {(): self._flip})
+        for (name, help), by_label in zip(_SPREAD.items(), spreads, strict=True):
+            family = HistogramMetricFamily(PREFIX + name, help, labels=["part"] if by_label is parts else [])
+            for label, spread in by_label.items():
+                family.add_metric(list(label), spread.buckets(), spread.sum)
+            yield family
+
+
+_COUNTED: Final[Mapping[str, tuple[str, Callable[[EpochMeasured], float]]]] = {
+    "input_rows": ("Rows that reached the stateful operators, after the JVM's own aggregation.", lambda e: e.rows_in),
+    "output_rows": ("Rows the stateful operators gave.", lambda e: e.rows_out),
+    "moved_bins": ("Bins that changed owner.", lambda e: e.moved),
+    "recoveries": ("Runs of an epoch that failed, and were made again.", lambda e: e.runs - 1),
+    "cold_bring_up_bins": ("Bins loaded inside an epoch.", lambda e: sum(o.brought_up for o in e.operators)),
+}
+_STORED: Final[Mapping[str, tuple[str, Callable[[OperatorMeasured], float]]]] = {
+    "stored_rows": ("Rows in all local stores, copies included.", lambda o: o.rows_stored),
+    "stored_bytes": ("Size of all local stores, copies included.", lambda o: o.bytes_stored),
+}
+_SPREAD: Final = {
+    "record_latency_seconds": "From a record's arrival to the commit of its epoch.",
+    "epoch_duration_seconds": "Where an epoch's time goes.",
+    "flip_duration_seconds": "Duration of the epochs in which bins changed owner.",
+}
+
+
+def _family(declared: Declared) -> GaugeMetricFamily | CounterMetricFamily:
+    kind = CounterMetricFamily if declared.counts else GaugeMetricFamily
+    return kind(PREFIX + declared.name, declared.help, labels=None if declared.label is None else [declared.label])

@@ -1,0 +1,117 @@
+"""What the metrics are made from: measured epochs, and what is true of a query now.
+
+The types are said here as protocols and plain values because whoever measures (`binshift.spark`, `binshift.control`) is
+above this package, and may know it but not be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from binshift.migration import Phase
+from binshift.model import BEFORE_FIRST, Epoch, Worker
+
+
+class OperatorMeasured(Protocol):
+    """What one stateful operator did in an epoch, over all workers."""
+
+    @property
+    def rows_stored(self) -> int:
+        """Rows in the stores afterwards, copies included."""
+
+    @property
+    def bytes_stored(self) -> int:
+        """Bytes they take there."""
+
+    @property
+    def brought_up(self) -> int:
+        """Bins that had to be loaded inside the epoch."""
+
+
+class EpochMeasured(Protocol):
+    """What is known of an epoch once it is recorded; `binshift.spark.runner.EpochTimings` is one."""
+
+    @property
+    def epoch(self) -> Epoch:
+        """Which one."""
+
+    @property
+    def committed_at(self) -> float:
+        """When its record existed, in seconds since 1970."""
+
+    @property
+    def runs(self) -> int:
+        """How many it took."""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Where its time went; ``total`` is all of it."""
+
+    @property
+    def rows_in(self) -> int:
+        """Rows that reached the stateful operators."""
+
+    @property
+    def rows_out(self) -> int:
+        """Rows they gave."""
+
+    @property
+    def moved(self) -> int:
+        """Bins that changed owner with it."""
+
+    @property
+    def operators(self) -> Sequence[OperatorMeasured]:
+        """What each stateful operator did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What is true of a query now; None (or no entry) where it is not known.
+
+    Attributes:
+        epoch: the newest recorded; -1 before the first.
+        route_version: of that epoch's route.
+        executors: workers that are registered with Spark.
+        bins: owned, by worker.
+        keys: in the newest snapshots, by worker: an estimate.
+        bytes: of those on the log, by worker: an estimate.
+        watermark_lag_seconds: from the watermark to the newest epoch's own time.
+        phase: of the newest migration; None if there was none.
+        migration_moved_bins: of the newest migration.
+        migration_planned_bins: of the newest migration.
+        copy_lag_epochs: how far the oldest copy that is wanted is behind.
+        copied_bytes: in all, by this driver.
+        late_rows: in all, by this driver.
+        log_files: data files that count.
+        log_bytes: their size.
+        snapshot_age_epochs: since the oldest of the bins' newest snapshots.
+    """
+
+    epoch: Epoch = BEFORE_FIRST
+    route_version: int | None = None
+    executors: int | None = None
+    bins: Mapping[Worker, int] = field(default_factory=dict)
+    keys: Mapping[Worker, float] = field(default_factory=dict)
+    bytes: Mapping[Worker, float] = field(default_factory=dict)
+    watermark_lag_seconds: float | None = None
+    phase: Phase | None = None
+    migration_moved_bins: int | None = None
+    migration_planned_bins: int | None = None
+    copy_lag_epochs: int | None = None
+    copied_bytes: int | None = None
+    late_rows: int | None = None
+    log_files: int | None = None
+    log_bytes: int | None = None
+    snapshot_age_epochs: int | None = None
+
+
+def arrivals(before: EpochMeasured | None, epoch: EpochMeasured) -> tuple[float, float]:
+    """The least and the greatest latency, in seconds, of an epoch's records, from their arrival to the commit.
+
+    While an epoch runs, the records of the next one arrive, evenly: the newest waits for its own epoch only, the oldest
+    for the one before as well. A backlog at the source is not seen here; the watermark's lag shows it.
+    """
+    own = epoch.seconds.get("total", 0.0)
+    return own, own + (before.seconds.get("total", 0.0) if before is not None else 0.0)
