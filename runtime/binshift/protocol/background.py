@@ -18,6 +18,7 @@ from binshift.log.blocks import write_file
 from binshift.log.layout import snapshot_name
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
+from binshift.model import Fence
 from binshift.protocol.bringup import Limits, bring_up
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.store.binstore import BinStore
@@ -79,6 +80,8 @@ def run_round(
     failed = None
     rows = size = 0
     try:
+        if spec.idle and store.status().owned:
+            _forget(store, spec.fence)
         if drop := spec.drop - store.status().owned:  # a bin may have come back since the order
             store.drop_copies(spec.fence, drop)
         for order in spec.copies:
@@ -112,8 +115,13 @@ def _let_go(store: BinStore, spec: BackgroundSpec, order: CopyOrder) -> None:
     Or an epoch that runs now has just given it those bins: its fence is higher than the order's, and all stays as it is.
     """
     if store.status().owned & order.bins:
-        with contextlib.suppress(Fenced):
-            store.reset(spec.fence)
+        _forget(store, spec.fence)
+
+
+def _forget(store: BinStore, fence: Fence) -> None:
+    """Empty the store, unless an epoch newer than the order uses it."""
+    with contextlib.suppress(Fenced):
+        store.reset(fence)
 
 
 def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> SnapshotRef | None:

@@ -70,6 +70,7 @@ class Rounds:
             snapshot=self._snapshots.slice(index, operator, worker),
             snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
             duty=duty,
+            idle=not route.bins_of(worker),
         )
 
     def reported(self, reports: Sequence[BackgroundReport]) -> list[Event]:

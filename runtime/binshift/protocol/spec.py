@@ -134,7 +134,8 @@ class BackgroundSpec:
         snapshot: owned bins to write a snapshot of.
         snapshot_attempt: names the snapshot's file; starts with the driver's term, unique for ever.
         budget_seconds: start nothing new after this long.
-        duty: fraction of the time spent working, the rest yielded to the epoch.
+        duty: share of a core to use.
+        idle: by the newest record the worker owns nothing: what its store owns is of a time before others took over.
     """
 
     fence: Fence
@@ -146,6 +147,7 @@ class BackgroundSpec:
     snapshot_attempt: str = ""
     budget_seconds: float = 0.4
     duty: float = 1.0
+    idle: bool = False
 
 
 @dataclass(frozen=True)

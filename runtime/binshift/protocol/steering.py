@@ -158,7 +158,9 @@ class Steering:
             self._remember()
             self._lost |= set(workers)
             route = self.log.index.route
-            left = sorted((set(self.effective) | set(route.workers if route else ())) & set(alive) - self._lost)
+            there = set(alive) - self._lost
+            # Better a worker that nobody asked for than a stream that stands still.
+            left = sorted((set(self.effective) | set(route.workers if route else ())) & there or there)
             if not left:
                 raise MigrationRefused(f"workers {sorted(workers)} are lost and no other one is there: start one")
             self._diverged = True

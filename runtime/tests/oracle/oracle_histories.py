@@ -7,6 +7,7 @@ end, a driver that starts has to reach the newest target, and the log alone has 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import traceback
@@ -15,10 +16,11 @@ from dataclasses import dataclass, field
 
 from oracle_flows import flows_for, moody, rows_for
 
-from binshift.errors import Fenced, MigrationRefused, StorageUnavailable
+from binshift.errors import EpochFailed, Fenced, MigrationRefused, StorageUnavailable
 from binshift.log.storage import Storage
 from binshift.log.verification import verify
 from binshift.migration import Limits
+from binshift.model import Worker
 from binshift.store.contract import StoreLimits
 from binshift.strategies import Strategy
 from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster, Tuning
@@ -36,6 +38,7 @@ def tuning_for(rng: random.Random) -> Tuning:
         grace_seconds=rng.choice([1.0, 1.0, 3.0]),
         budget_pieces=rng.choice([1, 2, 4, 30]),
         undo=rng.random() < 0.8,
+        take_over=rng.random() < 0.7,
         limits=Limits(
             steps_inflight_max=rng.randint(1, 4),
             flips_per_epoch_max=rng.randint(1, 3),
@@ -169,6 +172,7 @@ class History:
             (1, self.cancel),
             (1, self.lose),
             (1, self.be_away),
+            (1, self.drain),
             (1, self.cluster.restart_driver),
             (1, self.cluster.take_over),
             (1, self.cluster.wake_zombies),
@@ -188,7 +192,7 @@ class History:
         try:
             action()
         except (Fenced, Killed, StorageUnavailable, MigrationRefused) as end:
-            if name not in ("rescale", "move", "cancel"):
+            if name not in ("rescale", "move", "cancel", "drain"):
                 raise
             self.script.append(f"({end})")
 
@@ -224,12 +228,22 @@ class History:
         self.rng.choice([self.cluster.kill, self.cluster.wipe, self.cluster.forget])(slot)
 
     def be_away(self) -> None:
-        """A worker is away for a round or two."""
+        """A worker is away for a round or two; where others take over, for an epoch or two as well."""
         slot = self.rng.randrange(SLOTS)
         self.cluster.away(slot)
         for _ in range(self.rng.randint(1, 2)):
             self.background()
+            if self.cluster.world.tuning.take_over and self.rng.random() < 0.6:
+                with contextlib.suppress(EpochFailed):  # a replay waits for the workers of its record
+                    self.cluster.epoch(self.next_rows())
         self.cluster.back(slot)
+
+    def drain(self) -> None:
+        """A worker is to go; perhaps it comes back."""
+        slot = self.rng.randrange(SLOTS)
+        self.cluster.driver.steering.drain(Worker(slot))
+        if self.rng.random() < 0.5:
+            self.cluster.kill(slot)
 
     def calm_down(self) -> None:
         """No more faults: what is under way ends, what was asked for is reached, what was promised holds."""
