@@ -243,6 +243,11 @@ class Coordinator:
         with self.lock:
             return self.movement.round(self._log.index)
 
+    def measured(self, seconds: float, plan: EpochPlan) -> None:
+        """The epoch took so long, from its trigger to its record; sets the pace of what moves."""
+        with self.lock:
+            self.movement.measured(seconds, flipped=len(plan.moves) > 0)
+
     def abandoned(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""
         with self.lock:

@@ -11,12 +11,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
 from binshift.errors import MigrationRefused
+from binshift.log.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.migrations import Migration
@@ -27,6 +28,8 @@ from binshift.spark.progress import filled
 from binshift.spark.runner import EpochTimings, Runner
 
 POLL_SECONDS = 0.02
+
+Begun = TypeVar("Begun", Migration, Migration | None)
 
 
 class StreamingQuery(Protocol):
@@ -154,7 +157,57 @@ class DataflowQuery:
         """
         return self._begin(lambda: self._steering.move(moves, pre_copy))
 
-    def _begin(self, act: Callable[[], Migration]) -> Migration:
+    def put_target(
+        self,
+        *,
+        owner: str,
+        generation: int,
+        workers: Sequence[Worker],
+        strategy: str | None = None,
+        batch_size: int | None = None,
+        pre_copy: bool | None = None,
+        latency_target_seconds: float | None = None,
+    ) -> Migration | None:
+        """Set the target as ``owner`` (an operator's resource UID), durably; None if it was set so already.
+
+        Raises:
+            TargetOutdated: the owner has set a newer generation, or this one otherwise.
+            MigrationRefused: there is no worker in it, no such strategy, or the query has ended.
+        """
+        wanted = tuple(workers)
+        return self._begin(
+            lambda: self._steering.put(
+                owner, generation, wanted, strategy, batch_size, pre_copy, latency_target_seconds
+            )
+        )
+
+    @property
+    def target(self) -> Target | None:
+        """The desired target, as it was asked for; None before the first."""
+        return self._steering.target
+
+    @property
+    def effective_workers(self) -> tuple[Worker, ...]:
+        """The workers of the target that can have bins now: without those that drain or are lost."""
+        return self._steering.effective
+
+    def drain(self, worker: Worker) -> Migration:
+        """Move everything off ``worker``, until it comes back with another executor.
+
+        Raises:
+            DrainRefused: no other worker would remain.
+        """
+        return self._begin(lambda: self._steering.drain(worker))
+
+    def cancel(self, migration: int, *, rollback: bool = False) -> Migration:
+        """Stop a migration; with ``rollback``, move back what it has moved (the migration back is returned).
+
+        Raises:
+            NoSuchMigration: there is none of that number.
+        """
+        return self._begin(lambda: self._steering.cancel(migration, rollback=rollback))
+
+    def _begin(self, act: Callable[[], Begun]) -> Begun:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
         migration = act()

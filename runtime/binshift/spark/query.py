@@ -66,7 +66,12 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     executors = _await_executors(view, log, settings)
     delay = None if definition.watermark is None else definition.watermark.delay_ms
     terms = Terms(
-        settings.bins, settings.workers, _limits(settings), settings.copy_duty, settings.snapshot_cycle_epochs
+        settings.bins,
+        settings.workers,
+        _limits(settings),
+        settings.copy_duty,
+        settings.snapshot_cycle_epochs,
+        settings.latency_target_seconds,
     )
     movement = Movement(terms, [OPERATOR], log.term)
     coordinator = Coordinator(log, settings.bins, [OperatorTime(OPERATOR, delay)], movement)
@@ -93,22 +98,9 @@ class _Parts:
         """Warm the executors, then start Spark's stream."""
         settings, java = self.definition.settings, jvm.install(self.spark)
         name = f"{self.log.format.query}-{self.log.term}"
-        store = StoreSettings(settings.store_map_bytes, settings.undo_bytes_max)
-        environment = Environment(
-            self.log.format.query, settings.bins, LogLocation(self.log.storage.url), store, settings.store_directory
-        )
-        runner = Runner(
-            self.spark,
-            self.coordinator,
-            self.stage,
-            self.view,
-            java,
-            environment,
-            lambda epoch: offsets.read(self.files, epoch),
-            consumer(self.definition, self.options.sink),
-            settings.epoch_attempts_max,
-            settings.executor_wait_seconds,
-        )
+        environment = self._environment()
+        steering = Steering(self.log, self.coordinator, self._defaults())
+        runner = self._runner(java, environment, steering)
         house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
         mover = Mover(
             self.spark,
@@ -117,6 +109,7 @@ class _Parts:
             self.view,
             java,
             environment,
+            steering,
             house,
             self.definition.source.schema,
             lambda: java.nudge(name),
@@ -125,11 +118,32 @@ class _Parts:
         )
         mover.warm(self.executors)
         self.coordinator.movement.warmed(frozenset(self.executors))
-        steering = Steering(self.log, self.coordinator, self._defaults())
         steering.resume()
         query = self._stream(runner, name, java)
         mover.start()
         return DataflowQuery(query, self.coordinator, steering, mover, runner, self.options.sink.close)
+
+    def _environment(self) -> Environment:
+        settings, query = self.definition.settings, self.log.format.query
+        store = StoreSettings(settings.store_map_bytes, settings.undo_bytes_max)
+        return Environment(query, settings.bins, LogLocation(self.log.storage.url), store, settings.store_directory)
+
+    def _runner(self, java: jvm.Jvm, environment: Environment, steering: Steering) -> Runner:
+        settings = self.definition.settings
+        return Runner(
+            self.spark,
+            self.coordinator,
+            self.stage,
+            self.view,
+            java,
+            environment,
+            lambda epoch: offsets.read(self.files, epoch),
+            consumer(self.definition, self.options.sink),
+            steering.lost,
+            settings.epoch_attempts_max,
+            settings.executor_wait_seconds,
+            settings.lost_worker_timeout_seconds,
+        )
 
     def _defaults(self) -> Request:
         settings = self.definition.settings

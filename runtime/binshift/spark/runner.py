@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -70,8 +70,10 @@ class Runner:
         environment: what tasks need.
         offsets: reads Spark's offset log.
         sink: writes the result; one action that takes every row.
+        lost: gives the bins of workers that stay away to those that are there.
         attempts_max: runs of one epoch before the query fails.
-        executor_wait_seconds: how long a run waits for the executors of its workers.
+        executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
+        lost_worker_seconds: how long it waits for one before others take over its bins.
         in_epoch: set while an epoch runs.
         timings: of the newest epochs.
         stopping: set once no further epoch shall begin.
@@ -86,8 +88,10 @@ class Runner:
     environment: Environment
     offsets: Callable[[Epoch], BatchOffsets]
     sink: Callable[[DataFrame, Epoch], None]
+    lost: Callable[[Sequence[Worker], Sequence[Worker]], object]
     attempts_max: int = 20
     executor_wait_seconds: float = 60.0
+    lost_worker_seconds: float = 30.0
     in_epoch: threading.Event = field(default_factory=threading.Event)
     timings: deque[EpochTimings] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -128,8 +132,7 @@ class Runner:
         plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, tuple(sorted(self.view.executors())))
         bring_up: frozenset[Worker] = frozenset()
         for run in range(self.attempts_max):
-            plan = self.coordinator.again(plan)
-            executors = self._await_executors(plan)
+            plan, executors = self._await_executors(self.coordinator.again(plan))
             bring_up |= {w for w in plan.workers if self._seen.get(w) != executors[w]}
             try:
                 seconds, summaries = self._run(batch, plan, run, executors, bring_up)
@@ -140,7 +143,9 @@ class Runner:
                 bring_up |= frozenset(plan.workers)
                 continue
             self._seen.update(executors)
-            self.timings.append(_timings(plan, run, summaries, seconds, record_started, started))
+            timings = _timings(plan, run, summaries, seconds, record_started, started)
+            self.timings.append(timings)
+            self.coordinator.measured(timings.seconds["total"], plan)
             return
         raise EpochFailed(f"epoch {epoch} failed {self.attempts_max} times; see the log above for each reason")
 
@@ -187,24 +192,35 @@ class Runner:
         function = EpochFunction(specs, places, self.environment, self._operator, collected)  # type: ignore[arg-type]
         return self.stage.finish(pinned.mapInArrow(function, self.stage.merged_schema))
 
-    def _await_executors(self, plan: EpochPlan) -> Mapping[Worker, Executor]:
-        """The executors of the plan's workers; waits for those that are away.
+    def _await_executors(self, plan: EpochPlan) -> tuple[EpochPlan, Mapping[Worker, Executor]]:
+        """The executors of the plan's workers; waits for those that are away, and plans without them if they stay so.
 
         Raises:
-            EpochFailed: they did not come back in time.
+            EpochFailed: they did not come back in time, and there is nobody to take over.
         """
-        deadline = time.monotonic() + self.executor_wait_seconds
+        started = time.monotonic()
         while True:
             executors = self.view.executors()
             missing = [w for w in plan.workers if w not in executors]
             if not missing:
-                return {w: executors[w] for w in plan.workers}
-            if time.monotonic() > deadline:
+                return plan, {w: executors[w] for w in plan.workers}
+            waited = time.monotonic() - started
+            # A replay has the workers of its record.
+            if waited > self.lost_worker_seconds and executors and plan.replay is None:
+                plan, started = self._without(missing, plan, tuple(sorted(executors))), time.monotonic()
+            elif waited > self.executor_wait_seconds + self.lost_worker_seconds:
                 raise EpochFailed(
-                    f"no executor for worker {missing[0]} within {self.executor_wait_seconds:.0f} s; "
-                    f"registered are {sorted(executors)}"
+                    f"no executor for worker {missing[0]} within {waited:.0f} s; registered are {sorted(executors)}"
                 )
             time.sleep(EXECUTOR_POLL_SECONDS)
+
+    def _without(self, missing: Sequence[Worker], plan: EpochPlan, alive: tuple[Worker, ...]) -> EpochPlan:
+        log.warning("workers %s stay away: %s take over their bins", missing, list(alive))
+        self.coordinator.abandoned(plan)
+        self.lost(missing, alive)
+        for worker in missing:
+            self._seen.pop(worker, None)
+        return self.coordinator.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, alive)
 
 
 def _timings(
