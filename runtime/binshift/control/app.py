@@ -107,20 +107,14 @@ def reads(surface: Surface) -> APIRouter:
         return models.Workers(workers=list(surface.workers()))
 
     @router.get("/bins")
-    def bins(
-        worker: Annotated[int | None, Query(ge=0, le=models.WORKER_MAX)] = None,
-        first: Annotated[int, Query(ge=0, le=models.BINS_MAX)] = 0,
-        limit: Annotated[int, Query(ge=1, le=models.BINS_LISTED_MAX)] = 4096,
-    ) -> models.Bins:
-        """Owner, size and copies by bin, from bin ``first`` on."""
-        return surface.bins(None if worker is None else Worker(worker), first, limit)
+    def bins(wanted: Annotated[models.BinsParameters, Query()]) -> models.Bins:
+        """Owner, size and copies by bin, page by page."""
+        return surface.bins(None if wanted.worker is None else Worker(wanted.worker), wanted.first, wanted.limit)
 
     @router.get("/migrations")
-    def migrations(
-        limit: Annotated[int, Query(ge=1, le=models.MIGRATIONS_LISTED_MAX)] = 100,
-    ) -> models.Migrations:
+    def migrations(wanted: Annotated[models.MigrationsParameters, Query()]) -> models.Migrations:
         """The newest migrations of this run."""
-        return models.Migrations(migrations=list(surface.migrations(limit)))
+        return models.Migrations(migrations=list(surface.migrations(wanted.limit)))
 
     @router.get("/migrations/{id}", responses=documented(HTTPStatus.NOT_FOUND))
     def migration(id: MigrationPath) -> models.Migration:
@@ -146,9 +140,11 @@ def writes(surface: Surface) -> APIRouter:
         return _accepted(surface.put_target(wanted), response)
 
     @router.delete("/migrations/{id}", status_code=202, responses=documented(HTTPStatus.NOT_FOUND))
-    def cancel(id: MigrationPath, response: Response, rollback: bool = False) -> models.Accepted:
+    def cancel(
+        id: MigrationPath, how: Annotated[models.CancelParameters, Query()], response: Response
+    ) -> models.Accepted:
         """Cancel a migration where it does no harm; with ``rollback``, move back what it has moved."""
-        return _accepted(surface.cancel(id, rollback=rollback), response)
+        return _accepted(surface.cancel(id, rollback=how.rollback), response)
 
     @router.post("/workers/{worker}/drain", status_code=202, responses=documented(HTTPStatus.CONFLICT))
     def drain(worker: WorkerPath, response: Response) -> models.Accepted:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from binshift.model import BINS_MAX
@@ -22,7 +22,8 @@ WORKER_MAX: Final = 999_999
 """Highest slot a target may name."""
 OWNER_CHARACTERS_MAX: Final = 253
 """As long as a Kubernetes name; a UID is shorter."""
-GENERATION_MAX: Final = 2**63 - 1
+GENERATION_MAX: Final = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly."""
 LATENCY_SECONDS_MAX: Final = 86_400.0
 BINS_LISTED_MAX: Final = 65_536
 """Bins of one answer; more are read page by page."""
@@ -30,7 +31,16 @@ MIGRATIONS_LISTED_MAX: Final = 1000
 REASON_CHARACTERS_MAX: Final = 2000
 """Longest reason in an answer; the driver's log has the rest."""
 
-Slot = Annotated[int, Field(ge=0, le=WORKER_MAX)]
+
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_IS_WHOLE: Final = BeforeValidator(_whole)
+Slot = Annotated[int, Field(ge=0, le=WORKER_MAX), _IS_WHOLE]
+Generation = Annotated[int, Field(ge=0, le=GENERATION_MAX), _IS_WHOLE]
+BatchSize = Annotated[int, Field(ge=1, le=BINS_MAX), _IS_WHOLE]
 StrategyName = Literal["AllAtOnce", "Fluid", "Batched", "Optimized"]
 PhaseName = Literal["planned", "warming", "copying", "flipping", "settled", "cancelled", "failed"]
 
@@ -67,9 +77,7 @@ class TargetRequest(Body):
         pattern="^[!-~]*$",
         description="Who may change the target: a resource's UID, or empty for the query's own program.",
     )
-    generation: int = Field(
-        ge=0, le=GENERATION_MAX, description="The owner's number for it; only a higher one replaces it."
-    )
+    generation: Generation = Field(description="The owner's number for it; only a higher one replaces it.")
     workers: list[Slot] = Field(
         min_length=1,
         max_length=WORKERS_MAX,
@@ -77,9 +85,7 @@ class TargetRequest(Body):
         json_schema_extra={"uniqueItems": True},
     )
     strategy: StrategyName | None = Field(default=None, description="How the plan is cut into steps.")
-    batch_size: int | None = Field(
-        default=None, ge=1, le=BINS_MAX, description="Bins a step, for Batched and Optimized."
-    )
+    batch_size: BatchSize | None = Field(default=None, description="Bins a step, for Batched and Optimized.")
     pre_copy: bool | None = Field(default=None, description="Whether bins are copied ahead of their flips.")
     latency_target_seconds: float | None = Field(
         default=None, ge=0.01, le=LATENCY_SECONDS_MAX, allow_inf_nan=False, description="What pacing aims at."
@@ -92,6 +98,32 @@ class TargetRequest(Body):
         if twice is not None:
             raise ValueError(f"worker {twice} is named twice")
         return workers
+
+
+class Parameters(BaseModel):
+    """The query parameters of a call: text that is read, but none that is not named."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BinsParameters(Parameters):
+    """Which bins to list."""
+
+    worker: Slot | None = Field(default=None, description="Only those it owns.")
+    first: int = Field(default=0, ge=0, le=BINS_MAX, description="From this bin on.")
+    limit: int = Field(default=4096, ge=1, le=BINS_LISTED_MAX)
+
+
+class MigrationsParameters(Parameters):
+    """Which migrations to list."""
+
+    limit: int = Field(default=100, ge=1, le=MIGRATIONS_LISTED_MAX)
+
+
+class CancelParameters(Parameters):
+    """How to cancel."""
+
+    rollback: bool = Field(default=False, description="Whether bins that have moved go back.")
 
 
 class State(StrEnum):

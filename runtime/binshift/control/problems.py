@@ -7,6 +7,7 @@ where it is wrong, cut short: an error must neither echo a secret nor grow with 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -97,12 +98,21 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidRequest", message, found)
 
 
-def _of_http(_: Request, error: Exception) -> JSONResponse:
+def _of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     answer = problem(status, status.phrase.title().replace(" ", "").replace("-", ""), _plain(str(error.detail)))
     answer.headers.update(error.headers or {})
+    if status == HTTPStatus.METHOD_NOT_ALLOWED and (methods := allowed(request.app, request.url.path)):
+        answer.headers["Allow"] = ", ".join(methods)
     return answer
+
+
+def allowed(app: FastAPI, path: str) -> list[str]:
+    """The methods of all calls on this path; the framework alone names only those of the first."""
+    calls: Mapping[str, Mapping[str, Any]] = app.openapi()["paths"]
+    fitting = (each for template, each in calls.items() if re.fullmatch(re.sub(r"{\w+}", "[^/]+", template), path))
+    return sorted({method.upper() for methods in fitting for method in methods})
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:

@@ -1,0 +1,156 @@
+"""A made-up query behind the control API: remembers every write, and refuses what it is told to refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from prometheus_client.registry import CollectorRegistry
+from starlette.testclient import TestClient
+
+from binshift.control.app import control_app
+from binshift.control.models import (
+    BinLoad,
+    Bins,
+    Copy,
+    Dataflow,
+    Migration,
+    State,
+    Target,
+    TargetRequest,
+    WorkerLoad,
+    moment,
+)
+from binshift.control.tokens import Tokens
+from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, TargetOutdated
+from binshift.metrics import Observed, RuntimeMetrics
+from binshift.metrics.measured import EpochMeasured
+from binshift.migration import Phase
+from binshift.model import Epoch, Worker
+
+ADMIN, DRAIN = "admin-token-0123456789", "drain-token-0123456789"
+TOKENS = Tokens(ADMIN, DRAIN)
+BINS = 16
+
+
+@dataclass
+class FakeSurface:
+    """Sixteen bins on workers 0 and 1, ten migrations; worker 0 cannot be drained.
+
+    Attributes:
+        writes: every change asked for, in order.
+        reads: how often anything was looked at.
+        refusal: raised by the next writes, instead of what they would do.
+        reason: why it is not ready; empty if it is.
+    """
+
+    writes: list[tuple[object, ...]] = field(default_factory=list)
+    reads: int = 0
+    refusal: BinshiftError | None = None
+    reason: str = ""
+    target: TargetRequest | None = None
+    stopped: bool = False
+
+    def unready(self) -> str:
+        return self.reason
+
+    def snapshot(self) -> Dataflow:
+        self.reads += 1
+        wanted, target = self.target, None
+        if wanted is not None:
+            target = Target(
+                owner=wanted.owner,
+                generation=wanted.generation,
+                workers=wanted.workers,
+                strategy=wanted.strategy or "Optimized",
+                batch_size=wanted.batch_size or 256,
+                pre_copy=wanted.pre_copy is not False,
+                latency_target_seconds=wanted.latency_target_seconds,
+                effective_workers=wanted.workers,
+                settled=False,
+            )
+        state = State.STOPPED if self.stopped else State.RUNNING
+        return Dataflow(state=state, epoch=7, route_version=3, bins=BINS, workers=[0, 1], target=target)
+
+    def workers(self) -> Sequence[WorkerLoad]:
+        self.reads += 1
+        load = WorkerLoad(worker=0, registered=True, effective=True, bins=BINS, keys=None, bytes=None, copies=0)
+        return [load, load.model_copy(update={"worker": 1, "keys": 5})]
+
+    def bins(self, worker: Worker | None, first: int, limit: int) -> Bins:
+        self.reads += 1
+        numbers = [b for b in range(BINS) if b >= first and worker in (None, b % 2)]
+        copies = [Copy(worker=1, epoch=6)]
+        listed = [BinLoad(bin=b, worker=b % 2, rows=1, bytes=2, copies=copies) for b in numbers[:limit]]
+        return Bins(epoch=7, route_version=3, bins=listed, next=numbers[limit] if len(numbers) > limit else None)
+
+    def migrations(self, limit: int) -> Sequence[Migration]:
+        self.reads += 1
+        return [a_migration(number) for number in range(1, 11)][-limit:]
+
+    def migration(self, number: int) -> Migration:
+        self.reads += 1
+        if not 1 <= number <= 10:
+            raise NoSuchMigration(f"there is no migration {number}")
+        return a_migration(number)
+
+    def put_target(self, wanted: TargetRequest) -> Migration | None:
+        self._write("put_target", wanted)
+        before, self.target = self.target, wanted
+        if before is None or before.owner != wanted.owner or before.generation < wanted.generation:
+            return a_migration(11)
+        self.target = before
+        if before.generation > wanted.generation:
+            raise TargetOutdated(f"generation {wanted.generation} is older than {before.generation}")
+        return None
+
+    def drain(self, worker: Worker) -> Migration:
+        self._write("drain", worker)
+        if worker == 0:
+            raise DrainRefused("worker 0 is the last one")
+        return a_migration(12)
+
+    def cancel(self, number: int, *, rollback: bool) -> Migration:
+        self._write("cancel", number, rollback)
+        return self.migration(number)
+
+    def stop(self) -> None:
+        self._write("stop")
+        self.stopped = True
+
+    def epochs(self) -> Sequence[EpochMeasured]:
+        return []
+
+    def observed(self) -> Observed:
+        return Observed(epoch=Epoch(7), phase=Phase.COPYING)
+
+    def _write(self, *what: object) -> None:
+        self.writes.append(what)
+        if self.refusal is not None:
+            raise self.refusal
+
+
+def a_migration(number: int) -> Migration:
+    """One under way, of which not everything is known."""
+    return Migration(
+        id=number,
+        phase="copying",
+        reason="",
+        generation=3,
+        workers=[0, 1],
+        strategy="Optimized",
+        batch_size=64,
+        pre_copy=True,
+        bins_moved=2,
+        bins_total=8,
+        started_at=moment(1_700_000_000.0),
+        ended_at=None,
+    )
+
+
+def client(surface: FakeSurface, token: str | None = ADMIN, tokens: Tokens = TOKENS) -> TestClient:
+    """A caller of the API over ``surface``, with that token; a bug in the API is an answer, as it is to real callers."""
+    registry = CollectorRegistry()
+    RuntimeMetrics(registry, surface.epochs, surface.observed)
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return TestClient(control_app(surface, tokens, registry), headers=headers, raise_server_exceptions=False)

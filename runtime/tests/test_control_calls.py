@@ -1,0 +1,276 @@
+"""Each call of the control API: what reaches the query, what comes back, and how bad input is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from control_fakes import ADMIN, BINS, FakeSurface, client
+from prometheus_client.parser import text_string_to_metric_families
+
+from binshift.control.guard import BODY_BYTES_MAX
+from binshift.control.models import TargetRequest
+from binshift.errors import (
+    BinshiftError,
+    DrainRefused,
+    Fenced,
+    MigrationRefused,
+    NoQueryYet,
+    NoSuchMigration,
+    StorageUnavailable,
+    TargetOutdated,
+    TargetOwned,
+)
+
+TARGET: dict[str, Any] = {"owner": "7d3c", "generation": 3, "workers": [0, 1, 2]}
+
+
+@pytest.fixture
+def surface() -> FakeSurface:
+    return FakeSurface()
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        ("/healthz", "status", "ok"),
+        ("/readyz", "status", "ok"),
+        ("/v1/dataflow", "state", "Running"),
+        ("/v1/dataflow", "routeVersion", 3),
+        ("/v1/dataflow", "target", None),
+        ("/v1/bins?limit=5", "next", 5),
+        ("/v1/bins", "next", None),
+        ("/v1/migrations/4", "id", 4),
+        ("/v1/migrations/4", "binsTotal", 8),
+        ("/v1/migrations/4", "startedAt", "2023-11-14T22:13:20Z"),
+        ("/v1/migrations/4", "secondsLeft", None),
+    ],
+)
+def test_a_read_answers_in_camel_case(surface: FakeSurface, path: str, field: str, value: object) -> None:
+    """Each read gives its fields, with null for what is not known, and changes nothing."""
+    answer = client(surface).get(path)
+    assert (answer.status_code, answer.json()[field]) == (200, value)
+    assert surface.writes == []
+
+
+def test_lists_are_bounded(surface: FakeSurface) -> None:
+    """A list has as many entries as were asked for, the newest migrations, the first bins, and those of one worker."""
+    api = client(surface)
+    assert [m["id"] for m in api.get("/v1/migrations?limit=2").json()["migrations"]] == [9, 10]
+    assert [b["bin"] for b in api.get("/v1/bins?worker=1&first=4&limit=3").json()["bins"]] == [5, 7, 9]
+    assert [w["worker"] for w in api.get("/v1/workers").json()["workers"]] == [0, 1]
+    assert len(api.get("/v1/bins").json()["bins"]) == BINS
+
+
+def test_readiness_says_why_not(surface: FakeSurface) -> None:
+    """A query that is not ready is 503 with a reason, while the process is alive."""
+    surface.reason = "no worker is registered with Spark"
+    api = client(surface, token=None)
+    assert api.get("/readyz").status_code == 503
+    assert api.get("/readyz").json() == {"status": "unavailable", "reason": surface.reason}
+    assert api.get("/healthz").status_code == 200
+
+
+def test_a_target_reaches_the_query_as_it_was_sent(surface: FakeSurface) -> None:
+    """Every field arrives; the answer has the migration that begins."""
+    optional = {"strategy": "Batched", "batchSize": 8.0, "preCopy": False, "latencyTargetSeconds": 2}
+    answer = client(surface).put("/v1/target", json=TARGET | optional)
+    assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 11)
+    assert surface.writes == [("put_target", TargetRequest.model_validate(TARGET | optional))]
+    assert client(surface).get("/v1/dataflow").json()["target"]["batchSize"] == 8
+
+
+def test_a_target_is_idempotent(surface: FakeSurface) -> None:
+    """The same generation again is 200 without a migration, an older one 409, another owner's replaces it."""
+    api = client(surface)
+    assert api.put("/v1/target", json=TARGET).status_code == 202
+    again = api.put("/v1/target", json=TARGET)
+    assert (again.status_code, again.json()) == (200, {"migration": None})
+    older = api.put("/v1/target", json=TARGET | {"generation": 2})
+    assert (older.status_code, older.json()["error"]) == (409, "TargetOutdated")
+    assert api.put("/v1/target", json=TARGET | {"owner": "other", "generation": 1}).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"workers": []}, "body.workers"),
+        ({"workers": [0] * 2}, "body.workers"),
+        ({"workers": list(range(1001))}, "body.workers"),
+        ({"workers": [1_000_000]}, "body.workers.0"),
+        ({"workers": [-1]}, "body.workers.0"),
+        ({"workers": ["1"]}, "body.workers.0"),
+        ({"workers": [True]}, "body.workers.0"),
+        ({"workers": [1.5]}, "body.workers.0"),
+        ({"workers": 3}, "body.workers"),
+        ({"owner": "o" * 254}, "body.owner"),
+        ({"owner": "a\nb"}, "body.owner"),
+        ({"owner": None}, "body.owner"),
+        ({"generation": -1}, "body.generation"),
+        ({"generation": 2**53}, "body.generation"),
+        ({"generation": "3"}, "body.generation"),
+        ({"strategy": "Sideways"}, "body.strategy"),
+        ({"batchSize": 0}, "body.batchSize"),
+        ({"batchSize": 1 << 21}, "body.batchSize"),
+        ({"batch_size": 8}, "body.batch_size"),
+        ({"preCopy": "yes"}, "body.preCopy"),
+        ({"latencyTargetSeconds": 0}, "body.latencyTargetSeconds"),
+        ({"latencyTargetSeconds": float("nan")}, "body.latencyTargetSeconds"),
+        ({"latencyTargetSeconds": float("inf")}, "body.latencyTargetSeconds"),
+        ({"whatever": 1}, "body.whatever"),
+        ({"x\ud800" * 100: 1}, "body"),
+    ],
+)
+def test_a_bad_target_is_422_and_says_where(surface: FakeSurface, change: dict[str, Any], where: str) -> None:
+    """Wrong types, values out of bounds and unknown fields are refused by name, and never reach the query."""
+    body = json.dumps(TARGET | change)
+    answer = client(surface).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
+    assert answer.json()["details"][0]["where"].startswith(where)
+    assert len(answer.content) < 4096
+    assert surface.writes == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[]", 422),
+        (b"null", 422),
+        (b'"\xff"', 400),
+        (b'{"generation": ' + b"9" * 5000 + b"}", 400),
+        (b"[" * 20_000, 400),
+        (b" " * (BODY_BYTES_MAX + 1), 413),
+    ],
+)
+def test_a_body_that_is_no_target_is_a_4xx(surface: FakeSurface, body: bytes, status: int) -> None:
+    """Whatever bytes come, the answer is one error in the API's own form."""
+    answer = client(surface).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "message", "details"}
+    assert surface.writes == []
+
+
+def test_the_largest_target_fits(surface: FakeSurface) -> None:
+    """A target within every limit is within the limit of the body as well."""
+    largest = TARGET | {"owner": "o" * 253, "workers": list(range(999_000, 1_000_000))}
+    assert client(surface).put("/v1/target", json=largest).status_code == 202
+
+
+@pytest.mark.parametrize(("query", "rollback"), [("", False), ("?rollback=true", True), ("?rollback=false", False)])
+def test_cancelling(surface: FakeSurface, query: str, rollback: bool) -> None:
+    """A migration is cancelled by its number, and rolled back if that is asked for."""
+    answer = client(surface).delete(f"/v1/migrations/3{query}")
+    assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 3)
+    assert surface.writes == [("cancel", 3, rollback)]
+
+
+def test_draining_and_stopping(surface: FakeSurface) -> None:
+    """A drain answers 202 with its migration, or 409 at once; a stop answers 202 and may be asked again."""
+    api = client(surface)
+    assert api.post("/v1/workers/1/drain").json()["migration"]["id"] == 12
+    refused = api.post("/v1/workers/0/drain")
+    assert (refused.status_code, refused.json()["error"]) == (409, "DrainRefused")
+    stopped = [api.post("/v1/stop") for _ in range(2)]
+    assert [(each.status_code, each.json()["state"]) for each in stopped] == [(202, "Stopped")] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (TargetOutdated("x"), 409),
+        (TargetOwned("x"), 409),
+        (DrainRefused("x"), 409),
+        (NoSuchMigration("x"), 404),
+        (MigrationRefused("x"), 422),
+        (Fenced("x"), 503),
+        (StorageUnavailable("x"), 503),
+        (NoQueryYet("x"), 503),
+        (BinshiftError("x"), 500),
+    ],
+)
+def test_every_error_of_the_query_has_a_status(surface: FakeSurface, error: BinshiftError, status: int) -> None:
+    """An error of the tree keeps its name and its message; only 503 invites to try again."""
+    surface.refusal = error
+    answer = client(surface).put("/v1/target", json=TARGET)
+    assert (answer.status_code, answer.json()["error"], answer.json()["message"]) == (status, type(error).__name__, "x")
+    assert ("retry-after" in answer.headers) == (status == 503)
+
+
+def test_a_bug_is_a_500_in_the_same_form(surface: FakeSurface, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw is told without its text, which might hold anything."""
+
+    def fail(self: FakeSurface) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(FakeSurface, "snapshot", fail)
+    answer = client(surface).get("/v1/dataflow")
+    assert (answer.status_code, answer.json()["error"]) == (500, "Internal")
+    assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/nowhere", 404),
+        ("GET", "/", 404),
+        ("GET", "/docs", 404),
+        ("POST", "/v1/dataflow", 405),
+        ("GET", "/v1/migrations/99", 404),
+        ("GET", "/v1/migrations/x", 422),
+        ("GET", "/v1/migrations/" + "9" * 5000, 422),
+        ("GET", "/v1/bins?worker=x", 422),
+        ("GET", "/v1/bins?limit=0", 422),
+        ("GET", "/v1/bins?limit=65537", 422),
+        ("POST", "/v1/workers/-1/drain", 422),
+        ("DELETE", "/v1/migrations/3?rollback=maybe", 422),
+        ("DELETE", "/v1/migrations/3?rolback=true", 422),
+        ("GET", "/v1/bins?wroker=1", 422),
+        ("DELETE", "/v1/migrations/99", 404),
+    ],
+)
+def test_a_wrong_call_has_the_form_of_every_error(surface: FakeSurface, method: str, path: str, status: int) -> None:
+    """Wrong paths, methods and parameters are told as every other error is."""
+    answer = client(surface).request(method, path)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "message", "details"}
+
+
+def test_a_wrong_method_is_told_the_right_ones(surface: FakeSurface) -> None:
+    """The Allow header of a 405 names every method of the path."""
+    assert client(surface).put("/v1/migrations/3").headers["allow"] == "DELETE, GET"
+    assert client(surface).get("/v1/stop").headers["allow"] == "POST"
+
+
+def test_metrics_are_served(surface: FakeSurface) -> None:
+    """`/metrics` is Prometheus's text, without a token, and OpenMetrics for who asks for it."""
+    api = client(surface, token=None)
+    families = {f.name: f for f in text_string_to_metric_families(api.get("/metrics").text)}
+    assert families["binshift_epoch"].samples[0].value == 7
+    open_metrics = api.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert open_metrics.text.endswith("# EOF\n")
+
+
+def test_the_document_tells_every_call(surface: FakeSurface) -> None:
+    """The OpenAPI document names each call, and that it needs a token."""
+    document = client(surface, token=None).get("/openapi.json").json()
+    calls = {(m.upper(), path) for path, methods in document["paths"].items() for m in methods}
+    assert calls == {
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", "/metrics"),
+        ("GET", "/v1/dataflow"),
+        ("GET", "/v1/workers"),
+        ("GET", "/v1/bins"),
+        ("GET", "/v1/migrations"),
+        ("GET", "/v1/migrations/{id}"),
+        ("PUT", "/v1/target"),
+        ("DELETE", "/v1/migrations/{id}"),
+        ("POST", "/v1/workers/{worker}/drain"),
+        ("POST", "/v1/stop"),
+    }
+    guarded = {p for p, ms in document["paths"].items() for m in ms.values() if "security" in m}
+    assert guarded == {path for _, path in calls if path.startswith("/v1/")}
+    assert ADMIN not in json.dumps(document)
