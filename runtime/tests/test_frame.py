@@ -109,7 +109,7 @@ STATELESS: dict[str, Callable[[Any, DataFrame], Any]] = {
 """One use of every stateless method; `__getitem__` and columns by attribute are in some."""
 UNIONS = ("union", "unionAll", "unionByName")
 PROPERTIES = ("columns", "dtypes", "isStreaming", "printSchema", "schema", "sparkSession")
-STATEFUL = ("groupBy", "groupby", "withWatermark", "writeStream")
+STATEFUL = ("agg", "groupBy", "groupby", "withWatermark", "writeStream")
 ONLY_BEFORE = ("coalesce",)
 EXECUTED = ("join", "mapInArrow", "mapInPandas", "select")
 """Run in the tests; of the others the plans are compared."""

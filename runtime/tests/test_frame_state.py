@@ -50,7 +50,6 @@ untyped: Any = stateful
         (lambda clicks, rows: untyped(clicks).select(F.sum("amount")), r"\(Aggregate\)"),
         (lambda clicks, rows: untyped(clicks).join(clicks, "user"), "not yet between two streams"),
         (lambda clicks, rows: untyped(clicks).join(untyped(clicks), "user"), "not yet between two streams"),
-        (lambda clicks, rows: untyped(clicks).groupBy(), r"groupBy\(F.lit\(1\)"),
         (lambda clicks, rows: untyped(clicks).groupBy("user").count().groupBy("count"), "one of them"),
         (lambda clicks, rows: untyped(clicks).groupBy("user").count().select(F.max("count")), "second stateful"),
         (lambda clicks, rows: untyped(clicks).groupBy(F.session_window("ts", "1 minute")).count(), "session_window"),
@@ -75,6 +74,13 @@ def test_what_cannot_be_is_refused_when_written(
         (lambda clicks: untyped(clicks).groupBy(7), "positions 1 .. 3"),
         (lambda clicks: untyped(clicks).groupBy("user").agg(), "agg got 'nothing'"),
         (lambda clicks: untyped(clicks).groupBy("user").agg("amount"), "agg got 'amount'"),
+        (lambda clicks: untyped(clicks).agg(), "agg got 'nothing'"),
+        (
+            lambda clicks: (
+                untyped(clicks).groupBy().applyInArrowWithState(print, "a int", "a int", "update", "NoTimeout")
+            ),
+            "needs keys",
+        ),
         (lambda clicks: untyped(clicks).join("users"), "join got a str"),
         (lambda clicks: untyped(clicks).transform(lambda f: 1), "returned a int"),
     ],
@@ -110,6 +116,15 @@ def test_aggregations_have_sparks_columns(clicks: DataFrame, name: str) -> None:
     use, keys = AGGREGATIONS[name], (F.window("ts", "1 minute"), "user")
     found = use(stateful(clicks).groupBy(*keys)).schema
     assert [(f.name, f.dataType) for f in found] == [(f.name, f.dataType) for f in use(clicks.groupBy(*keys)).schema]
+
+
+@pytest.mark.parametrize("name", AGGREGATIONS)
+def test_aggregations_of_all_rows_have_sparks_columns(clicks: DataFrame, name: str) -> None:
+    """Without keys there is one group, whose columns are the aggregates alone."""
+    use = AGGREGATIONS[name]
+    assert use(stateful(clicks).groupBy()).schema == use(clicks.groupBy()).schema
+    if name not in ("count", "sum of all", "avg", "mean", "min", "max"):
+        assert use(stateful(clicks)).schema == use(clicks).schema
 
 
 @pytest.mark.parametrize("keys", [("user", "amount"), (["user", "amount"],), (2, 3), ("column", "amount")])

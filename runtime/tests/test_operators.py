@@ -107,6 +107,22 @@ def test_update_mode_forgets_groups_that_are_over() -> None:
     assert runs.keys_left() == 0
 
 
+def test_without_keys_every_epoch_emits_its_one_group() -> None:
+    """Before any row it is what the aggregates are of nothing; the worker without its bin emits nothing, ever."""
+    keys, buffers = pa.schema([("k0", pa.int32())]), pa.schema([("n", pa.int64()), ("most", pa.string())])
+    merges = (MergeSpec(Merge.COUNT, ("n",)), MergeSpec(Merge.MAX, ("most",)))
+    runs = Runs(Aggregate(keys, buffers, merges, OutputMode.UPDATE, keyless=True))
+    columns = [pa.array([0], pa.int32()), pa.array([0], pa.int32()), pa.array([3]), pa.array(["b"])]
+    some = pa.RecordBatch.from_arrays(columns, [BIN_COLUMN, "k0", "n", "most"])
+    assert runs.run([])[0] == [{"k0": 0, "n": 0, "most": None}]
+    assert runs.run([some])[0] == [{"k0": 0, "n": 3, "most": "b"}]
+    assert runs.run([some.slice(0, 0)])[0] == [{"k0": 0, "n": 3, "most": "b"}]
+    assert runs.run([some])[0] == [{"k0": 0, "n": 6, "most": "b"}]
+    with runs.store.reader() as reader:
+        elsewhere = EpochContext(Epoch(9), 0, None, None, BinSet([1, 2, 3]))
+        assert list(runs.operator.run(iter([]), EpochState(reader), elsewhere)) == []
+
+
 def test_expiry_keys_are_in_the_order_of_time() -> None:
     """Also before 1970."""
     keys = expiry_keys(pa.array([-5, 0, 3, 300], pa.int64()), pa.array([b"x"] * 4, pa.binary())).to_pylist()

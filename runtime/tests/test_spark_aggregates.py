@@ -72,6 +72,17 @@ def test_every_kind_of_key_groups_as_spark_does(batches: list[DataFrame], name: 
     assert_same(fold(plan, some), wanted, len(keys))
 
 
+def test_of_no_rows_every_aggregate_is_what_spark_says(spark: SparkSession, batches: list[DataFrame]) -> None:
+    """Merging nothing with nothing gives the buffers whose result is Spark's of an empty frame."""
+    aggregates = [*simple(), *composite(), *moments(), F.first("i"), F.last("s", ignorenulls=True), F.collect_list("i")]
+    plan = compile_aggregate(batches[0], [], aggregates)
+    absent = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in plan.buffer_schema], schema=plan.buffer_schema)
+    nothing = merge(plan.merges, absent, absent)
+    group = pa.table([pa.array([0], pa.int32()), *nothing.columns], names=plan.merged_type.names)
+    found = plan.final(spark.createDataFrame(group, plan.merged_type))
+    assert_same(found, batches[0].where("false").agg(*aggregates), 0)
+
+
 def test_order_goes_by_epoch_and_source(spark: SparkSession, batches: list[DataFrame]) -> None:
     """first, last, lists and ties of max_by: the rows' place in the source decides, not the order of a shuffle."""
     aggregates = [

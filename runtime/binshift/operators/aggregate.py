@@ -7,6 +7,9 @@ Catalyst computes the final expressions. So memory is bounded by one Arrow batch
 With a watermark, groups carry an expiry. A group that expires leaves the state; in append mode it is emitted then, and
 only then (Spark's rule: a group is over when its expiry is at or before the watermark). The expiry index lists groups
 in order of time within their bin, so that finding them costs a seek a bin, not a scan.
+
+An aggregation without keys has one group, in `KEYLESS_BIN`, that is always there: as in Spark, every epoch emits it, also
+one without rows, and also before the first row, with what the aggregates say of nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +38,10 @@ EXPIRY_OFFSET = 1 << 63
 """Added to signed milliseconds, so that their big-endian bytes are in the order of time."""
 
 
+KEYLESS_BIN = Bin(0)
+"""Where the one group of an aggregation without keys is; its key, which F delivers, is the number of this bin."""
+
+
 class OutputMode(enum.Enum):
     """What an aggregation emits: changed groups every epoch, or finished groups once."""
 
@@ -52,6 +59,7 @@ class Aggregate:
         merges: how each buffer is merged with the stored one.
         mode: what is emitted.
         expires: whether groups end: the input carries `EXPIRY_COLUMN`.
+        keyless: whether there is one group only, which every epoch emits; ``keys`` is then the constant key alone.
     """
 
     keys: pa.Schema
@@ -59,6 +67,7 @@ class Aggregate:
     merges: tuple[MergeSpec, ...]
     mode: OutputMode
     expires: bool = False
+    keyless: bool = False
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -70,14 +79,18 @@ class Aggregate:
     ) -> Iterator[pa.RecordBatch]:
         """Merge every batch into the state; emit changed groups (update) or expired ones (append)."""
         key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers, canonical=False)
+        quiet = True
         for batch in batches:
             if not batch.num_rows:
                 continue
+            quiet = False
             _track_time(batch, state)
             keys = batch.select(self.keys.names)
             merged = self._merge(batch, keys, key_codec, value_codec, state)
             if self.mode is OutputMode.UPDATE:
                 yield pa.RecordBatch.from_arrays([*keys.columns, *merged.columns], schema=self.output_schema)
+        if self.keyless and quiet and KEYLESS_BIN in context.owned:
+            yield self._unchanged(state, key_codec, value_codec)
         if self.expires and context.watermark_moved:
             yield from self._expire(state, context, key_codec, value_codec)
 
@@ -93,6 +106,15 @@ class Aggregate:
         if self.expires:
             self._index_expiry(batch, bins, packed, stored, state)
         return merged
+
+    def _unchanged(self, state: EpochState, key_codec: RowCodec, value_codec: RowCodec) -> pa.RecordBatch:
+        """The one group as it is; before the first row, what its aggregates are of no rows at all."""
+        key = pa.RecordBatch.from_arrays([pa.array([KEYLESS_BIN], self.keys.types[0])], schema=self.keys)
+        stored = state.get(np.array([KEYLESS_BIN], dtype=np.int32), prefixed(STATE_SPACE, key_codec.pack(key)))
+        buffers = value_codec.unpack(stored)
+        if stored.null_count:
+            buffers = merge(self.merges, buffers, buffers)  # of null and null every rule makes "nothing seen"
+        return pa.RecordBatch.from_arrays([*key.columns, *buffers.columns], schema=self.output_schema)
 
     def _index_expiry(
         self, batch: pa.RecordBatch, bins: IntArray, packed: pa.BinaryArray, stored: pa.BinaryArray, state: EpochState

@@ -37,6 +37,7 @@ class AggregatePlan:
             and a row of it late, once this is at or below the watermark. None without a watermark on a key, and in
             complete mode, which keeps everything.
         description: a line for each thing that the layout of the state depends on.
+        keyless: whether it is a global aggregate.
     """
 
     keys: tuple[Column, ...]
@@ -49,6 +50,7 @@ class AggregatePlan:
     merged_type: StructType
     event_time_key: Column | None
     description: tuple[str, ...]
+    keyless: bool = False
 
     @property
     def fingerprint(self) -> str:

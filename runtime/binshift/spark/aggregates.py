@@ -133,6 +133,7 @@ class _Compilation:
             merged_type=merged,
             event_time_key=None if position is None else self._expiry(merged[position]),
             description=self._description(merged, position),
+            keyless=not self.key_trees,
         )
 
     @cached_property

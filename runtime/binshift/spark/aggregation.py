@@ -37,7 +37,9 @@ class AggregationStage:
     _by: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        bin = bin_of([F.col(name) for name in self.plan.key_schema.names], self.bins)
+        keys = [F.col(name) for name in self.plan.key_schema.names]
+        # The key of a global aggregate is its bin: a literal would be folded away, and with it the exchange by worker.
+        bin = keys[0] if self.plan.keyless else bin_of(keys, self.bins)
         expiry = [] if self.plan.event_time_key is None else [self.plan.event_time_key.alias(EXPIRY_COLUMN)]
         self._columns = RouteColumns(bin, expiry)
         self._by = [PARTITION_COLUMN, BIN_COLUMN, *([EXPIRY_COLUMN] if expiry else [])]
@@ -46,7 +48,8 @@ class AggregationStage:
     def operator(self) -> Aggregate:
         """Merges buffers."""
         plan = self.plan
-        return Aggregate(plan.key_schema, plan.buffer_schema, plan.merges, self.mode, plan.event_time_key is not None)
+        expires = plan.event_time_key is not None
+        return Aggregate(plan.key_schema, plan.buffer_schema, plan.merges, self.mode, expires, plan.keyless)
 
     @property
     def merged_schema(self) -> StructType:

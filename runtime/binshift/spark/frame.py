@@ -115,20 +115,22 @@ class StatefulFrame(StatelessMethods):
         return StatefulFrame(frame, replace(self._recorded, watermark=watermark))
 
     def groupBy(self, *cols: Any) -> StatefulGroupedData:
-        """As `DataFrame.groupBy`; followed by one stateful operator.
+        """As `DataFrame.groupBy`; followed by one stateful operator. Without columns there is one group, on one worker.
 
         Raises:
-            Unsupported: no columns, or a second stateful operator.
+            Unsupported: a second stateful operator.
         """
         if self._recorded.operator is not None:
             raise unsupported("StatefulFrame", "groupBy", "not yet after a stateful operator: a query has one of them")
         given = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        if not given:
-            raise unsupported("StatefulFrame", "groupBy()", FRAME["agg"])
         columns = tuple(self._column(each) for each in given)
         return StatefulGroupedData(self._frame, columns, self._with_operator)
 
     groupby = groupBy
+
+    def agg(self, *exprs: Column | dict[str, str]) -> StatefulFrame:
+        """As `DataFrame.agg`: all rows are one group, on one worker. Every epoch emits its row, also one without input."""
+        return self.groupBy().agg(*exprs)
 
     @property
     def writeStream(self) -> StatefulStreamWriter:

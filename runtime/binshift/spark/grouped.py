@@ -118,8 +118,10 @@ class StatefulGroupedData:
 
         Raises:
             Unsupported: another timeout or the output mode "complete".
-            InvalidQuery: an argument does not fit.
+            InvalidQuery: an argument does not fit, or there are no keys.
         """
+        if not self._columns:
+            raise InvalidQuery("applyInArrowWithState needs keys: groupBy('user'), or a constant column for one state")
         if timeoutConf != "NoTimeout":
             raise unsupported("StatefulGroupedData", f"applyInArrowWithState(timeoutConf={timeoutConf!r})", "not yet")
         if not callable(func):

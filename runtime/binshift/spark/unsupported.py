@@ -50,7 +50,6 @@ FRAME: Mapping[str, str] = {
     **dict.fromkeys(("cube", "groupingSets", "rollup"), _GROUPS),
     **dict.fromkeys(("limit", "offset", "orderBy", "sort", "sortWithinPartitions"), _ORDER),
     **dict.fromkeys(("mergeInto", "write", "writeTo"), "a stream is written with .writeStream"),
-    "agg": "without keys there is one state, on one worker; if that is meant: groupBy(F.lit(1).alias('all')).agg(...)",
     "explain": "binshift's plan is made when the query starts: query.explain()",
     "rdd": "a stream is not an RDD; use mapInArrow or mapInPandas",
     "repartitionById": "binshift itself assigns rows to workers; use repartition(n)",
