@@ -1,0 +1,179 @@
+"""The runtime's metrics: what is declared is shown, counts add up, and what is not known is left out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import CollectorRegistry
+
+from binshift.metrics import DECLARED, PREFIX, Observed, RuntimeMetrics
+from binshift.metrics.measured import arrivals
+from binshift.metrics.spread import Spread
+from binshift.migration import Phase
+from binshift.model import Epoch, Worker
+
+EVERYTHING = Observed(
+    epoch=Epoch(41),
+    route_version=3,
+    executors=2,
+    bins={Worker(0): 10, Worker(1): 6},
+    keys={Worker(0): 100.0},
+    bytes={Worker(0): 4096.0},
+    watermark_lag_seconds=1.5,
+    phase=Phase.FLIPPING,
+    migration_moved_bins=4,
+    migration_planned_bins=8,
+    copy_lag_epochs=1,
+    copied_bytes=1000,
+    late_rows=2,
+    log_files=12,
+    log_bytes=9000,
+    snapshot_age_epochs=7,
+)
+UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_rows", "_seconds")
+UNITLESS = {"epoch", "route_version", "workers", "migration_phase", "recoveries"}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What an operator did."""
+
+    rows_stored: int = 50
+    bytes_stored: int = 2000
+    brought_up: int = 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An epoch."""
+
+    epoch: Epoch
+    committed_at: float = 100.0
+    runs: int = 1
+    seconds: dict[str, float] = field(default_factory=lambda: {"total": 0.35})
+    rows_in: int = 10
+    rows_out: int = 4
+    moved: int = 0
+    operators: tuple[Done, ...] = (Done(),)
+
+
+def families(observed: Observed, *epochs: Measured) -> dict[str, Metric]:
+    """What a scrape finds, read as Prometheus reads it."""
+    registry = CollectorRegistry()
+    RuntimeMetrics(registry, lambda: epochs, lambda: observed)
+    return {f.name: f for f in text_string_to_metric_families(generate_latest(registry).decode())}
+
+
+def value(found: dict[str, Metric], name: str, suffix: str = "", **labels: str) -> float:
+    samples = found[PREFIX + name].samples
+    (sample,) = (s for s in samples if s.name == PREFIX + name + suffix and s.labels == labels)
+    return sample.value
+
+
+def test_all_that_is_declared_is_shown() -> None:
+    """When everything is known, a scrape has exactly the declared metrics, in a form both parsers take."""
+    registry = CollectorRegistry()
+    metrics = RuntimeMetrics(registry, lambda: [Measured(Epoch(0))], lambda: EVERYTHING)
+    declared = {each.name for each in metrics.describe()}
+    assert {each.name for each in metrics.collect()} == declared
+    assert {f.name for f in open_metrics(generate_open_metrics(registry).decode())} == declared
+    assert declared >= {PREFIX + each.name for each in DECLARED}
+
+
+def test_names_say_their_unit() -> None:
+    """Each name has the prefix, is in base units and ends with its unit, if it has one; each has a help text."""
+    for family in RuntimeMetrics(CollectorRegistry(), list, Observed).describe():
+        name = family.name.removeprefix(PREFIX)
+        assert re.fullmatch(PREFIX + "[a-z_]+", family.name)
+        assert name in UNITLESS or name.endswith(UNITS), name
+        assert "_milli" not in name
+        assert family.documentation.endswith(".")
+
+
+def test_labels_are_closed_sets() -> None:
+    """The only labels are a worker, a phase, a part of an epoch and a bucket; an unknown part makes no label."""
+    odd = Measured(Epoch(0), seconds={"total": 0.3, "key-8d1f": 0.1})
+    found = families(EVERYTHING, odd)
+    labels = {(k, v) for f in found.values() for s in f.samples for k, v in s.labels.items() if k != "le"}
+    assert {k for k, _ in labels} == {"worker", "phase", "part"}
+    assert {v for k, v in labels if k == "part"} == {"total"}
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    """A figure nobody has measured is absent, not 0; a phase that is not there is 0 in each of the phases."""
+    found = families(Observed())
+    for name in ("route_version", "late_rows", "worker_bins", "watermark_lag_seconds", "stored_rows", "log_bytes"):
+        assert PREFIX + name not in found
+    assert value(found, "epoch") == -1
+    assert {s.value for s in found[PREFIX + "migration_phase"].samples} == {0.0}
+
+
+def test_what_is_true_now() -> None:
+    """Gauges have the values of the query, by worker where it is about workers."""
+    found = families(EVERYTHING)
+    assert value(found, "worker_bins", worker="1") == 6
+    assert value(found, "copied_bytes", "_total") == 1000
+    phases = {s.labels["phase"]: s.value for s in found[PREFIX + "migration_phase"].samples}
+    assert phases == {phase.value: float(phase is Phase.FLIPPING) for phase in Phase}
+
+
+def test_epochs_are_counted_once() -> None:
+    """A scrape adds the epochs since the last one, however often it finds them."""
+    registry, epochs = CollectorRegistry(), [Measured(Epoch(5), runs=3, moved=2, operators=(Done(brought_up=7),) * 2)]
+    RuntimeMetrics(registry, lambda: epochs, lambda: EVERYTHING)
+    generate_latest(registry)
+    epochs.append(Measured(Epoch(6)))
+    for _ in range(2):
+        found = {f.name: f for f in text_string_to_metric_families(generate_latest(registry).decode())}
+    assert value(found, "input_rows", "_total") == 20
+    assert value(found, "output_rows", "_total") == 8
+    assert value(found, "moved_bins", "_total") == 2
+    assert value(found, "recoveries", "_total") == 2
+    assert value(found, "cold_bring_up_bins", "_total") == 14
+    assert value(found, "stored_rows") == 50
+    assert value(found, "record_latency_seconds", "_count") == 20
+    assert value(found, "flip_duration_seconds", "_count") == 1
+    assert value(found, "epoch_duration_seconds", "_count", part="total") == 2
+
+
+def test_parts_of_an_epoch_have_public_names() -> None:
+    """What the runner measures under its own names is shown under those of the interface."""
+    seconds = {"plan": 0.01, "job": 0.3, "task_process": 0.2, "task_delta": 0.02, "record": 0.03, "total": 0.4}
+    found = families(Observed(), Measured(Epoch(0), seconds=seconds))
+    for part, sum_seconds in (("route", 0.01), ("state", 0.2), ("delta", 0.02), ("commit", 0.03)):
+        assert value(found, "epoch_duration_seconds", "_sum", part=part) == pytest.approx(sum_seconds)
+
+
+def test_record_latency_is_from_arrival_to_commit() -> None:
+    """Records of an epoch arrived while the one before ran: they wait for their own epoch, and for part of that one."""
+    first, second = Measured(Epoch(0), seconds={"total": 1.0}), Measured(Epoch(1), seconds={"total": 0.5})
+    assert arrivals(None, first) == (1.0, 1.0)
+    assert arrivals(first, second) == (0.5, 1.5)
+    found = families(Observed(), first, second)
+    assert value(found, "record_latency_seconds", "_bucket", le="1.0") == 10 + 5
+    assert value(found, "record_latency_seconds", "_sum") == pytest.approx(10 * 1.0 + 10 * 1.0)
+
+
+def test_a_spread_counts_everything_once() -> None:
+    """Whatever the span, buckets only grow, and the last one has every observation."""
+    spread = Spread()
+    for low, high, count in ((0.0, 0.0, 3), (0.05, 0.05, 1), (0.1, 400.0, 1000), (500.0, 900.0, 7)):
+        spread.add(low, high, count)
+    assert spread.cumulative == sorted(spread.cumulative)
+    assert spread.cumulative[-1] == 1011
+    assert spread.cumulative[0] == 4
+
+
+def test_two_queries_do_not_share_a_registry() -> None:
+    """Metrics of a second query in one registry would be the sum of both; that is refused."""
+    registry = CollectorRegistry()
+    RuntimeMetrics(registry, list, Observed)
+    with pytest.raises(ValueError, match="Duplicated"):
+        RuntimeMetrics(registry, list, Observed)
