@@ -1,0 +1,310 @@
+"""A query behind the control API, with the real protocol, log and stores underneath, and no Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from control_fakes import ADMIN
+from prometheus_client.registry import CollectorRegistry
+from starlette.testclient import TestClient
+from test_metrics import Measured
+
+from binshift.control.app import control_app
+from binshift.control.inside import QueryInside
+from binshift.control.models import State, TargetRequest
+from binshift.control.surface import QuerySurface
+from binshift.control.tokens import Tokens
+from binshift.errors import DrainRefused, EpochFailed, Fenced, NoSuchMigration, TargetOutdated
+from binshift.metrics import RuntimeMetrics
+from binshift.model import Epoch, Worker
+from binshift.protocol.migrations import Migration
+from binshift.testing import Row, SimulatedCluster, Totals
+
+UID = "7d3c"
+BINS = 8
+
+
+class SimulatedQuery:
+    """The public face and the inside of a query that runs on a simulated cluster."""
+
+    name, id, runId = "clicks", "query-id", "run-id"  # noqa: N815 (PySpark's names)
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.timings: list[Measured] = []
+        self.isActive, self.error = True, None
+        self.spark_is_gone = False
+        self.stopped = threading.Event()
+        stopping = threading.Event()
+        view = SimpleNamespace(executors=self._executors)
+        self._runner = SimpleNamespace(view=view, stopping=stopping)
+
+    def _executors(self) -> dict[Worker, str]:
+        if self.spark_is_gone:
+            raise ConnectionError("no answer from the JVM")
+        return dict.fromkeys(self.cluster.world.alive, "executor")
+
+    @property
+    def _coordinator(self) -> Any:
+        return self.cluster.driver.coordinator
+
+    @property
+    def _steering(self) -> Any:
+        return self.cluster.driver.steering
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._coordinator.last
+
+    @property
+    def route(self) -> Any:
+        return self._coordinator.route
+
+    @property
+    def migrations(self) -> Sequence[Migration]:
+        return tuple(self._coordinator.movement.history)
+
+    @property
+    def target(self) -> Any:
+        return self._steering.target
+
+    @property
+    def effective_workers(self) -> tuple[Worker, ...]:
+        return self._steering.effective
+
+    def exception(self) -> Exception | None:
+        if self.spark_is_gone:
+            raise ConnectionError("no answer from the JVM")
+        return self.error
+
+    def put_target(self, **wanted: Any) -> Migration | None:
+        return self._steering.put(**wanted)
+
+    def drain(self, worker: Worker) -> Migration:
+        return self._steering.drain(worker)
+
+    def cancel(self, number: int, *, rollback: bool) -> Migration:
+        return self._steering.cancel(number, rollback=rollback)
+
+    def stop(self) -> None:
+        self._runner.stopping.set()
+        self.isActive = False
+        self.stopped.set()
+
+
+class World:
+    """A cluster of two workers with bins and four machines, three epochs old, its query and its surface."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
+        self.query = SimulatedQuery(self.cluster)
+        self.surface = QuerySurface(self.query, QueryInside(self.query), lambda: self.now)  # type: ignore[arg-type]
+        for _ in range(3):
+            self.epoch()
+
+    def epoch(self) -> None:
+        """One epoch of a second, with a round of background work after it."""
+        rows: list[Row] = [{"key": f"k{i}", "value": 1, "time": 0} for i in range(40)]
+        self.cluster.epoch(rows)
+        self.cluster.background()
+        self.now += 1.0
+        seconds = {"total": 0.4}
+        self.query.timings.append(Measured(self.query.epoch, committed_at=self.now, seconds=seconds))
+
+    def settle(self) -> None:
+        """Epochs until nothing moves."""
+        for _ in range(100):
+            if all(each.ended for each in self.query.migrations):
+                return
+            self.epoch()
+        raise AssertionError("a migration did not end")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def target(generation: int, *workers: int) -> TargetRequest:
+    return TargetRequest(owner=UID, generation=generation, workers=list(workers))
+
+
+def test_the_snapshot_tells_the_dataflow(world: World) -> None:
+    """Names, epoch, route, workers, rates and latency are those of the query; nothing is a target yet."""
+    seen = world.surface.snapshot()
+    assert (seen.state, seen.name, seen.id, seen.run_id) == (State.RUNNING, "clicks", "query-id", "run-id")
+    assert (seen.epoch, seen.route_version, seen.bins, seen.workers) == (2, 0, BINS, [0, 1])
+    assert seen.registered == [0, 1, 2, 3]
+    assert seen.target is None
+    assert seen.migration is None
+    assert seen.latency is not None
+    assert 0.4 <= seen.latency.p50_seconds <= seen.latency.p99_seconds <= seen.latency.max_seconds == 0.8
+    assert seen.rates is not None
+    assert seen.rates.input_rows_per_second == pytest.approx(30 / seen.rates.window_seconds)
+    assert world.surface.unready() == ""
+
+
+def test_a_target_settles(world: World) -> None:
+    """A target is desired at once and settled when its bins are there; its migration knows its generation and times."""
+    asked_at = world.now
+    begun = world.surface.put_target(target(4, 0, 1, 2, 3))
+    assert begun is not None
+    seen = world.surface.snapshot()
+    assert seen.target is not None
+    assert (seen.target.generation, seen.target.workers, seen.target.settled) == (4, [0, 1, 2, 3], False)
+    assert seen.migration is not None
+    assert (seen.migration.id, seen.migration.generation, seen.migration.workers) == (begun.id, 4, [0, 1, 2, 3])
+    world.settle()
+    done = world.surface.migration(begun.id)
+    assert (done.phase, done.bins_moved, done.bins_total) == ("settled", BINS // 2, BINS // 2)
+    assert done.started_at is not None
+    assert done.started_at.timestamp() == asked_at
+    assert done.ended_at is not None
+    assert done.latency_before is not None
+    assert done.latency_before.epochs == 3
+    assert done.latency_during is not None
+    seen = world.surface.snapshot()
+    assert seen.target is not None
+    assert seen.target.settled
+    assert world.surface.put_target(target(4, 0, 1, 2, 3)) is None
+    with pytest.raises(TargetOutdated):
+        world.surface.put_target(target(3, 0))
+
+
+def test_a_cancelled_target_is_not_settled(world: World) -> None:
+    """A rescale that was cancelled half way has bins on every worker, and is still not what was asked for."""
+    fluid = TargetRequest(owner=UID, generation=1, workers=[0, 1, 2, 3], strategy="Fluid")
+    begun = world.surface.put_target(fluid)
+    assert begun is not None
+    while len(world.surface.snapshot().workers) < 4:
+        world.epoch()
+    world.surface.cancel(begun.id, rollback=False)
+    world.settle()
+    seen = world.surface.snapshot()
+    assert seen.migration is not None
+    assert seen.target is not None
+    assert (seen.migration.phase, seen.workers, seen.target.settled) == ("cancelled", [0, 1, 2, 3], False)
+
+
+def test_rolling_back_is_another_migration(world: World) -> None:
+    """Cancelling with a rollback leads back to where the bins were; a migration nobody made is not there."""
+    begun = world.surface.put_target(target(1, 0, 1, 2, 3))
+    assert begun is not None
+    world.settle()
+    back = world.surface.cancel(begun.id, rollback=True)
+    assert back.id == begun.id + 1
+    world.settle()
+    assert world.surface.snapshot().workers == [0, 1]
+    assert [each.id for each in world.surface.migrations(1)] == [back.id]
+    with pytest.raises(NoSuchMigration, match="99"):
+        world.surface.migration(99)
+
+
+def test_a_drain_changes_what_is_effective_only(world: World) -> None:
+    """A drained worker is no longer effective, and still desired; so its target is not settled."""
+    world.surface.put_target(target(1, 0, 1, 2))
+    world.settle()
+    world.surface.drain(Worker(2))
+    world.settle()
+    seen = world.surface.snapshot()
+    assert seen.workers == [0, 1]
+    assert seen.target is not None
+    assert (seen.target.workers, seen.target.effective_workers) == ([0, 1, 2], [0, 1])
+    assert not seen.target.settled
+    loads = {load.worker: load for load in world.surface.workers()}
+    assert [(w, loads[w].bins, loads[w].effective) for w in (0, 2)] == [(0, 4, True), (2, 0, False)]
+
+
+def test_bins_are_told_page_by_page(world: World) -> None:
+    """Pages follow each other without a gap; sizes are those of the snapshots, once there are any."""
+    for _ in range(20):
+        world.epoch()
+    first = world.surface.bins(None, 0, 5)
+    second = world.surface.bins(None, first.next or 0, 5)
+    assert [b.bin for b in (*first.bins, *second.bins)] == list(range(BINS))
+    assert second.next is None
+    assert {b.worker for b in world.surface.bins(Worker(1), 0, 100).bins} == {1}
+    sizes = [load.keys for load in world.surface.workers() if load.bins]
+    assert all(sizes)
+    keys = {row for load in world.surface.bins(None, 0, 100).bins for row in [load.rows]}
+    assert None not in keys
+
+
+def test_copies_show_while_they_are_made(world: World) -> None:
+    """During a migration the destinations hold copies, the metrics know how far behind they are, and afterwards none."""
+    world.surface.put_target(target(1, 0, 1, 2, 3))
+    seen, lags = set(), set()
+    for _ in range(100):
+        if all(each.ended for each in world.query.migrations):
+            break
+        seen |= {copy.worker for load in world.surface.bins(None, 0, BINS).bins for copy in load.copies}
+        lags.add(world.surface.observed().copy_lag_epochs)
+        world.epoch()
+    assert {2, 3} <= seen
+    assert any(isinstance(lag, int) for lag in lags)
+    world.epoch()
+    world.epoch()
+    assert world.surface.observed().copy_lag_epochs is None
+
+
+def test_stopping_returns_at_once_and_ends_stopped(world: World) -> None:
+    """A stop is carried out beside the request, once; from then on drains are refused and the query is not ready."""
+    world.surface.stop()
+    world.surface.stop()
+    assert world.query.stopped.wait(10)
+    assert world.surface.snapshot().state is State.STOPPED
+    assert "Stopped" in world.surface.unready()
+    with pytest.raises(DrainRefused, match="stops"):
+        world.surface.drain(Worker(1))
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(Fenced("term 3 took over"), State.FENCED), (EpochFailed("e"), State.FAILED), (None, State.FINISHED)],
+)
+def test_an_ended_query_says_how(world: World, error: Exception | None, state: State) -> None:
+    """An error names its state and reason; an end without one, that nobody asked for, is a finished stream."""
+    world.query.isActive, world.query.error = False, error  # type: ignore[assignment]
+    seen = world.surface.snapshot()
+    assert (seen.state, seen.reason) == (state, str(error or ""))
+
+
+def test_reads_survive_the_end_of_spark(world: World) -> None:
+    """When Spark is gone, what the log says can still be read, and the query is not ready."""
+    world.query.spark_is_gone = True
+    seen = world.surface.snapshot()
+    assert (seen.state, seen.registered, seen.workers) == (State.FAILED, [], [0, 1])
+    assert "JVM" in world.surface.unready()
+    assert world.surface.observed().executors == 0
+
+
+def test_no_worker_is_not_ready(world: World) -> None:
+    """A query that runs without any executor is not ready."""
+    world.query._runner.view.executors = dict
+    assert world.surface.unready() == "no worker is registered with Spark"
+
+
+def test_the_whole_way_over_http(world: World) -> None:
+    """From a PUT to settled, drained and stopped, over HTTP, with metrics that follow."""
+    registry = CollectorRegistry()
+    RuntimeMetrics(registry, world.surface.epochs, world.surface.observed)
+    app = control_app(world.surface, Tokens(ADMIN), registry)
+    api = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"})
+    answer = api.put("/v1/target", json={"owner": UID, "generation": 1, "workers": [0, 1, 2]})
+    assert answer.status_code == 202
+    world.settle()
+    assert api.get("/v1/dataflow").json()["target"]["settled"] is True
+    assert api.get("/v1/migrations").json()["migrations"][0]["phase"] == "settled"
+    assert 'binshift_migration_phase{phase="settled"} 1.0' in api.get("/metrics").text
+    assert 'binshift_worker_bins{worker="2"}' in api.get("/metrics").text
+    assert api.post("/v1/workers/2/drain").status_code == 202
+    assert api.delete("/v1/migrations/77").status_code == 404
+    assert api.put("/v1/target", json={"owner": "", "generation": 9, "workers": [0]}).json()["error"] == "TargetOwned"
+    assert api.post("/v1/stop").status_code == 202
+    assert world.query.stopped.wait(10)
+    assert api.post("/v1/workers/1/drain").status_code == 409
