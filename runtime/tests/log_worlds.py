@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from binshift import entries
 from binshift.errors import LogDamaged, LogFileMissing
-from binshift.log import layout
+from binshift.log import layout, loads
 from binshift.log.blocks import read_all, write_file
 from binshift.log.checksums import Bytes
 from binshift.log.index import BringUp, Index
@@ -193,7 +193,9 @@ class World:
         rows = {key: value for key, value in self.states[epoch][operator].items() if key[0] in bins}
         name = layout.snapshot_name(epoch, operator, worker, stamp.attempt, self.rng.randrange(10**6))
         file = write_file(self.storage, name, batches_of(rows, None))
-        self.snapshots.append(SnapshotRef.of(operator, worker, stamp, bins, file))
+        held = [loads_of(rows, b) for b in bins if loads_of(rows, b)[0]]
+        text = loads.pack([n for n, _ in held], [size for _, size in held])
+        self.snapshots.append(SnapshotRef.of(operator, worker, stamp, bins, file, text))
 
     def rebuilt(self, plan: BringUp, have: Mapping[int, int]) -> Rows:
         """What a task gets that follows ``plan``, holding copies at ``have``."""
@@ -238,6 +240,12 @@ class World:
     def last(self) -> Epoch:
         """The last recorded epoch."""
         return self.index.last if self.index.records else BEFORE_FIRST
+
+
+def loads_of(rows: Rows, bin: int) -> tuple[int, int]:
+    """How many rows of ``bin`` there are, and their bytes."""
+    sizes = [4 + len(key) + len(value) for (b, key), value in rows.items() if b == bin]
+    return len(sizes), sum(sizes)
 
 
 def batches_of(rows: Mapping[tuple[int, bytes], bytes | None], rng: random.Random | None) -> list[entries.Entries]:

@@ -148,7 +148,8 @@ def snapshot_trouble(index: Index, snapshot: SnapshotRef) -> str | None:
     try:
         bins = _bins("it", snapshot.packed_bins, index.bins)
         rows = _bins("its file", snapshot.file.packed_bins if snapshot.file else "", index.bins)
-    except LogDamaged as error:
+        _ = snapshot.loads
+    except (LogDamaged, ValueError) as error:
         return str(error)
     route = index.route_at(epoch)
     if (route.owners[bins] != snapshot.worker).any():

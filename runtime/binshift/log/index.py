@@ -19,6 +19,7 @@ from binshift.errors import LogDamaged
 from binshift.invariants import invariant
 from binshift.log import bringup, continuity, layout
 from binshift.log.bringup import BringUp as BringUp
+from binshift.log.loads import Loads
 from binshift.log.records import CommitRecord, SnapshotRef
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, IntArray, Moves, Stamp, Worker
 from binshift.routing import Route
@@ -157,6 +158,37 @@ class Index:
     def snapshot_trouble(self, snapshot: SnapshotRef) -> str | None:
         """Why the next record must not accept ``snapshot``; None if it may."""
         return continuity.snapshot_trouble(self, snapshot)
+
+    def bin_loads(self, operator: str) -> Loads | None:
+        """For every bin what it held when it was last written as a snapshot; None while that is not known of each.
+
+        So a figure is at most a cycle of snapshots old. It is counted, never estimated: until every bin has been written
+        once (or is known to be empty), and in a checkpoint of a version that did not count, there is none.
+        """
+        _, snapshot_of = bringup.snapshot_starts(self, operator, self.last)
+        known = np.zeros(self.bins, dtype=np.bool_)
+        known[self._never_changed(operator).array] = True
+        rows, size = np.zeros((2, self.bins), dtype=np.int64)
+        for number in np.unique(snapshot_of[snapshot_of >= 0]).tolist():
+            snapshot = self.snapshots[operator][number]
+            loads = snapshot.loads
+            if loads is None:
+                return None
+            known[snapshot_of == number] = True
+            if snapshot.file is not None:
+                bins = snapshot.file.bins.array
+                newest = snapshot_of[bins] == number
+                rows[bins[newest]], size[bins[newest]] = loads.rows[newest], loads.bytes[newest]
+        return Loads(rows, size) if known.all() else None
+
+    def _never_changed(self, operator: str) -> BinSet:
+        """The bins that no epoch has put a row into."""
+        changed = np.zeros(self.bins, dtype=np.bool_)
+        for record in self.records.values():
+            for part in record.parts:
+                if part.operator == operator and part.delta is not None:
+                    changed[part.delta.bins.array] = True
+        return self.untouched[operator] - BinSet(np.flatnonzero(changed).astype(np.int32))
 
     def snapshot_epochs(self, operator: str) -> IntArray:
         """For every bin, the epoch of its newest snapshot; -1 if it has none."""

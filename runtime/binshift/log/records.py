@@ -16,6 +16,7 @@ import numpy as np
 from binshift.errors import LogDamaged
 from binshift.log import binsets, envelope, layout
 from binshift.log.envelope import FORMAT_VERSION
+from binshift.log.loads import Loads, unpack
 from binshift.model import BinSet, Epoch, Moves, Stamp, Worker
 from binshift.routing import Route
 
@@ -58,6 +59,7 @@ class SnapshotRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         attempt: of the state, as its own epoch's record names it.
         packed_bins: the bins it is complete for; those without any row are not in ``file``.
         file: None if none of the bins had a row.
+        packed_loads: rows and bytes of each bin with rows in ``file``, ascending by bin; empty if they were not counted.
     """
 
     operator: str
@@ -66,11 +68,31 @@ class SnapshotRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attempt: str
     packed_bins: str
     file: FileRef | None
+    packed_loads: str = ""
 
     @classmethod
-    def of(cls, operator: str, worker: Worker, stamp: Stamp, bins: BinSet, file: FileRef | None) -> SnapshotRef:
+    def of(
+        cls,
+        operator: str,
+        worker: Worker,
+        stamp: Stamp,
+        bins: BinSet,
+        file: FileRef | None,
+        packed_loads: str = "",
+    ) -> SnapshotRef:
         """A snapshot of the state ``stamp``, complete for ``bins``."""
-        return cls(operator, worker, stamp.epoch, stamp.attempt, binsets.pack(bins), file)
+        return cls(operator, worker, stamp.epoch, stamp.attempt, binsets.pack(bins), file, packed_loads)
+
+    @property
+    def loads(self) -> Loads | None:
+        """What each bin with rows in ``file`` holds; None if they were not counted.
+
+        Raises:
+            ValueError: the text is not of these bins.
+        """
+        if self.file is None:
+            return unpack("", 0)
+        return unpack(self.packed_loads, len(self.file.bins)) if self.packed_loads else None
 
     @property
     def bins(self) -> BinSet:

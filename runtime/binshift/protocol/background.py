@@ -10,18 +10,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from binshift.entries import Entries, size_bytes
 from binshift.errors import Fenced, LogDamaged, NeedsBringUp, StorageUnavailable, StoreBusy
 from binshift.log.blocks import write_file
 from binshift.log.layout import snapshot_name
+from binshift.log.loads import pack
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
-from binshift.model import Fence
+from binshift.model import BinSet, Fence
 from binshift.protocol.bringup import Limits, bring_up
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.store.binstore import BinStore
+from binshift.store.gate import Reader
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +134,18 @@ def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> Snapsh
         stamp = reader.status.stamp
         if not bins or stamp.epoch < 0:
             return None
-        rows = (part for b in bins for part in reader.scan(b))
         name = snapshot_name(stamp.epoch, spec.operator, spec.worker, spec.snapshot_attempt, 0)
-        file = write_file(storage, name, rows)
-    return SnapshotRef.of(spec.operator, spec.worker, stamp, bins, file)
+        rows: dict[int, int] = {}
+        size: dict[int, int] = {}
+        file = write_file(storage, name, _counted(reader, bins, rows, size))
+    return SnapshotRef.of(spec.operator, spec.worker, stamp, bins, file, pack([*rows.values()], [*size.values()]))
+
+
+def _counted(reader: Reader, bins: BinSet, rows: dict[int, int], size: dict[int, int]) -> Iterator[Entries]:
+    """All rows of ``bins``; how many, and their bytes, are noted for each bin that has any, in the bins' order."""
+    for b in bins:
+        for part in reader.scan(b):
+            if part.num_rows:
+                rows[b] = rows.get(b, 0) + part.num_rows
+                size[b] = size.get(b, 0) + size_bytes(part)
+            yield part

@@ -14,6 +14,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
@@ -247,6 +250,21 @@ class Coordinator:
         """The epoch took so long, from its trigger to its record; sets the pace of what moves."""
         with self.lock:
             self.movement.measured(seconds, flipped=len(plan.moves) > 0)
+
+    def bin_weights(self) -> npt.NDArray[np.float64] | None:
+        """For each bin its bytes over all operators, as of its newest snapshots; None while that is not known.
+
+        For the planner, as `binshift.planner.plan` takes it or through `binshift.planner.bin_weights`. A bin without
+        rows weighs 0. See `Index.bin_loads` for how old and how sure it is. Takes some milliseconds, and no I/O.
+        """
+        with self.lock:
+            index = self._log.index  # immutable
+        loads = [index.bin_loads(each.operator) for each in self._operators]
+        known = [each.bytes for each in loads if each is not None]
+        if len(known) < len(loads):
+            return None
+        weights: npt.NDArray[np.float64] = np.sum(known, axis=0, dtype=np.float64)
+        return weights
 
     def abandoned(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""
