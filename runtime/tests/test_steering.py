@@ -209,3 +209,33 @@ def test_a_cancelled_migration_is_rolled_back(cluster: SimulatedCluster) -> None
     assert cluster.route.owners.tolist() == before
     with pytest.raises(NoSuchMigration, match="no migration 77"):
         steering(cluster).cancel(77)
+
+
+def test_bins_are_shared_by_what_they_hold(cluster: SimulatedCluster) -> None:
+    """After a rebalance no worker has much more than its share, and a driver that starts anew leaves it so."""
+    everything = [{"key": f"k{n}", "value": 1, "time": 0} for n in range(40)]
+    for _ in range(8):
+        cluster.epoch(everything)
+        cluster.background()
+    weights = cluster.driver.coordinator.bin_weights()
+    assert weights is not None
+    steering(cluster).rebalance()
+    cluster.settle()
+    assert cluster.route is not None
+    shares = [float(weights[cluster.route.bins_of(w).array].sum()) for w in cluster.route.workers]
+    assert max(shares) - min(shares) <= 2 * float(weights.max())
+    after = cluster.route.owners.tolist()
+    cluster.restart_driver()
+    for number in range(3):
+        cluster.epoch(rows(number))
+        cluster.background()
+    assert cluster.route.owners.tolist() == after
+    cluster.finish()
+
+
+def test_sizes_are_not_known_at_once() -> None:
+    """Before the first snapshots there is nothing to share by."""
+    cluster = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2)
+    cluster.epoch(rows(1))
+    with pytest.raises(MigrationRefused, match="ask again later"):
+        steering(cluster).rebalance()

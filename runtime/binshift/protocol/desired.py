@@ -9,6 +9,7 @@ import msgspec
 from binshift.errors import MigrationRefused, TargetOutdated, TargetOwned
 from binshift.log import terms
 from binshift.log.log import Log
+from binshift.log.records import Assignment
 from binshift.log.targets import Target
 from binshift.protocol.migrations import Request
 
@@ -44,7 +45,14 @@ class DesiredTarget:
                 "as in `kubectl scale sdf NAME --replicas N`"
             )
 
-    def write(self, owner: str, generation: int | None, request: Request, latency_seconds: float | None = None) -> bool:
+    def write(
+        self,
+        owner: str,
+        generation: int | None,
+        request: Request,
+        latency_seconds: float | None = None,
+        assignments: tuple[Assignment, ...] = (),
+    ) -> bool:
         """Make a target durable; False if it is there already. ``generation`` None: the one after the newest.
 
         Raises:
@@ -67,6 +75,7 @@ class DesiredTarget:
                 batch_size=request.batch_size,
                 pre_copy=request.pre_copy,
                 latency_target_seconds=latency_seconds,
+                assignments=assignments,
                 nonce=secrets.token_hex(8),
             )
             if last is not None and not follows(target, last):

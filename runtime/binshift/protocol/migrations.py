@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from binshift.errors import MigrationRefused
 from binshift.migration import MigrationState, Phase, Progress, Rates, progress
@@ -21,11 +20,8 @@ from binshift.planner import target_route
 from binshift.routing import Route
 from binshift.strategies import Strategy
 
-REBALANCE_SLACK = 0.05
-"""Imbalance, as a fraction of the average load, that is not worth a move when bins are weighed."""
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Request:
     """What a migration shall reach, and how.
 
@@ -35,7 +31,6 @@ class Request:
         strategy: how the plan is cut into steps.
         batch_size: bins a step, for Batched and Optimized.
         pre_copy: whether bins are copied ahead of their flips.
-        weights: what each bin weighs, to share weight and not numbers of bins; None where all weigh the same.
         only_leaving: leave every bin where it is, but for those of workers that are not among ``workers``.
     """
 
@@ -44,7 +39,6 @@ class Request:
     strategy: Strategy = Strategy.OPTIMIZED
     batch_size: int = 256
     pre_copy: bool = True
-    weights: npt.NDArray[np.float64] | None = None
     only_leaving: bool = False
 
     def target(self, route: Route) -> Route:
@@ -58,8 +52,7 @@ class Request:
             raise MigrationRefused(f"there is no bin {wrong[0]}: bins are 0 to {route.bins - 1}")
         target = route
         if self.workers is not None:
-            slack = math.inf if self.only_leaving else REBALANCE_SLACK if self.weights is not None else 0.0
-            target = target_route(route, self.workers, self.weights, slack=slack)
+            target = target_route(route, self.workers, slack=math.inf if self.only_leaving else 0.0)
         return target.moved(target.moves_to(self.moves)) if self.moves else target
 
 

@@ -12,17 +12,19 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
+from binshift.log.records import whole_route
 from binshift.log.targets import Target
 from binshift.model import Bin, Worker
+from binshift.planner import target_route
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.desired import PROGRAM, DesiredTarget
 from binshift.protocol.migrations import Migration, Request
 from binshift.strategies import Strategy
+
+REBALANCE_SLACK = 0.05
+"""Imbalance, as a fraction of the average load, that is not worth a move."""
 
 
 @dataclass
@@ -68,9 +70,8 @@ class Steering:
         strategy: str | None = None,
         batch_size: int | None = None,
         pre_copy: bool | None = None,
-        weights: npt.NDArray[np.float64] | None = None,
     ) -> Migration:
-        """Ask, as the query's own program, for all bins to be shared by ``workers``, by weight if ``weights`` are given.
+        """Ask, as the query's own program, for all bins to be shared by ``workers``.
 
         Raises:
             MigrationRefused: the strategy is unknown.
@@ -81,7 +82,7 @@ class Steering:
         request = self._request(strategy, batch_size, pre_copy, workers=workers)
         with self._writing:
             self._desired_target.write(PROGRAM, None, request)
-            return self._begin_effective(replace(request, weights=weights))
+            return self._begin_effective(request)
 
     def put(
         self,
@@ -109,6 +110,24 @@ class Steering:
             if latency_target_seconds is not None:
                 self.coordinator.movement.pacer.aim_seconds = latency_target_seconds
             return self._begin_effective(request)
+
+    def rebalance(self, strategy: str | None = None) -> Migration:
+        """Ask for the workers to hold equal shares of the state's bytes, with the least movement that gives that.
+
+        Raises:
+            MigrationRefused: how large bins are is not known yet.
+            TargetOwned, Fenced, StorageUnavailable: as `rescale`.
+        """
+        weights, route, workers = self.coordinator.bin_weights(), self.log.index.route, self.effective
+        if weights is None or route is None or not workers:
+            raise MigrationRefused(
+                "the sizes of bins are not known before each has been in a snapshot: ask again later"
+            )
+        found = target_route(route, workers, weights, slack=REBALANCE_SLACK)
+        request = self._request(strategy, None, None, workers=workers)
+        with self._writing:
+            self._desired_target.write(PROGRAM, None, request, assignments=whole_route(found))
+            return self._begin(self._towards(self.target) if self.target else request)
 
     def move(self, moves: Mapping[Bin, Worker], pre_copy: bool | None = None) -> Migration:
         """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target.
@@ -221,8 +240,9 @@ class Steering:
         self._first = self._desired()
 
     def _towards(self, target: Target) -> Request:
-        workers = tuple(Worker(w) for w in target.workers)
-        return self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers)
+        workers = self.effective or tuple(Worker(w) for w in target.workers)
+        moves = {b: Worker(a.worker) for a in target.assignments if a.worker in workers for b in a.bins}
+        return self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers, moves=moves)
 
     def _begin_effective(self, request: Request) -> Migration:
         return self._begin(replace(request, workers=self.effective or request.workers))

@@ -55,6 +55,9 @@ class StreamingQuery(Protocol):
     def rescale(self, workers: int, *, strategy: str | None = None, pre_copy: bool | None = None) -> Migration:
         """Move bins so that slots ``0 .. workers-1`` share them, while the query runs."""
 
+    def rebalance(self) -> Migration:
+        """Move bins so that the workers hold equal shares of the state."""
+
     def move(self, moves: Mapping[Bin, Worker]) -> Migration:
         """Move single bins."""
 
@@ -148,6 +151,14 @@ class DataflowQuery:
             raise MigrationRefused(f"rescale({workers}): a dataflow needs at least one worker")
         target = tuple(Worker(w) for w in range(workers))
         return self._begin(lambda: self._steering.rescale(target, strategy, batch_size, pre_copy))
+
+    def rebalance(self, *, strategy: str | None = None) -> Migration:
+        """Move bins so that the workers hold equal shares of the state's bytes, with the least movement.
+
+        Raises:
+            MigrationRefused: how large bins are is not known yet, or the query has ended.
+        """
+        return self._begin(lambda: self._steering.rebalance(strategy))
 
     def move(self, moves: Mapping[Bin, Worker], *, pre_copy: bool | None = None) -> Migration:
         """Move single bins; the others stay.

@@ -15,42 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oracle_flows import flows_for, moody, rows_for
+from oracle_tuning import tuning_for
 
 from binshift.errors import EpochFailed, Fenced, MigrationRefused, StorageUnavailable
 from binshift.log.storage import Storage
 from binshift.log.verification import verify
-from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.store.contract import StoreLimits
 from binshift.strategies import Strategy
-from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster, Tuning
+from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster
 from binshift.testing.machines import NewStore
 
 SLOTS = 4
-
-
-def tuning_for(rng: random.Random) -> Tuning:
-    """Settings in which something is always at its limit."""
-    return Tuning(
-        snapshot_cycle_epochs=rng.randint(1, 6),
-        manifest_every_epochs=rng.randint(1, 5),
-        collect_every_epochs=rng.randint(1, 3),
-        grace_seconds=rng.choice([1.0, 1.0, 3.0]),
-        budget_pieces=rng.choice([1, 2, 4, 30]),
-        undo=rng.random() < 0.8,
-        take_over=rng.random() < 0.7,
-        limits=Limits(
-            steps_inflight_max=rng.randint(1, 4),
-            flips_per_epoch_max=rng.randint(1, 3),
-            gap_epochs=rng.choice([0, 0, 1]),
-            flip_deltas_max=rng.choice([1, 1, 2]),
-        ),
-        stores=StoreLimits(
-            undo_bytes_max=rng.choice([0, 200, 1 << 20]),
-            background_rows_max=rng.choice([2, 8, 1000]),
-            lock_seconds_max=0.05,
-        ),
-    )
 
 
 @dataclass

@@ -1,0 +1,33 @@
+"""Settings of the random histories."""
+
+from __future__ import annotations
+
+import random
+
+from binshift.migration import Limits
+from binshift.store.contract import StoreLimits
+from binshift.testing import Tuning
+
+
+def tuning_for(rng: random.Random) -> Tuning:
+    """Settings in which something is always at its limit."""
+    return Tuning(
+        snapshot_cycle_epochs=rng.randint(1, 6),
+        manifest_every_epochs=rng.randint(1, 5),
+        collect_every_epochs=rng.randint(1, 3),
+        grace_seconds=rng.choice([1.0, 1.0, 3.0]),
+        budget_pieces=rng.choice([1, 2, 4, 30]),
+        undo=rng.random() < 0.8,
+        take_over=rng.random() < 0.7,
+        limits=Limits(
+            steps_inflight_max=rng.randint(1, 4),
+            flips_per_epoch_max=rng.randint(1, 3),
+            gap_epochs=rng.choice([0, 0, 1]),
+            flip_deltas_max=rng.choice([1, 1, 2]),
+        ),
+        stores=StoreLimits(
+            undo_bytes_max=rng.choice([0, 200, 1 << 20]),
+            background_rows_max=rng.choice([2, 8, 1000]),
+            lock_seconds_max=0.05,
+        ),
+    )
