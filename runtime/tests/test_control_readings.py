@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from log_worlds import DictStorage, World
-from test_metrics import Measured
+from measured_epochs import Measured
 
 from binshift.control import readings
 from binshift.control.models import moment

@@ -2,127 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 from control_fakes import ADMIN
+from control_simulated import BINS, World
 from prometheus_client.registry import CollectorRegistry
 from starlette.testclient import TestClient
-from test_metrics import Measured
 
 from binshift.control.app import control_app
-from binshift.control.inside import QueryInside
 from binshift.control.models import State, TargetRequest
-from binshift.control.surface import QuerySurface
 from binshift.control.tokens import Tokens
 from binshift.errors import DrainRefused, EpochFailed, Fenced, NoSuchMigration, TargetOutdated
 from binshift.metrics import RuntimeMetrics
-from binshift.model import Epoch, Worker
-from binshift.protocol.migrations import Migration
-from binshift.testing import Row, SimulatedCluster, Totals
+from binshift.model import Worker
 
 UID = "7d3c"
-BINS = 8
-
-
-class SimulatedQuery:
-    """The public face and the inside of a query that runs on a simulated cluster."""
-
-    name, id, runId = "clicks", "query-id", "run-id"  # noqa: N815 (PySpark's names)
-
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self.cluster = cluster
-        self.timings: list[Measured] = []
-        self.isActive, self.error = True, None
-        self.spark_is_gone = False
-        self.stopped = threading.Event()
-        stopping = threading.Event()
-        view = SimpleNamespace(executors=self._executors)
-        self._runner = SimpleNamespace(view=view, stopping=stopping)
-
-    def _executors(self) -> dict[Worker, str]:
-        if self.spark_is_gone:
-            raise ConnectionError("no answer from the JVM")
-        return dict.fromkeys(self.cluster.world.alive, "executor")
-
-    @property
-    def _coordinator(self) -> Any:
-        return self.cluster.driver.coordinator
-
-    @property
-    def _steering(self) -> Any:
-        return self.cluster.driver.steering
-
-    @property
-    def epoch(self) -> Epoch:
-        return self._coordinator.last
-
-    @property
-    def route(self) -> Any:
-        return self._coordinator.route
-
-    @property
-    def migrations(self) -> Sequence[Migration]:
-        return tuple(self._coordinator.movement.history)
-
-    @property
-    def target(self) -> Any:
-        return self._steering.target
-
-    @property
-    def effective_workers(self) -> tuple[Worker, ...]:
-        return self._steering.effective
-
-    def exception(self) -> Exception | None:
-        if self.spark_is_gone:
-            raise ConnectionError("no answer from the JVM")
-        return self.error
-
-    def put_target(self, **wanted: Any) -> Migration | None:
-        return self._steering.put(**wanted)
-
-    def drain(self, worker: Worker) -> Migration:
-        return self._steering.drain(worker)
-
-    def cancel(self, number: int, *, rollback: bool) -> Migration:
-        return self._steering.cancel(number, rollback=rollback)
-
-    def stop(self) -> None:
-        self._runner.stopping.set()
-        self.isActive = False
-        self.stopped.set()
-
-
-class World:
-    """A cluster of two workers with bins and four machines, three epochs old, its query and its surface."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-        self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
-        self.query = SimulatedQuery(self.cluster)
-        self.surface = QuerySurface(self.query, QueryInside(self.query), lambda: self.now)  # type: ignore[arg-type]
-        for _ in range(3):
-            self.epoch()
-
-    def epoch(self) -> None:
-        """One epoch of a second, with a round of background work after it."""
-        rows: list[Row] = [{"key": f"k{i}", "value": 1, "time": 0} for i in range(40)]
-        self.cluster.epoch(rows)
-        self.cluster.background()
-        self.now += 1.0
-        seconds = {"total": 0.4}
-        self.query.timings.append(Measured(self.query.epoch, committed_at=self.now, seconds=seconds))
-
-    def settle(self) -> None:
-        """Epochs until nothing moves."""
-        for _ in range(100):
-            if all(each.ended for each in self.query.migrations):
-                return
-            self.epoch()
-        raise AssertionError("a migration did not end")
 
 
 @pytest.fixture

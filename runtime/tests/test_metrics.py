@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import pytest
+from measured_epochs import Done, Measured
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
@@ -39,29 +39,6 @@ EVERYTHING = Observed(
 )
 UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_rows", "_seconds")
 UNITLESS = {"epoch", "route_version", "workers", "migration_phase", "recoveries"}
-
-
-@dataclass(frozen=True)
-class Done:
-    """What an operator did."""
-
-    rows_stored: int = 50
-    bytes_stored: int = 2000
-    brought_up: int = 0
-
-
-@dataclass(frozen=True)
-class Measured:
-    """An epoch."""
-
-    epoch: Epoch
-    committed_at: float = 100.0
-    runs: int = 1
-    seconds: dict[str, float] = field(default_factory=lambda: {"total": 0.35})
-    rows_in: int = 10
-    rows_out: int = 4
-    moved: int = 0
-    operators: tuple[Done, ...] = (Done(),)
 
 
 def families(observed: Observed, *epochs: Measured) -> dict[str, Metric]:

@@ -6,6 +6,7 @@ share them evenly. They are as old as that snapshot.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,10 +44,10 @@ def latency(epochs: Sequence[EpochMeasured], since: float = 0.0, until: float = 
 
     An epoch's records are taken to arrive as `arrivals` says.
     """
-    chosen = [at for at, each in enumerate(epochs) if since <= each.committed_at <= until and each.rows_in]
+    first, last = bisect_left(epochs, since, key=_committed_at), bisect_right(epochs, until, key=_committed_at)
+    chosen = [at for at in range(max(first, last - EPOCHS_MAX), last) if epochs[at].rows_in]
     if not chosen:
         return None
-    chosen = chosen[-EPOCHS_MAX:]
     spans = np.array([arrivals(epochs[at - 1] if at else None, epochs[at]) for at in chosen])
     points = (spans[:, :1] + (spans[:, 1:] - spans[:, :1]) * np.linspace(0.0, 1.0, POINTS)).ravel()
     weights = np.repeat([float(epochs[at].rows_in) for at in chosen], POINTS)
@@ -64,13 +65,17 @@ def rates(epochs: Sequence[EpochMeasured], now: float) -> Rates | None:
     window = min(WINDOW_SECONDS, now - began)
     if window <= 0:
         return None
-    recent = [each for each in epochs if each.committed_at > now - window]
+    recent = epochs[bisect_right(epochs, now - window, key=_committed_at) :]
     return Rates(
         window_seconds=window,
         epochs_per_second=len(recent) / window,
         input_rows_per_second=sum(each.rows_in for each in recent) / window,
         output_rows_per_second=sum(each.rows_out for each in recent) / window,
     )
+
+
+def _committed_at(epoch: EpochMeasured) -> float:
+    return epoch.committed_at
 
 
 def sizes(index: Index) -> Sizes:

@@ -1,0 +1,88 @@
+"""A query on a real cluster, steered over HTTP from its first target to its stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from counted import stream
+from prometheus_client.parser import text_string_to_metric_families
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+from binshift.control import ControlSettings, Tokens, serve
+
+pytestmark = pytest.mark.cluster
+
+TOKEN = "admin-token-0123456789"
+WAIT_SECONDS = 120.0
+
+
+def awaited(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+    """What ``look`` gives, as soon as it is ``wanted``."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not wanted(seen := look()):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.1)
+    return seen
+
+
+def started(session: SparkSession, path: Path) -> Any:
+    """A count by name that runs on two workers, with its checkpoint at ``path``."""
+    counted = binshift.stateful(stream(session), bins=32, workers=2).groupBy("name").agg(F.count("*"))
+    writer = counted.writeStream.outputMode("update").format("noop").queryName("steered")
+    return writer.option("checkpointLocation", str(path)).start()
+
+
+def scraped(url: str) -> dict[str, float]:
+    """The newest value of each metric."""
+    families = text_string_to_metric_families(httpx2.get(f"{url}/metrics").text)
+    return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+def test_a_query_is_steered_over_http(session: SparkSession, tmp_path: Path) -> None:
+    """Loading, then running; a target settles, a worker drains, metrics follow, and a stop ends in Stopped."""
+    with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:
+        api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+
+        def dataflow() -> Any:
+            return api.get("/v1/dataflow").raise_for_status().json()
+
+        assert dataflow()["state"] == "Loading"
+        query = started(session, tmp_path)
+        control.attach(query)
+        seen = awaited(dataflow, lambda seen: seen["epoch"] >= 2)
+        assert (seen["state"], seen["name"], seen["workers"]) == ("Running", "steered", [0, 1])
+        assert {0, 1, 2} <= set(seen["registered"])
+        assert seen["latency"]["p99Seconds"] >= seen["latency"]["p50Seconds"] > 0
+        assert httpx2.get(f"{control.health.url}/readyz").status_code == 200
+
+        wanted = {"owner": "7d3c", "generation": 1, "workers": [0, 1, 2]}
+        answer = api.put("/v1/target", json=wanted)
+        assert answer.status_code == 202
+        begun = answer.json()["migration"]["id"]
+        seen = awaited(dataflow, lambda seen: seen["target"]["settled"])
+        assert seen["workers"] == [0, 1, 2]
+        assert api.put("/v1/target", json=wanted).json() == {"migration": None}
+        assert api.get(f"/v1/migrations/{begun}").json()["phase"] == "settled"
+
+        assert api.post("/v1/workers/2/drain").status_code == 202
+        seen = awaited(dataflow, lambda seen: seen["workers"] == [0, 1] and seen["migration"]["phase"] == "settled")
+        assert seen["target"]["effectiveWorkers"] == [0, 1]
+        assert {b["worker"] for b in api.get("/v1/bins").json()["bins"]} == {0, 1}
+
+        metrics = scraped(control.health.url)
+        assert metrics["binshift_epoch"] >= seen["epoch"]
+        assert metrics["binshift_moved_bins_total"] > 0
+        assert metrics["binshift_log_bytes"] > 0
+
+        assert api.post("/v1/stop").status_code == 202
+        awaited(dataflow, lambda seen: seen["state"] == "Stopped")
+        assert not query.isActive
+        assert api.post("/v1/workers/1/drain").status_code == 409
+        assert httpx2.get(f"{control.health.url}/readyz").status_code == 503
