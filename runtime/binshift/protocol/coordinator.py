@@ -196,6 +196,7 @@ class Coordinator:
                 raise EpochFailed(
                     f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
                 )
+            self.movement.took_part(plan.workers)
             self.movement.recorded(plan.epoch, plan.moves, self._log.index)
 
     def again(self, plan: EpochPlan) -> EpochPlan:

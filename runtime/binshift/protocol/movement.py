@@ -258,6 +258,15 @@ class Movement:
         if current is not None and not current.ended:
             self._advance(Cancel(f"worker {worker} has no executor after {seconds:.0f} s: start one and ask again"))
 
+    @property
+    def warm(self) -> frozenset[Worker]:
+        """Workers that have rehearsed, or taken part in an epoch, since their executor came."""
+        return frozenset(self._warm)
+
+    def took_part(self, workers: Collection[Worker]) -> None:
+        """These workers' tasks have ended well: they are as warm as can be."""
+        self._warm |= self._alive & set(workers)
+
     def warmed(self, workers: frozenset[Worker]) -> None:
         """These workers are ready for their first bin."""
         self._warm |= workers

@@ -40,7 +40,7 @@ class Jvm:
         self._nudge = next(method for method in methods if method.getName() == "nudge")
 
     def pinned(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
-        """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id").
+        """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
 
         Needs `spark.shuffle.reduceLocality.enabled=false` and a long `spark.locality.wait`. If the executor is gone,
         Spark runs the task anywhere: the task itself must check.

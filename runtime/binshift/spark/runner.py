@@ -184,13 +184,20 @@ class Runner:
         executors: Mapping[Worker, Executor],
         collected: object,
     ) -> DataFrame:
-        routed = self.stage.route(batch, plan.route, plan.workers, plan.watermark_ms)
+        routed = self.stage.route(self._kept_off_cold_workers(batch), plan.route, plan.workers, plan.watermark_ms)
         pinned = self.jvm.pinned(routed, [executors[w].location for w in plan.workers])
         places = tuple(Place(w, executors[w].host) for w in plan.workers)
         if not self._operator:
             self._operator = pickled(self.stage.operator)
         function = EpochFunction(specs, places, self.environment, self._operator, collected)  # type: ignore[arg-type]
         return self.stage.finish(pinned.mapInArrow(function, self.stage.merged_schema))
+
+    def _kept_off_cold_workers(self, batch: DataFrame) -> DataFrame:
+        """The batch, computed by workers that are warm: on a new executor the first tasks take seconds."""
+        executors, warm = self.view.executors(), self.coordinator.movement.warm
+        if executors.keys() <= warm or not executors.keys() & warm:
+            return batch
+        return self.jvm.pinned(batch, [executors[w].location for w in sorted(executors.keys() & warm)])
 
     def _await_executors(self, plan: EpochPlan) -> tuple[EpochPlan, Mapping[Worker, Executor]]:
         """The executors of the plan's workers; waits for those that are away, and plans without them if they stay so.

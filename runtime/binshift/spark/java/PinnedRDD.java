@@ -7,7 +7,7 @@ import org.apache.spark.rdd.RDD;
 
 /**
  * An RDD that is its parent, partition by partition, but asks the scheduler for one executor each
- * ("executor_host_id"). Raw types: the run-time compiler infers no generics.
+ * ("executor_host_id"), in turn if there are fewer executors than partitions. Raw types: the run-time compiler infers no generics.
  */
 public class PinnedRDD extends RDD {
   private final String[] locations;
@@ -31,6 +31,6 @@ public class PinnedRDD extends RDD {
 
   public scala.collection.immutable.Seq getPreferredLocations(Partition partition) {
     return (scala.collection.immutable.Seq)
-        scala.collection.immutable.Nil$.MODULE$.$colon$colon(locations[partition.index()]);
+        scala.collection.immutable.Nil$.MODULE$.$colon$colon(locations[partition.index() % locations.length]);
   }
 }
