@@ -3,7 +3,7 @@
 Each command is a module with ``main(arguments) -> exit status`` and a help text of its own; it is imported only when it
 is asked for, so that `binshift log` needs no Spark. A new command is one more line in `COMMANDS`.
 
-Exit status: 0 well, 1 not so (an error of the tree in `binshift.errors` is one line on stderr, without a traceback), 2 the
+Exit status: 0 well (`run`: the program's own status), 1 not so (an error of the tree in `binshift.errors` is one line on stderr, without a traceback), 2 the
 command line is wrong, 130 interrupted.
 """
 
@@ -19,6 +19,12 @@ from binshift import __version__
 from binshift.errors import BinshiftError
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "run": ("binshift.running.run", "run a program on a cluster on this machine"),
+    "status": ("binshift.running.status", "show what a run is doing"),
+    "scale": ("binshift.running.scale", "change the number of a run's workers, while its query goes on"),
+    "bins": ("binshift.running.bins", "show which worker holds how many bins"),
+    "migrations": ("binshift.running.migrations", "show what has moved and what moves"),
+    "cancel": ("binshift.running.cancel", "cancel a migration"),
     "demo": ("binshift.demo.command", "a year of real flights as a stream on a local cluster, rescaled while it runs"),
     "log": ("binshift.log.inspect", "inspect or verify a checkpoint's log, offline"),
 }

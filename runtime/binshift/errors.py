@@ -10,11 +10,14 @@ BinshiftError
 │   ├── StoreBusy                another task holds a store's write lock
 │   ├── StoreDamaged             a local store is torn; it is thrown away and built again from the log
 │   ├── StorageUnavailable       the log's file system did not answer
-│   └── NoQueryYet               the program has not started its query yet
+│   ├── NoQueryYet               the program has not started its query yet
+│   └── ControlUnreachable       the control API does not answer
 └── GiveUp                       a person must act; the message says how
     ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
     ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and what would
     ├── InvalidSettings          a setting, or the Spark conf, is wrong; the message gives the line to add
+    ├── NoRun                    no `binshift run` to steer, or several; the message says how to start or name one
+    ├── RunFailed                the cluster or the program ended, or what was asked for did not come to be
     ├── InvalidRoute             a control update does not fit the route it is meant for
     ├── StateTooLarge            a key, value or epoch exceeds a stated limit; state is as it was
     ├── Fenced                   another driver or a newer run owns the state; this one stops
@@ -81,6 +84,10 @@ class NoQueryYet(Retryable):
     """The control API is up before the program has started its query."""
 
 
+class ControlUnreachable(Retryable):
+    """Nothing answers at the control API's address, or nothing that makes sense."""
+
+
 class Unsupported(GiveUp):
     """A PySpark feature that binshift does not have."""
 
@@ -91,6 +98,14 @@ class InvalidQuery(GiveUp):
 
 class InvalidSettings(GiveUp):
     """A setting or the Spark conf is wrong."""
+
+
+class NoRun(GiveUp):
+    """There is no run to steer, or it is not said which one."""
+
+
+class RunFailed(GiveUp):
+    """A run ended otherwise than it should, or a request to it did."""
 
 
 class InvalidRoute(GiveUp):

@@ -108,6 +108,16 @@ class LocalCluster:
         if process is not None:
             _end(process, sig)
 
+    @property
+    def running(self) -> frozenset[Worker]:
+        """Slots whose worker process lives."""
+        return frozenset(worker for worker, process in self._workers.items() if process.poll() is None)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the master lives; without it the cluster is none."""
+        return self._master is not None and self._master.poll() is None
+
     def executor_pids(self, worker: Worker) -> list[int]:
         """The process ids of the executor JVMs of a slot."""
         process = self._workers.get(worker)

@@ -12,7 +12,6 @@ import contextlib
 import importlib.util
 import logging
 import os
-import shlex
 import shutil
 import signal
 import sys
@@ -30,6 +29,7 @@ from binshift.demo.interrupts import no_more_interrupts
 from binshift.errors import InvalidSettings
 from binshift.java import java_home
 from binshift.local import LocalCluster
+from binshift.running.environment import submit_arguments
 
 PROGRAM = Path("examples", "flights", "flights.py")
 """Below the folder that holds the package binshift."""
@@ -139,18 +139,6 @@ def load_program() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
-    """The value of ``PYSPARK_SUBMIT_ARGS`` that gives a program its master and conf.
-
-    >>> submit_arguments("spark://127.0.0.1:7077", {"spark.app.name": "a b"})
-    "--master spark://127.0.0.1:7077 --conf 'spark.app.name=a b' pyspark-shell"
-    """
-    words = ["--master", master]
-    for key, value in conf.items():
-        words += ["--conf", f"{key}={value}"]
-    return shlex.join([*words, "pyspark-shell"])
 
 
 @contextmanager

@@ -6,6 +6,7 @@ add. Conf that a session can change is set on the epoch's own session, never on 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
@@ -39,6 +40,9 @@ EPOCH: Mapping[str, str] = {
 
 LOCALITY_WAIT_MIN_SECONDS = 3
 
+MASTER_VARIABLE = "BINSHIFT_MASTER"
+"""Set by whoever starts the program on a cluster: the master it must then use."""
+
 
 def required() -> dict[str, str]:
     """All conf to give to ``SparkSession.builder`` or ``spark-submit --conf``.
@@ -60,6 +64,7 @@ def check(spark: SparkSession) -> None:
         raise Unsupported("Spark Connect has no access to the scheduler that pins tasks; use a classic SparkSession")
     conf = spark.sparkContext.getConf()
     master = conf.get("spark.master", "")
+    check_master(str(master), os.environ.get(MASTER_VARIABLE))
     if str(master).startswith("local"):
         raise Unsupported(
             f"master {master!r} runs tasks inside the driver; binshift needs executors of their own: "
@@ -69,6 +74,21 @@ def check(spark: SparkSession) -> None:
     if wrong:
         lines = "\n".join(f'    .config("{key}", "{STATIC[key][0]}")   # {STATIC[key][1]}' for key in wrong)
         raise InvalidSettings(f"add to SparkSession.builder, before the first session is made:\n{lines}")
+
+
+def check_master(master: str, given: str | None) -> None:
+    """Refuse a master of the program's own where the program was given a cluster.
+
+    Raises:
+        InvalidSettings: they differ.
+
+    >>> check_master("spark://127.0.0.1:7077", "spark://127.0.0.1:7077")
+    """
+    if given and master != given:
+        raise InvalidSettings(
+            f"the program chose the master {master!r}, but was started on the cluster {given}: "
+            f"remove `.master({master!r})` from the program, and SparkSession.builder.getOrCreate() finds the cluster"
+        )
 
 
 def _fits(key: str, value: str, wanted: str) -> bool:

@@ -47,6 +47,9 @@ OPERATOR = "state"
 COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
+STARTED: list[Callable[[DataflowQuery], None]] = []
+"""Told of each query that has started: how whoever runs the program (`binshift.running`) gets to know its query."""
+
 
 def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     """Start a query.
@@ -76,7 +79,10 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     movement = Movement(terms, [OPERATOR], log.term)
     coordinator = Coordinator(log, settings.bins, [OperatorTime(OPERATOR, delay)], movement)
     parts = _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location)
-    return parts.start()
+    query = parts.start()
+    for tell in STARTED:
+        tell(query)
+    return query
 
 
 @dataclass

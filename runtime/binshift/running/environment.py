@@ -1,0 +1,73 @@
+"""What a user's program is given from outside, as `spark-submit` would: its master, its Spark conf, its control API.
+
+The program only calls ``SparkSession.builder.getOrCreate()``. Pure: values in, values out.
+
+| variable | for |
+|---|---|
+| ``PYSPARK_SUBMIT_ARGS`` | PySpark: master and conf |
+| ``BINSHIFT_MASTER`` | `binshift.spark.conf`: refuses a program that chose another master |
+| ``BINSHIFT_CONTROL_PORT``, ``BINSHIFT_TOKEN`` | `binshift.control` |
+| ``BINSHIFT_RUN_DIRECTORY`` | `binshift.running.program`: where to say the API's address |
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+RUN_DIRECTORY_VARIABLE: Final = "BINSHIFT_RUN_DIRECTORY"
+
+
+def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
+    """The value of ``PYSPARK_SUBMIT_ARGS`` that gives a program its master and conf.
+
+    >>> submit_arguments("spark://127.0.0.1:7077", {"spark.app.name": "a b"})
+    "--master spark://127.0.0.1:7077 --conf 'spark.app.name=a b' pyspark-shell"
+    """
+    words = ["--master", master]
+    for key, value in conf.items():
+        words += ["--conf", f"{key}={value}"]
+    return shlex.join([*words, "pyspark-shell"])
+
+
+def program_conf(required: Mapping[str, str], workers: int, program: Path, cluster: Path, path: str) -> dict[str, str]:
+    """Spark conf for a program on a local cluster.
+
+    Args:
+        required: what binshift and the cluster need.
+        workers: how many a new query waits for.
+        program: modules beside it are found by the executors, too.
+        cluster: the folder of the cluster.
+        path: of Python modules, from the environment.
+    """
+    modules = os.pathsep.join(filter(None, [str(program.parent), path]))
+    return {
+        **required,
+        "spark.app.name": program.stem,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.binshift.workers": str(workers),
+        "spark.executorEnv.PYTHONPATH": modules,
+        "spark.local.dir": str(cluster / "driver"),
+    }
+
+
+def program_environment(
+    master: str, conf: Mapping[str, str], java: str, token: str, port: int, directory: Path
+) -> dict[str, str]:
+    """What the program's process is given beside the environment of `binshift run`."""
+    from binshift.spark.conf import MASTER_VARIABLE
+
+    return {
+        "PYSPARK_SUBMIT_ARGS": submit_arguments(master, conf),
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": java,
+        MASTER_VARIABLE: master,
+        "BINSHIFT_CONTROL_PORT": str(port),
+        "BINSHIFT_TOKEN": token,
+        RUN_DIRECTORY_VARIABLE: str(directory),
+    }

@@ -1,0 +1,113 @@
+"""`binshift migrations`: what has moved and what moves; ``--watch`` stays until nothing moves, with a progress bar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from binshift.control import models
+from binshift.running.client import ControlClient
+from binshift.running.directory import RunDirectory
+from binshift.running.options import as_json, opened, parser, settled, write
+from binshift.running.status import migration_text
+
+POLL_SECONDS: Final = 0.2
+
+Show = Callable[[models.Migration], None]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show them; returns the exit status."""
+    parsing = parser("migrations", "Show the migrations of a run, the newest last.")
+    parsing.add_argument("--watch", action="store_true", help="stay until what is asked for has settled")
+    given = parsing.parse_args(arguments)
+    directory, control = opened(given.run)
+    if given.watch:
+        with _shown(given.output) as show:
+            watch(directory, control, show, time.sleep)
+        return 0
+    found = control.migrations()
+    if given.output == "json":
+        write(as_json(found))
+    elif not found.migrations:
+        write("no migration yet; `binshift scale N` begins one")
+    else:
+        Console().print(_table(found.migrations))
+    return 0
+
+
+def watch(directory: RunDirectory, control: ControlClient, show: Show, pause: Callable[[float], None]) -> None:
+    """Show the newest migration whenever it has changed, until what is asked for has settled.
+
+    Raises:
+        MigrationRefused, RunFailed: it will not.
+    """
+    before: models.Migration | None = None
+    while True:
+        wish, seen = directory.wish, control.dataflow()
+        if seen.migration is not None and seen.migration != before:
+            before = seen.migration
+            show(before)
+        if directory.wish == wish and settled(directory, seen, wish):
+            return
+        pause(POLL_SECONDS)
+
+
+@contextmanager
+def _shown(output: str) -> Iterator[Show]:
+    """How a migration is shown: a line of JSON, a progress bar in a terminal, or a line of text."""
+    console = Console()
+    if output == "json":
+        yield lambda migration: write(as_json(migration))
+    elif not console.is_terminal:
+        lines: list[str] = []
+
+        def line(migration: models.Migration) -> None:
+            text = migration_text(migration)
+            if lines[-1:] != [text]:  # latency changes with each epoch, and is not in the text
+                lines.append(text)
+                write(text)
+
+        yield line
+    else:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        with Progress(*columns, console=console) as progress:
+            tasks = {}
+
+            def show(migration: models.Migration) -> None:
+                if migration.id not in tasks:
+                    tasks[migration.id] = progress.add_task("", total=None, left="")
+                name = f"migration {migration.id}: {migration.phase}"
+                seconds = migration.seconds_left
+                left = "" if seconds is None or migration.ended_at else f"{seconds:.0f} s left"
+                bins, total = migration.bins_moved or 0, migration.bins_total
+                progress.update(tasks[migration.id], description=name, completed=bins, total=total, left=left)
+
+            yield show
+
+
+def _table(migrations: Sequence[models.Migration]) -> Table:
+    table = Table(box=None, padding=(0, 3, 0, 0))
+    for name in ("id", "workers", "strategy", "phase", "bins", "p99 before", "p99 during", "reason"):
+        table.add_column(name, header_style="dim")
+    for each in migrations:
+        workers = "" if each.workers is None else " ".join(map(str, each.workers))
+        bins = "-" if each.bins_total is None else f"{each.bins_moved}/{each.bins_total}"
+        latency = (_p99(each.latency_before), _p99(each.latency_during))
+        table.add_row(str(each.id), workers, each.strategy, each.phase, bins, *latency, each.reason)
+    return table
+
+
+def _p99(latency: models.Latency | None) -> str:
+    return "-" if latency is None else f"{latency.p99_seconds:.2f} s"

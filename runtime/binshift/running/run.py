@@ -1,0 +1,205 @@
+"""`binshift run app.py`: a cluster on this machine, the user's program on it, and a supervisor for both.
+
+Order of the beginning: the run's folder, the cluster, the program. The end is the reverse, and always the whole of it: the query is
+stopped through the control API, which lets it finish its epoch, then the program's processes end, then the cluster's.
+
+Exit status: the program's own if it ended by itself; 130 after an interrupt (SIGINT, SIGTERM or SIGHUP; a second one does
+not wait for the epoch); 1 if the cluster could not be started or was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import secrets
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from binshift.control.models import State
+from binshift.errors import BinshiftError, InvalidSettings, RunFailed
+from binshift.java import java_home
+from binshift.local import WORKERS_MAX, LocalCluster
+from binshift.running import directory
+from binshift.running.client import ControlClient
+from binshift.running.environment import program_conf, program_environment
+from binshift.running.options import count, parser, port
+from binshift.running.processes import ProgramProcess
+from binshift.running.supervisor import Supervisor
+
+STEP_SECONDS: Final = 0.25
+STOP_SECONDS_MAX: Final = 60.0
+"""How long a query may take to finish its epoch."""
+TRACEBACK_LINES_MAX: Final = 15
+WATCHED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a program; returns the exit status."""
+    given = _parsed(sys.argv[1:] if arguments is None else list(arguments))
+    if not given.app.is_file():
+        raise InvalidSettings(f"there is no program {given.app}; `binshift run` takes the path of a Python file")
+    interrupts = Interrupts()
+    with interrupts.watched(), ExitStack() as ends:
+        folder = given.directory or Path(ends.enter_context(_temporary()))
+        token = secrets.token_urlsafe(32)
+        app = given.app.resolve()
+        run = ends.enter_context(directory.created(app, token, folder.resolve(), given.workers, os.environ))
+        cluster = ends.enter_context(LocalCluster(folder.resolve(), workers=0))
+        process = _started(app, given, run, cluster, token)
+        ends.callback(process.end)
+        return _Watch(run, cluster, process, interrupts, _teller(given.output)).run()
+
+
+@dataclass
+class Interrupts:
+    """Signals that arrived: the first asks for an end in order, the second for a quick one."""
+
+    seen: int = 0
+    event: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Count signals instead of dying of them; afterwards all is as before."""
+        # What is ignored already (by `nohup`, or by a shell for jobs in the background) stays so.
+        before = {each: signal.getsignal(each) for each in WATCHED if signal.getsignal(each) is not signal.SIG_IGN}
+        for each in before:
+            signal.signal(each, self._note)
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.seen += 1
+        self.event.set()
+
+
+@dataclass
+class _Watch:
+    """The run, while it lasts."""
+
+    run_directory: directory.RunDirectory
+    cluster: LocalCluster
+    process: ProgramProcess
+    interrupts: Interrupts
+    tell: Callable[..., None]
+
+    def run(self) -> int:
+        """Supervise until the program ends or somebody interrupts; returns the exit status."""
+        supervisor = Supervisor(self.cluster, self.run_directory, self.control)
+        told = False
+        while (status := self.process.status) is None:
+            supervisor.step()
+            if not told and (url := self.run_directory.run.url):
+                told = True
+                self.tell("running", run=self.run_directory.path.name, master=self.cluster.url, control=url)
+            if self.interrupts.event.wait(STEP_SECONDS):
+                return self.stop()
+            if not self.cluster.alive:
+                raise RunFailed(f"the Spark master has ended; its log is {self.cluster.directory / 'master.log'}")
+        if status:
+            self.tell("program failed", status=status, traceback=self._traceback())
+        return status
+
+    def control(self) -> ControlClient | None:
+        """The control API, once the program's process has started it."""
+        run = self.run_directory.run
+        return None if run.url is None else ControlClient(run.url, run.token)
+
+    def stop(self) -> int:
+        """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
+        self.tell("stopping", how="the running epoch is finished first; interrupt again to stop at once")
+        with contextlib.suppress(BinshiftError):  # what cannot be asked any more is ended with the processes
+            control = self.control()
+            if control is not None and control.dataflow().state is State.RUNNING:
+                control.stop()
+                deadline = time.monotonic() + STOP_SECONDS_MAX
+                while self.interrupts.seen < 2 and time.monotonic() < deadline:
+                    if self.process.wait(STEP_SECONDS):
+                        break
+        raise KeyboardInterrupt
+
+    def _traceback(self) -> str:
+        try:
+            text = (self.run_directory.path / "failure.txt").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-TRACEBACK_LINES_MAX:])
+
+
+def _started(
+    app: Path, given: argparse.Namespace, run: directory.RunDirectory, cluster: LocalCluster, token: str
+) -> ProgramProcess:
+    from binshift.spark import conf
+
+    required = cluster.conf() | conf.required()
+    path = os.environ.get("PYTHONPATH", "")
+    chosen = program_conf(required, given.workers, app, cluster.directory, path)
+    extra = program_environment(cluster.url, chosen, java_home(), token, given.port, run.path)
+    command = [sys.executable, "-m", "binshift.running.program", str(app), *given.arguments]
+    return ProgramProcess(command, os.environ | extra)
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    """Everything after ``--`` is the program's own."""
+    ours, program = arguments, []
+    if "--" in arguments:
+        at = arguments.index("--")
+        ours, program = arguments[:at], arguments[at + 1 :]
+    parsing = parser("run", "Run a program on a cluster on this machine, and supervise both.", EXAMPLES, of_run=False)
+    parsing.add_argument("app", type=Path, help="the program: a Python file")
+    parsing.add_argument(
+        "--workers", type=count(WORKERS_MAX), default=2, metavar="N", help="workers at first (default: 2)"
+    )
+    parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any that is free)")
+    parsing.add_argument("--directory", type=Path, help="keep logs and stores there (default: a temporary folder)")
+    parsing.usage = "binshift run APP [--workers N] [--port P] [--directory DIR] [-- ARGUMENT ...]"
+    given = parsing.parse_args(ours)
+    given.arguments = program
+    return given
+
+
+EXAMPLES: Final = """\
+examples:
+  binshift run clicks.py                          two workers, everything temporary
+  binshift run clicks.py --workers 4 -- --topic a the program's own arguments come after --
+  binshift scale 4                                from another shell, while it runs
+
+The program calls SparkSession.builder.getOrCreate() and nothing else: master and Spark conf are given to it.
+Ctrl-C stops the query after its epoch, then everything else.
+"""
+
+
+@contextmanager
+def _temporary() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="binshift-run-", ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+def _teller(output: str) -> Callable[..., None]:
+    """Says on stderr what happens: standard output is the program's."""
+
+    def tell(event: str, **facts: object) -> None:
+        if output == "json":
+            text = json.dumps({"event": event, **facts})
+        else:
+            known = {name: value for name, value in facts.items() if value != ""}
+            text = f"binshift run: {event}" + "".join(
+                f"\n{value}" if name == "traceback" else f"; {name}: {value}" for name, value in known.items()
+            )
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    return tell

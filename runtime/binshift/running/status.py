@@ -1,0 +1,58 @@
+"""`binshift status`: one look at a run, its dataflow, and what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from binshift.control import models
+from binshift.running.directory import Verdict, Wish
+from binshift.running.options import as_json, opened, parser, write
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show it; returns the exit status."""
+    given = parser("status", "Show what a run is doing.").parse_args(arguments)
+    directory, control = opened(given.run)
+    run, wish, verdict, dataflow = directory.run, directory.wish, directory.verdict, control.dataflow()
+    if given.output == "json":
+        shown = {"name": run.name, "pid": run.pid, "program": run.program, "cluster": run.cluster, "url": run.url}
+        write(as_json({"run": shown, "wish": wish, "verdict": verdict, "dataflow": dataflow}))
+        return 0
+    table = Table.grid(padding=(0, 2))
+    for name, text in [("run", f"{run.name}  ({run.program})"), *facts(dataflow, wish, verdict)]:
+        table.add_row(name, text)
+    Console().print(table)
+    return 0
+
+
+def facts(dataflow: models.Dataflow, wish: Wish, verdict: Verdict | None) -> list[tuple[str, str]]:
+    """What a person wants to know, as (name, text)."""
+    found = [
+        ("query", f"{dataflow.name or '(no name)'}: {dataflow.state.value} {dataflow.reason}".rstrip()),
+        ("epoch", "none yet" if dataflow.epoch < 0 else f"{dataflow.epoch}, route {dataflow.route_version}"),
+        ("workers", f"{dataflow.workers} hold the bins; {dataflow.registered} are registered"),
+        ("asked for", f"{wish.count} workers (generation {wish.generation})"),
+    ]
+    if verdict is not None and verdict.refused:
+        found.append(("refused", verdict.refused))
+    elif verdict is not None and verdict.awaiting:
+        found.append(("waits for", f"{verdict.awaiting} {list(verdict.workers) or ''}".rstrip()))
+    if dataflow.rates is not None:
+        rates = dataflow.rates
+        found.append(("rates", f"{rates.epochs_per_second:.1f} epochs/s, {rates.input_rows_per_second:,.0f} rows/s"))
+    if dataflow.latency is not None:
+        found.append(("latency", f"p50 {dataflow.latency.p50_seconds:.2f} s, p99 {dataflow.latency.p99_seconds:.2f} s"))
+    if dataflow.migration is not None:
+        found.append(("migration", migration_text(dataflow.migration)))
+    return found
+
+
+def migration_text(migration: models.Migration) -> str:
+    """A migration in a few words."""
+    bins = f", {migration.bins_moved}/{migration.bins_total} bins moved" if migration.bins_total is not None else ""
+    left = f", {migration.seconds_left:.0f} s left" if migration.seconds_left and migration.ended_at is None else ""
+    reason = f" ({migration.reason})" if migration.reason else ""
+    return f"{migration.id} {migration.strategy}: {migration.phase}{bins}{left}{reason}"

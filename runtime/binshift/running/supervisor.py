@@ -1,0 +1,203 @@
+"""Looks at what is, has `binshift.rescale.decide` say what to do next, and does it: one `step` at a time.
+
+Level-triggered: a step knows nothing of the one before it except when the target has settled and when a process was started,
+and losing that costs a little time only. Every failure of a step is a reason to look again. A worker's process that dies is
+missing at the next look, and so is started again; one that dies at once is given more time before each new try.
+
+What is asked for is read anew at each step. A checkpoint that an earlier run has used has that run's generation on its log:
+what is asked for is then given a higher number. The cluster belongs to this run, so the target of another owner is replaced.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol, assert_never
+
+from binshift.control.models import Dataflow, Migration, State, TargetRequest
+from binshift.errors import GiveUp, Retryable
+from binshift.model import Worker
+from binshift.rescale import (
+    Action,
+    Desired,
+    Observed,
+    PutTarget,
+    Runtime,
+    StartWorkers,
+    StopWorkers,
+    Target,
+    Wait,
+    Workers,
+    decide,
+)
+from binshift.running.directory import Verdict, Wish
+
+OWNER: Final = "local"
+
+RESTART_SECONDS_MAX: Final = 30.0
+"""Longest time between two tries to start a process that keeps dying."""
+STEADY_SECONDS: Final = 60.0
+"""A process that lived for so long is started again at once."""
+
+
+class Cluster(Protocol):
+    """The processes; `binshift.local.LocalCluster`."""
+
+    @property
+    def running(self) -> Workers:
+        """Slots whose process lives."""
+
+    def start_worker(self, worker: Worker) -> None:
+        """Start a slot's process, unless it runs."""
+
+    def stop_worker(self, worker: Worker) -> None:
+        """End a slot's process."""
+
+
+class Asked(Protocol):
+    """Where wishes come from and verdicts go; `binshift.running.directory.RunDirectory`."""
+
+    @property
+    def wish(self) -> Wish:
+        """What is asked for."""
+
+    def outnumber(self, generation: int) -> Wish:
+        """The same wish, of a higher generation than that."""
+
+    def judge(self, verdict: Verdict) -> None:
+        """Keep a verdict."""
+
+
+class Control(Protocol):
+    """The control API; `binshift.running.client.ControlClient`."""
+
+    def dataflow(self) -> Dataflow:
+        """The dataflow as a whole."""
+
+    def put_target(self, wanted: TargetRequest) -> Migration | None:
+        """Set the target."""
+
+
+@dataclass
+class Supervisor:
+    """Brings what is to what is asked for.
+
+    Attributes:
+        cluster: whose processes come and go.
+        asked: wishes and verdicts.
+        control: the control API; None before the program has one.
+        clock: seconds, for the time between two tries.
+    """
+
+    cluster: Cluster
+    asked: Asked
+    control: Callable[[], Control | None]
+    clock: Callable[[], float] = time.monotonic
+    _settled: tuple[int, int] | None = field(default=None, init=False)
+    _starts: dict[Worker, tuple[int, float]] = field(default_factory=dict, init=False)
+    _verdict: Verdict | None = field(default=None, init=False)
+
+    def step(self) -> tuple[Action, ...]:
+        """Look, decide, do. Returns what was decided."""
+        wish, control = self.asked.wish, self.control()
+        runtime = None
+        if control is not None:
+            runtime = self._runtime(control)
+            wish = self._numbered(wish, runtime)
+        desired = Desired(OWNER, wish.generation, wish.count, takes_over=True)
+        actions = decide(Observed(self.cluster.running, runtime), desired)
+        verdict = Verdict(wish.generation)
+        for action in actions:
+            verdict = self._carry_out(action, wish, control) or verdict
+        if verdict != self._verdict:
+            self.asked.judge(verdict)
+            self._verdict = verdict
+        return actions
+
+    # ------------------------------------------------------------------------------------------------------------ look
+
+    def _runtime(self, control: Control) -> Runtime | None:
+        """What the control API says; None while no epoch is recorded by a running query."""
+        try:
+            seen = control.dataflow()
+        except (Retryable, GiveUp):
+            return None
+        if seen.state is not State.RUNNING or seen.route_version is None:
+            return None
+        target = seen.target
+        known = None if target is None else Target(target.owner, target.generation, _workers(target.workers))
+        settled = target is not None and target.settled
+        held = self._held(known, seen.epoch) if settled else 0
+        return Runtime(known, _workers(seen.registered), _workers(seen.workers), settled, held)
+
+    def _held(self, target: Target | None, epoch: int) -> int:
+        """Epochs since the target was first seen settled."""
+        assert target is not None
+        if self._settled is None or self._settled[0] != target.generation:
+            self._settled = (target.generation, epoch)
+        return epoch - self._settled[1]
+
+    def _numbered(self, wish: Wish, runtime: Runtime | None) -> Wish:
+        """The wish, outnumbering the target of an earlier run on the same checkpoint."""
+        target = None if runtime is None else runtime.target
+        if target is None or target.owner != OWNER or target.generation < wish.generation:
+            return wish
+        same = target.generation == wish.generation and len(target.workers) == wish.count
+        return wish if same else self.asked.outnumber(target.generation)
+
+    # -------------------------------------------------------------------------------------------------------------- do
+
+    def _carry_out(self, action: Action, wish: Wish, control: Control | None) -> Verdict | None:
+        match action:
+            case StartWorkers(workers):
+                for worker in sorted(workers):
+                    if self._due(worker):
+                        self.cluster.start_worker(worker)
+            case StopWorkers(workers):
+                for worker in sorted(workers, reverse=True):
+                    self.cluster.stop_worker(worker)
+                    self._starts.pop(worker, None)
+            case PutTarget(target):
+                assert control is not None
+                return self._put(target, wish, control)
+            case Wait(awaiting, workers):
+                return Verdict(wish.generation, awaiting.value, tuple(sorted(workers)))
+            case _:
+                assert_never(action)
+        return None
+
+    def _put(self, target: Target, wish: Wish, control: Control) -> Verdict:
+        before = self._verdict
+        if before is not None and before.generation == wish.generation and before.refused:
+            return before  # the same again would be refused again
+        wanted = {
+            "owner": target.owner,
+            "generation": target.generation,
+            "workers": sorted(target.workers),
+            "strategy": wish.strategy,
+            "batchSize": wish.batch_size,
+            "preCopy": wish.pre_copy,
+        }
+        try:
+            control.put_target(TargetRequest.model_validate(wanted))
+        except Retryable as later:
+            return Verdict(wish.generation, awaiting=str(later))
+        except GiveUp as never:
+            return Verdict(wish.generation, refused=str(never))
+        return Verdict(wish.generation)
+
+    def _due(self, worker: Worker) -> bool:
+        """Whether a process may be started now; if so, this is noted as a try."""
+        now = self.clock()
+        tries, last = self._starts.get(worker, (0, now))
+        if now - last > STEADY_SECONDS:
+            tries = 0
+        if tries and now - last < min(2.0 ** (tries - 1), RESTART_SECONDS_MAX):
+            return False
+        self._starts[worker] = (tries + 1, now)
+        return True
+
+
+def _workers(slots: list[int]) -> Workers:
+    return frozenset(map(Worker, slots))

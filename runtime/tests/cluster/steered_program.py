@@ -1,0 +1,17 @@
+"""A user's program for `binshift run`: it knows nothing of clusters, workers or the control API. ``program CHECKPOINT``."""
+
+from __future__ import annotations
+
+import sys
+
+from counted import stream
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+
+if __name__ == "__main__":
+    spark = SparkSession.builder.getOrCreate()
+    counted = binshift.stateful(stream(spark), bins=32).groupBy("name").agg(F.count("*"))
+    writer = counted.writeStream.outputMode("update").format("noop").queryName("steered")
+    writer.option("checkpointLocation", sys.argv[1]).start().awaitTermination()

@@ -1,0 +1,132 @@
+"""`binshift run` as a user has it: one process that runs, others that steer it, and nothing left when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+HERE = Path(__file__).resolve().parent
+WAIT_SECONDS = 180.0
+MARK = "BINSHIFT_TEST_RUN"
+"""In the environment of everything that a test's run starts, so that what is left can be found."""
+
+
+def command(*arguments: str) -> list[str]:
+    """A command line of `binshift`."""
+    return [sys.executable, "-m", "binshift.cli", *arguments]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A place of its own for the run's folder, and a mark."""
+    runs = folder / "runs"
+    runs.mkdir(exist_ok=True)
+    return os.environ | {"XDG_RUNTIME_DIR": str(runs), MARK: str(folder)}
+
+
+def asked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What another shell's command gives."""
+    return subprocess.run(command(*arguments), env=environment(folder), capture_output=True, text=True, timeout=300)
+
+
+def awaited(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+    """What ``look`` gives, as soon as it is ``wanted``."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not wanted(seen := look()):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.1)
+    return seen
+
+
+def left(folder: Path) -> list[str]:
+    """The living processes that carry the mark of ``folder``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                marked = f"{MARK}={folder}".encode() in (entry / "environ").read_bytes().split(b"\0")
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if marked and line:
+                found.append(f"{entry.name} {line[:200]}")
+    return found
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`binshift run` in the background; its output is in ``run.log``."""
+    with (folder / "run.log").open("wb") as out:
+        process = subprocess.Popen(command("run", *arguments), env=environment(folder), stdout=out, stderr=out)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait(timeout=120)
+
+
+def status(folder: Path) -> Any:
+    """`binshift status --output json`; the words on stderr while there is nothing yet."""
+    answer = asked(folder, "status", "--output", "json")
+    return json.loads(answer.stdout) if answer.returncode == 0 else {"dataflow": {"epoch": -1}, "said": answer.stderr}
+
+
+def test_a_run_is_scaled_and_ends_without_a_trace(tmp_path: Path) -> None:
+    """Two workers become three from another shell; Ctrl-C finishes the epoch and leaves no process and no folder."""
+    program = str(HERE / "steered_program.py")
+    with running(tmp_path, program, "--workers", "2", "--", str(tmp_path / "checkpoint")) as process:
+
+        def seen() -> Any:
+            assert process.poll() is None, (tmp_path / "run.log").read_text(errors="replace")
+            return status(tmp_path)
+
+        before = awaited(seen, lambda seen: seen["dataflow"]["epoch"] >= 1)
+        assert before["dataflow"]["workers"] == [0, 1]
+        (state,) = (tmp_path / "runs" / "binshift").glob("*/run.json")
+        assert (state.stat().st_mode & 0o777, state.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+        scaled = asked(tmp_path, "scale", "3", "--strategy", "Fluid", "--wait", "--output", "json")
+        assert scaled.returncode == 0, scaled.stderr
+        after = status(tmp_path)
+        assert after["dataflow"]["workers"] == [0, 1, 2]
+        assert (after["wish"]["count"], after["dataflow"]["target"]["owner"]) == (3, "local")
+        assert after["dataflow"]["target"]["strategy"] == "Fluid"
+        owners = {each["worker"] for each in json.loads(asked(tmp_path, "bins", "--output", "json").stdout)["bins"]}
+        assert owners == {0, 1, 2}
+        assert "settled" in asked(tmp_path, "migrations").stdout
+
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 130
+    assert left(tmp_path) == []
+    assert not state.parent.exists()
+    assert "nothing is running" in asked(tmp_path, "status").stderr
+    verified = asked(tmp_path, "log", "verify", str(tmp_path / "checkpoint" / "binshift"))
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_program_with_a_master_of_its_own_is_refused(tmp_path: Path) -> None:
+    """The end of the program's traceback, with the master's name, is what `binshift run` ends with, and so is its status."""
+    program = tmp_path / "own.py"
+    text = (
+        (HERE / "steered_program.py")
+        .read_text()
+        .replace("builder.getOrCreate", 'builder.master("local[2]").getOrCreate')
+    )
+    program.write_text(text.replace("import sys\n", f"import sys\nsys.path.insert(0, {str(HERE)!r})\n"))
+    with running(tmp_path, str(program), "--workers", "1", "--", str(tmp_path / "checkpoint")) as process:
+        assert process.wait(timeout=WAIT_SECONDS) == 1
+    said = (tmp_path / "run.log").read_text(errors="replace").rstrip().splitlines()
+    assert "the program chose the master 'local[2]'" in said[-1]
+    assert left(tmp_path) == []

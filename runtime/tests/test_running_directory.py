@@ -1,0 +1,154 @@
+"""The folder where a run and its commands meet, and the commands' words when there is nothing to meet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binshift import cli
+from binshift.control import models
+from binshift.errors import InvalidSettings, MigrationRefused, NoRun, RunFailed
+from binshift.running import directory
+from binshift.running.directory import RunDirectory, Verdict, Wish
+from binshift.running.options import settled
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A home of its own."""
+    return {"XDG_RUNTIME_DIR": str(tmp_path)}
+
+
+def test_a_run_is_found_as_long_as_it_lives(tmp_path: Path) -> None:
+    """What a run has said of itself is read by another process of the user only while it lives, and then it is gone."""
+    where = environment(tmp_path)
+    with directory.created(Path("clicks.py"), "secret", tmp_path, 2, where) as made:
+        made.publish("http://127.0.0.1:1")
+        found = directory.find(where)
+        assert (found.run.token, found.run.url, found.wish) == ("secret", "http://127.0.0.1:1", Wish(1, 2))
+        modes = [path.stat().st_mode & 0o777 for path in (found.path / "run.json", found.path, found.path.parent)]
+        assert modes == [0o600, 0o700, 0o700]
+    with pytest.raises(NoRun, match=r"binshift run app\.py"):
+        directory.find(where)
+    assert list((tmp_path / "binshift").iterdir()) == []
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from binshift.running import directory
+with directory.created(Path("killed.py"), "secret", Path("."), 2, os.environ):
+    os._exit(9)
+"""
+
+
+def test_a_killed_run_is_not_found_and_removed_by_the_next(tmp_path: Path) -> None:
+    """A run that could not clean up is not there for commands, and its folder goes when the next run begins."""
+    where = environment(tmp_path)
+    subprocess.run([sys.executable, "-c", KILLED], env=os.environ | where, timeout=60)
+    (old,) = (tmp_path / "binshift").glob("killed-*")
+    with pytest.raises(NoRun):
+        directory.find(where)
+    with directory.created(Path("next.py"), "secret", tmp_path, 2, where):
+        assert not old.exists()
+
+
+def test_several_runs_are_told_apart_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two runs a command must say which; the error names both."""
+    where = environment(tmp_path)
+    with directory.created(Path("a.py"), "t", tmp_path, 2, where) as first:
+        monkeypatch.setattr(os, "getpid", lambda: 1)
+        with directory.created(Path("b.py"), "t", tmp_path, 2, where) as second:
+            with pytest.raises(NoRun, match=f"{first.path.name}, {second.path.name}.*--run"):
+                directory.find(where)
+            assert directory.find(where, second.path.name) == second
+            with pytest.raises(NoRun, match="'c'"):
+                directory.find(where, "c")
+
+
+def test_a_home_that_others_can_open_is_refused(tmp_path: Path) -> None:
+    """A token is never kept where another user could read it, or put a folder of theirs."""
+    home = tmp_path / "binshift"
+    home.mkdir(mode=0o755)
+    with pytest.raises(InvalidSettings, match="chmod 700"):
+        directory.home(environment(tmp_path))
+    home.rmdir()
+    home.symlink_to(tmp_path)
+    with pytest.raises(InvalidSettings):
+        directory.home(environment(tmp_path))
+
+
+def test_generations_ascend(tmp_path: Path) -> None:
+    """Every wish has a higher number than the one before, and than what an earlier run has used."""
+    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+        assert made.ask(3) == Wish(2, 3)
+        assert made.ask(4, "Fluid", 8, False, above=9) == Wish(10, 4, "Fluid", 8, False)
+        assert made.outnumber(9).generation == 10
+        assert made.outnumber(10) == Wish(11, 4, "Fluid", 8, False)
+
+
+def a_dataflow(**changes: object) -> models.Dataflow:
+    """One that has settled on a local target of generation 2."""
+    target = models.Target(
+        owner="local",
+        generation=2,
+        workers=[0, 1, 2],
+        strategy="Fluid",
+        batch_size=1,
+        pre_copy=True,
+        latency_target_seconds=None,
+        effective_workers=[0, 1, 2],
+        settled=True,
+    )
+    whole = models.Dataflow(state=models.State.RUNNING, epoch=1, route_version=1, target=target)
+    return whole.model_copy(update=changes)
+
+
+def test_a_wish_comes_true_with_its_own_generation_only(tmp_path: Path) -> None:
+    """Waiting ends when the target of that number or a later one has settled, not when an earlier one has."""
+    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+        wish = made.ask(3)
+        assert settled(made, a_dataflow(), wish)
+        assert not settled(made, a_dataflow(target=None), wish)
+        later = made.ask(3)
+        assert not settled(made, a_dataflow(), later)
+
+
+def test_a_wish_that_cannot_come_true_ends_the_wait(tmp_path: Path) -> None:
+    """A refusal, another wish and the end of the query are said instead of waited out."""
+    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+        wish = made.ask(3)
+        with pytest.raises(RunFailed, match="stopped"):
+            settled(made, a_dataflow(state=models.State.STOPPED), wish)
+        made.judge(Verdict(wish.generation, refused="too many"))
+        with pytest.raises(MigrationRefused, match="too many"):
+            settled(made, a_dataflow(), wish)
+        made.ask(5)
+        with pytest.raises(MigrationRefused, match="then 5"):
+            settled(made, a_dataflow(), wish)
+
+
+@pytest.mark.parametrize("words", ["status", "bins", "migrations", "cancel", "scale 3"])
+def test_commands_without_a_run_say_how_to_start_one(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command ends with status 1 and a line that says how to start a run."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert cli.main(words.split()) == 1
+    assert "binshift run app.py" in capsys.readouterr().err
+
+
+def test_a_program_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """`binshift run` of nothing ends before anything is started."""
+    assert cli.main(["run", "no-such.py"]) == 1
+    assert "no-such.py" in capsys.readouterr().err
+
+
+def test_the_address_is_missing_until_the_program_has_said_it(tmp_path: Path) -> None:
+    """A run without an address is there, and says so."""
+    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+        assert RunDirectory(made.path).run.url is None
+        assert made.verdict is None

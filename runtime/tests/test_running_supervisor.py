@@ -1,0 +1,200 @@
+"""The supervisor of a local run, against a made-up cluster and control API; time is an input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from binshift.control.models import Dataflow, Migration, State, Target, TargetRequest
+from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused
+from binshift.model import Worker
+from binshift.rescale import Awaiting, Wait
+from binshift.running.directory import Verdict, Wish
+from binshift.running.supervisor import OWNER, Supervisor
+
+
+@dataclass
+class World:
+    """Processes that register when told to, a query that settles when told to, and what is asked for."""
+
+    wish: Wish = field(default_factory=lambda: Wish(1, 2))
+    verdicts: list[Verdict] = field(default_factory=list)
+    running: frozenset[Worker] = frozenset()
+    starts: list[Worker] = field(default_factory=list)
+    registered: set[int] = field(default_factory=set)
+    holding: list[int] = field(default_factory=lambda: [0, 1])
+    target: Target | None = None
+    epoch: int = 3
+    error: BinshiftError | None = None
+    puts: list[TargetRequest] = field(default_factory=list)
+    now: float = 0.0
+
+    def start_worker(self, worker: Worker) -> None:
+        self.starts.append(worker)
+        self.running |= {worker}
+
+    def stop_worker(self, worker: Worker) -> None:
+        self.running -= {worker}
+
+    def outnumber(self, generation: int) -> Wish:
+        self.wish = Wish(generation + 1, self.wish.count)
+        return self.wish
+
+    def judge(self, verdict: Verdict) -> None:
+        self.verdicts.append(verdict)
+
+    def dataflow(self) -> Dataflow:
+        if isinstance(self.error, ControlUnreachable):
+            raise self.error
+        return Dataflow(
+            state=State.RUNNING,
+            epoch=self.epoch,
+            route_version=1,
+            workers=self.holding,
+            registered=sorted(self.registered),
+            target=self.target,
+        )
+
+    def put_target(self, wanted: TargetRequest) -> Migration | None:
+        self.puts.append(wanted)
+        if self.error is not None:
+            raise self.error
+        self.set_target(wanted.owner, wanted.generation, wanted.workers, settled=False)
+        return None
+
+    def set_target(self, owner: str, generation: int, workers: list[int], *, settled: bool) -> None:
+        """The target, as the control API shows it."""
+        self.target = Target(
+            owner=owner,
+            generation=generation,
+            workers=workers,
+            strategy="Fluid",
+            batch_size=1,
+            pre_copy=True,
+            latency_target_seconds=None,
+            effective_workers=workers,
+            settled=settled,
+        )
+
+    def settle(self) -> None:
+        """All bins where the target wants them."""
+        assert self.target is not None
+        self.holding = self.target.workers
+        self.set_target(self.target.owner, self.target.generation, self.target.workers, settled=True)
+
+
+def supervised(world: World) -> Supervisor:
+    """A supervisor of that world."""
+    return Supervisor(world, world, lambda: world, lambda: world.now)
+
+
+def settled_on(count: int, generation: int = 1) -> World:
+    """A world in which ``count`` workers run, and have settled."""
+    slots = list(range(count))
+    world = World(Wish(generation, count), running=frozenset(map(Worker, slots)), registered=set(slots), holding=slots)
+    world.set_target(OWNER, generation, slots, settled=True)
+    return world
+
+
+def test_processes_start_before_there_is_a_control_api() -> None:
+    """Before the program has an API, the workers asked for are started, and only that is done."""
+    world = World()
+    supervisor = Supervisor(world, world, lambda: None, lambda: world.now)
+    supervisor.step()
+    assert world.running == {0, 1}
+    assert supervisor.step() == (Wait(Awaiting.RUNTIME),)
+    assert (world.starts, world.puts) == ([0, 1], [])
+
+
+def test_growing_starts_then_puts_then_settles() -> None:
+    """A third worker is started, the target put once it is registered, and after it has settled nothing is left to do."""
+    world = settled_on(2)
+    supervisor = supervised(world)
+    assert supervisor.step() == ()
+    world.wish = Wish(2, 3, "Batched", 16, False)
+    supervisor.step()
+    assert world.running == {0, 1, 2}
+    assert world.verdicts[-1] == Verdict(2, "Registration", (2,))
+    world.registered.add(2)
+    supervisor.step()
+    (put,) = world.puts
+    assert (put.owner, put.generation, put.workers) == (OWNER, 2, [0, 1, 2])
+    assert (put.strategy, put.batch_size, put.pre_copy) == ("Batched", 16, False)
+    supervisor.step()
+    assert world.verdicts[-1].awaiting == "Migration"
+    world.settle()
+    assert supervisor.step() == ()
+    assert world.verdicts[-1] == Verdict(2)
+
+
+def test_shrinking_stops_processes_an_epoch_after_it_settled() -> None:
+    """A process that is not wanted lives until its bins have gone and one more epoch is recorded."""
+    world = settled_on(3)
+    world.wish = Wish(2, 1)
+    supervisor = supervised(world)
+    supervisor.step()
+    world.settle()
+    supervisor.step()
+    assert (world.running, world.verdicts[-1].awaiting) == ({0, 1, 2}, "Hold")
+    world.epoch += 1
+    supervisor.step()
+    assert world.running == {0}
+
+
+def test_a_dead_process_is_started_again_with_more_patience_each_time() -> None:
+    """A process that keeps dying is started at ever longer distances, and at once after it has lived for a while."""
+    world = settled_on(2)
+    supervisor = supervised(world)
+    begun = []
+    for tick in range(160):
+        world.now = tick / 10
+        world.running = frozenset({Worker(0)})
+        before = len(world.starts)
+        supervisor.step()
+        if len(world.starts) > before:
+            begun.append(world.now)
+    assert begun == [0.0, 1.0, 3.0, 7.0, 15.0]
+    world.now += 1000
+    world.running = frozenset({Worker(0)})
+    supervisor.step()
+    assert world.running == {0, 1}
+
+
+def test_the_generation_of_an_earlier_run_is_outnumbered() -> None:
+    """A checkpoint whose log names a newer local generation does not block a run that begins with 1."""
+    world = settled_on(2)
+    world.set_target(OWNER, 7, [0, 1, 2], settled=True)
+    supervised(world).step()
+    assert (world.wish.generation, world.puts[-1].generation) == (8, 8)
+
+
+def test_the_target_of_another_owner_is_replaced() -> None:
+    """The cluster belongs to the run: a target that came from elsewhere is taken over."""
+    world = settled_on(2)
+    world.set_target("7d3c", 9, [0, 1, 2, 3], settled=False)
+    supervised(world).step()
+    assert (world.puts[-1].owner, world.puts[-1].generation) == (OWNER, 1)
+
+
+def test_a_refused_target_is_not_asked_for_again() -> None:
+    """What the API refuses is told to whoever asked for it, once, and a new wish is tried anew."""
+    world = settled_on(2)
+    world.wish, world.error = Wish(2, 1), MigrationRefused("no")
+    supervisor = supervised(world)
+    supervisor.step()
+    supervisor.step()
+    assert (len(world.puts), world.verdicts[-1]) == (1, Verdict(2, refused="no"))
+    world.wish, world.error = Wish(3, 1), None
+    supervisor.step()
+    assert [put.generation for put in world.puts] == [2, 3]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_nothing_moves_or_stops_while_the_api_is_away(count: int) -> None:
+    """Without knowledge of bins no process is stopped and no target put."""
+    world = settled_on(2)
+    world.wish, world.error = Wish(2, count), ControlUnreachable("away")
+    supervised(world).step()
+    assert world.running >= {0, 1}
+    assert world.puts == []
