@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from binshift.invariants import InvariantViolated
@@ -73,15 +73,21 @@ def test_a_comfortable_world_recovers_fully(limits: PacingLimits, share: float) 
 
 
 @given(pacing_limits, st.floats(0.05, 50), st.floats(0, 1))
+@example(PacingLimits(duty_min=0.25, duty_increment=0.125, cut=0.75, comfort=0.5), 1.0, 0.0)
 def test_duty_swings_no_further_than_stated(limits: PacingLimits, slope: float, start: float) -> None:
-    """Where latency grows with the duty, it settles between `cut` times the best value and one increment above it."""
+    """Where latency grows with the duty, it settles between `cut` times the best value and one increment above it.
+
+    Or it rests where it began, if it is neither too slow there nor comfortably fast.
+    """
+    restful = (AIM * limits.comfort - CALM) / slope
     best = min(max((AIM - CALM) / slope, limits.duty_min), limits.duty_max)
     pace = Pace(limits.duty_min + start * (limits.duty_max - limits.duty_min))
     for step in range(400):
         pace = next_pace(pace, Latency(CALM, CALM + slope * pace.duty), AIM, limits)
         if step > 300:
             assert pace.duty <= best + limits.duty_increment + 1e-9
-            assert pace.duty >= min(best, max(best * limits.cut, limits.duty_min)) - limits.duty_increment - 1e-9
+            least = max(min(best * limits.cut, restful), limits.duty_min)
+            assert pace.duty >= min(best, least) - limits.duty_increment - 1e-9
 
 
 def settles(knob: Callable[[Pace], float], measure: Callable[[Pace], Latency]) -> float:
