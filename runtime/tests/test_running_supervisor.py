@@ -22,6 +22,7 @@ class World:
     verdicts: list[Verdict] = field(default_factory=list)
     running: frozenset[Worker] = frozenset()
     starts: list[Worker] = field(default_factory=list)
+    recorded: frozenset[Worker] = frozenset()
     registered: set[int] = field(default_factory=set)
     holding: list[int] = field(default_factory=lambda: [0, 1])
     target: Target | None = None
@@ -188,6 +189,21 @@ def test_a_refused_target_is_not_asked_for_again() -> None:
     world.wish, world.error = Wish(3, 1), None
     supervisor.step()
     assert [put.generation for put in world.puts] == [2, 3]
+
+
+def test_workers_of_an_earlier_run_are_there_for_the_first_epoch_only() -> None:
+    """A checkpoint whose bins are with more workers than are asked for gets all of them, until its query runs."""
+    world = World(Wish(1, 1), recorded=frozenset({Worker(0), Worker(2)}))
+    away = Supervisor(world, world, lambda: None, lambda: world.now)
+    away.step()
+    assert world.running == {0, 2}
+    world = settled_on(1)
+    world.recorded = frozenset({Worker(0), Worker(2)})
+    supervisor = supervised(world)
+    supervisor.step()
+    world.error = ControlUnreachable("away")
+    supervisor.step()
+    assert world.running == {0}
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -26,6 +26,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from binshift.errors import InvalidSettings, NoRun
+from binshift.model import Worker
 
 NAME_CHARACTERS_MAX: Final = 40
 HOW_TO_START: Final = "start one with `binshift run app.py --workers 2`"
@@ -41,6 +42,7 @@ class Run(msgspec.Struct, frozen=True):
         cluster: the folder with the cluster's logs.
         token: opens the control API.
         url: of the control API; None until the program's process has started it.
+        recorded: workers that hold the bins by the checkpoint's log; known once the program starts its query.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Run(msgspec.Struct, frozen=True):
     cluster: str
     token: str
     url: str | None = None
+    recorded: tuple[int, ...] = ()
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -107,6 +110,15 @@ class RunDirectory:
     def publish(self, url: str) -> None:
         """The control API is at ``url``."""
         self._write("run", msgspec.structs.replace(self.run, url=url))
+
+    @property
+    def recorded(self) -> frozenset[Worker]:
+        """Workers that an earlier run has left the bins with."""
+        return frozenset(map(Worker, self.run.recorded))
+
+    def publish_recorded(self, workers: frozenset[Worker]) -> None:
+        """The query is about to start, and needs these workers for its first epoch."""
+        self._write("run", msgspec.structs.replace(self.run, recorded=tuple(sorted(workers))))
 
     def judge(self, verdict: Verdict) -> None:
         """Keep ``verdict``."""

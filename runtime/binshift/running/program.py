@@ -35,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     with serve(ControlSettings.from_environment(os.environ)) as control:
         # What the program starts in turn has no need of it.
         os.environ.pop(ADMIN_VARIABLE, None)
+        query.RECORDED.append(directory.publish_recorded)
         query.STARTED.append(control.attach)
         directory.publish(control.api.url)
         sys.argv = [str(app), *arguments[1:]]

@@ -5,7 +5,8 @@ and losing that costs a little time only. Every failure of a step is a reason to
 missing at the next look, and so is started again; one that dies at once is given more time before each new try.
 
 What is asked for is read anew at each step. A checkpoint that an earlier run has used has that run's generation on its log:
-what is asked for is then given a higher number. The cluster belongs to this run, so the target of another owner is replaced.
+what is asked for is then given a higher number. Its first epoch needs the workers that run has left the bins with, wanted or not:
+they are started until the control API tells who holds what. The cluster belongs to this run, so the target of another owner is replaced.
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ class Asked(Protocol):
     def wish(self) -> Wish:
         """What is asked for."""
 
+    @property
+    def recorded(self) -> Workers:
+        """Workers that an earlier run has left the bins with."""
+
     def outnumber(self, generation: int) -> Wish:
         """The same wish, of a higher generation than that."""
 
@@ -94,6 +99,7 @@ class Supervisor:
     asked: Asked
     control: Callable[[], Control | None]
     clock: Callable[[], float] = time.monotonic
+    _met: bool = field(default=False, init=False)
     _settled: tuple[int, int] | None = field(default=None, init=False)
     _starts: dict[Worker, tuple[int, float]] = field(default_factory=dict, init=False)
     _verdict: Verdict | None = field(default=None, init=False)
@@ -107,6 +113,9 @@ class Supervisor:
             wish = self._numbered(wish, runtime)
         desired = Desired(OWNER, wish.generation, wish.count, takes_over=True)
         actions = decide(Observed(self.cluster.running, runtime), desired)
+        self._met = self._met or runtime is not None
+        if not self._met and (left := self.asked.recorded - self.cluster.running - desired.workers):
+            actions = (StartWorkers(left), *actions)
         verdict = Verdict(wish.generation)
         for action in actions:
             verdict = self._carry_out(action, wish, control) or verdict

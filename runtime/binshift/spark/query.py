@@ -47,6 +47,9 @@ OPERATOR = "state"
 COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
+RECORDED: list[Callable[[frozenset[Worker]], None]] = []
+"""Told, before executors are awaited, of the workers that hold the bins by the log: these must be there for the first epoch."""
+
 STARTED: list[Callable[[DataflowQuery], None]] = []
 """Told of each query that has started: how whoever runs the program (`binshift.running`) gets to know its query."""
 
@@ -66,6 +69,8 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     files = open_storage(location)
     log = _open_log(files, location, stage, settings)
     view = ExecutorView(spark.sparkContext)
+    for told in RECORDED:
+        told(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
     delay = None if definition.watermark is None else definition.watermark.delay_ms
     terms = Terms(
