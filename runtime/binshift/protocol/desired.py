@@ -19,6 +19,9 @@ TARGET_TRIES_MAX = 8
 PROGRAM = ""
 """The owner of targets that the query's own program sets."""
 
+LOCAL = "local"
+"""The owner of targets that `binshift run` sets."""
+
 
 class DesiredTarget:
     """The newest target of one log, as this driver knows it."""
@@ -34,16 +37,14 @@ class DesiredTarget:
         return self.target
 
     def check_owner(self, owner: str) -> None:
-        """Refuse the query's own program where an operator owns the target.
+        """Refuse the query's own program where somebody else owns the target.
 
         Raises:
             TargetOwned: it does.
         """
         if owner == PROGRAM and self.target is not None and self.target.owner != PROGRAM:
-            raise TargetOwned(
-                f"an operator ({self.target.owner}) owns this query's target: scale the resource it watches, "
-                "as in `kubectl scale sdf NAME --replicas N`"
-            )
+            how = "`binshift scale N`" if self.target.owner == LOCAL else "`kubectl scale sdf NAME --replicas N`"
+            raise TargetOwned(f"the target of this query belongs to {self.target.owner!r}: use {how}")
 
     def write(
         self,
