@@ -265,7 +265,7 @@ class Movement:
 
     def took_part(self, workers: Collection[Worker]) -> None:
         """These workers' tasks have ended well: they are as warm as can be."""
-        self._warm |= self._alive & set(workers)
+        self.warmed((self._alive & frozenset(workers)) - self._warm)
 
     def warmed(self, workers: frozenset[Worker]) -> None:
         """These workers are ready for their first bin."""
