@@ -37,6 +37,9 @@ from binshift.model import Worker
 
 Workers: TypeAlias = frozenset[Worker]
 
+LOCAL_OWNER = "local"
+"""The owner of targets that `binshift run` sets."""
+
 HELD_EPOCHS_MIN = 1
 """Epochs that must be recorded after a target has settled before a process may be stopped: the source of a flip keeps
 its copy for one more epoch, in case that is replayed."""

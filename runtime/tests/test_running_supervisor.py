@@ -9,9 +9,9 @@ import pytest
 from binshift.control.models import Dataflow, Migration, State, Target, TargetRequest
 from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused
 from binshift.model import Worker
-from binshift.rescale import Awaiting, Wait
+from binshift.rescale import LOCAL_OWNER, Awaiting, Wait
 from binshift.running.directory import Verdict, Wish
-from binshift.running.supervisor import OWNER, Supervisor
+from binshift.running.supervisor import Supervisor
 
 
 @dataclass
@@ -94,7 +94,7 @@ def settled_on(count: int, generation: int = 1) -> World:
     """A world in which ``count`` workers run, and have settled."""
     slots = list(range(count))
     world = World(Wish(generation, count), running=frozenset(map(Worker, slots)), registered=set(slots), holding=slots)
-    world.set_target(OWNER, generation, slots, settled=True)
+    world.set_target(LOCAL_OWNER, generation, slots, settled=True)
     return world
 
 
@@ -120,7 +120,7 @@ def test_growing_starts_then_puts_then_settles() -> None:
     world.registered.add(2)
     supervisor.step()
     (put,) = world.puts
-    assert (put.owner, put.generation, put.workers) == (OWNER, 2, [0, 1, 2])
+    assert (put.owner, put.generation, put.workers) == (LOCAL_OWNER, 2, [0, 1, 2])
     assert (put.strategy, put.batch_size, put.pre_copy) == ("Batched", 16, False)
     supervisor.step()
     assert world.verdicts[-1].awaiting == "Migration"
@@ -165,7 +165,7 @@ def test_a_dead_process_is_started_again_with_more_patience_each_time() -> None:
 def test_the_generation_of_an_earlier_run_is_outnumbered() -> None:
     """A checkpoint whose log names a newer local generation does not block a run that begins with 1."""
     world = settled_on(2)
-    world.set_target(OWNER, 7, [0, 1, 2], settled=True)
+    world.set_target(LOCAL_OWNER, 7, [0, 1, 2], settled=True)
     supervised(world).step()
     assert (world.wish.generation, world.puts[-1].generation) == (8, 8)
 
@@ -175,7 +175,7 @@ def test_the_target_of_another_owner_is_replaced() -> None:
     world = settled_on(2)
     world.set_target("7d3c", 9, [0, 1, 2, 3], settled=False)
     supervised(world).step()
-    assert (world.puts[-1].owner, world.puts[-1].generation) == (OWNER, 1)
+    assert (world.puts[-1].owner, world.puts[-1].generation) == (LOCAL_OWNER, 1)
 
 
 def test_a_refused_target_is_not_asked_for_again() -> None:

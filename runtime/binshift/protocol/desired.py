@@ -12,15 +12,13 @@ from binshift.log.log import Log
 from binshift.log.records import Assignment
 from binshift.log.targets import Target
 from binshift.protocol.migrations import Request
+from binshift.rescale import LOCAL_OWNER
 
 TARGET_TRIES_MAX = 8
 """How often a target is written anew because another one came in between."""
 
 PROGRAM = ""
 """The owner of targets that the query's own program sets."""
-
-LOCAL = "local"
-"""The owner of targets that `binshift run` sets."""
 
 
 class DesiredTarget:
@@ -43,7 +41,7 @@ class DesiredTarget:
             TargetOwned: it does.
         """
         if owner == PROGRAM and self.target is not None and self.target.owner != PROGRAM:
-            how = "`binshift scale N`" if self.target.owner == LOCAL else "`kubectl scale sdf NAME --replicas N`"
+            how = "`binshift scale N`" if self.target.owner == LOCAL_OWNER else "`kubectl scale sdf NAME --replicas N`"
             raise TargetOwned(f"the target of this query belongs to {self.target.owner!r}: use {how}")
 
     def write(

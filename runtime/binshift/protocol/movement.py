@@ -41,9 +41,10 @@ from binshift.migration import (
     wants_epoch,
 )
 from binshift.model import BINS_MAX, Epoch, Moves, Term, Worker
+from binshift.pacing import Pace
 from binshift.protocol.copies import Copies
 from binshift.protocol.migrations import Migration, Request
-from binshift.protocol.pacer import CopyRate, Pacer, first_pace
+from binshift.protocol.pacer import CopyRate, Pacer
 from binshift.protocol.rounds import Rounds
 from binshift.protocol.snapshots import SnapshotCycle
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
@@ -83,7 +84,7 @@ class Movement:
         self.copies = Copies(self.operators)
         self.snapshots = SnapshotCycle(terms.snapshot_cycle_epochs)
         self.history: list[Migration] = []
-        self.pacer = Pacer(terms.latency_target_seconds, first_pace(terms.duty, BINS_MAX))
+        self.pacer = Pacer(terms.latency_target_seconds, Pace(terms.duty, BINS_MAX))
         self._copied = CopyRate()
         self._current: Migration | None = None
         self._queued: Migration | None = None

@@ -97,8 +97,3 @@ class CopyRate:
         """What `progress` estimates the time left from."""
         measured = self.bins / self.seconds if self.bins and self.seconds > 0 else None
         return Rates(epoch_seconds=epoch_seconds, copy_bins_per_second=measured)
-
-
-def first_pace(duty: float, batch_size: int) -> Pace:
-    """The pace of the first migration: full steps, no gaps."""
-    return Pace(duty=duty, bins_per_flip=batch_size)

@@ -12,9 +12,9 @@ import msgspec
 
 from binshift.control import models
 from binshift.errors import MigrationRefused, RunFailed
+from binshift.rescale import LOCAL_OWNER
 from binshift.running.client import ControlClient
 from binshift.running.directory import RunDirectory, Wish, find
-from binshift.running.supervisor import OWNER
 
 PORT_MAX: Final = 65_535
 
@@ -95,7 +95,7 @@ def settled(directory: RunDirectory, dataflow: models.Dataflow, wish: Wish) -> b
     if verdict is not None and verdict.generation >= wish.generation and verdict.refused:
         raise MigrationRefused(verdict.refused)
     target, migration = dataflow.target, dataflow.migration
-    if target is None or target.owner != OWNER or target.generation < wish.generation:
+    if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
         return False
     mine = migration is not None and migration.generation == target.generation
     if migration is not None and mine and migration.phase in ("failed", "cancelled"):

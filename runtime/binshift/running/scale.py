@@ -9,10 +9,10 @@ from typing import Final
 
 from binshift.errors import BinshiftError, ControlUnreachable, RunFailed
 from binshift.local import WORKERS_MAX
+from binshift.rescale import LOCAL_OWNER
 from binshift.running.client import ControlClient
 from binshift.running.directory import RunDirectory, Wish, find
 from binshift.running.options import as_json, count, parser, settled, write
-from binshift.running.supervisor import OWNER
 
 STRATEGIES: Final = ("AllAtOnce", "Fluid", "Batched", "Optimized")
 POLL_SECONDS: Final = 0.2
@@ -77,4 +77,4 @@ def _newest_generation(directory: RunDirectory) -> int:
         target = ControlClient(run.url, run.token).dataflow().target
     except BinshiftError:  # the supervisor then finds the number itself
         return 0
-    return target.generation if target is not None and target.owner == OWNER else 0
+    return target.generation if target is not None and target.owner == LOCAL_OWNER else 0

@@ -20,6 +20,7 @@ from binshift.control.models import Dataflow, Migration, State, TargetRequest
 from binshift.errors import GiveUp, Retryable
 from binshift.model import Worker
 from binshift.rescale import (
+    LOCAL_OWNER,
     Action,
     Desired,
     Observed,
@@ -33,8 +34,6 @@ from binshift.rescale import (
     decide,
 )
 from binshift.running.directory import Verdict, Wish
-
-OWNER: Final = "local"
 
 RESTART_SECONDS_MAX: Final = 30.0
 """Longest time between two tries to start a process that keeps dying."""
@@ -111,7 +110,7 @@ class Supervisor:
         if control is not None:
             runtime = self._runtime(control)
             wish = self._numbered(wish, runtime)
-        desired = Desired(OWNER, wish.generation, wish.count, takes_over=True)
+        desired = Desired(LOCAL_OWNER, wish.generation, wish.count, takes_over=True)
         actions = decide(Observed(self.cluster.running, runtime), desired)
         self._met = self._met or runtime is not None
         if not self._met and (left := self.asked.recorded - self.cluster.running - desired.workers):
@@ -150,7 +149,7 @@ class Supervisor:
     def _numbered(self, wish: Wish, runtime: Runtime | None) -> Wish:
         """The wish, outnumbering the target of an earlier run on the same checkpoint."""
         target = None if runtime is None else runtime.target
-        if target is None or target.owner != OWNER or target.generation < wish.generation:
+        if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
             return wish
         same = target.generation == wish.generation and len(target.workers) == wish.count
         return wish if same else self.asked.outnumber(target.generation)
