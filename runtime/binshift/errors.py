@@ -22,6 +22,7 @@ BinshiftError
     ├── StateTooLarge            a key, value or epoch exceeds a stated limit; state is as it was
     ├── Fenced                   another driver or a newer run owns the state; this one stops
     ├── LogError                 the log cannot be used as it is; it was left untouched
+    │   ├── LogOwned             another dataflow lives on this log; it must go first, or this one elsewhere
     │   ├── ForeignLog           the directory belongs to something else, another format or another query
     │   ├── LogDamaged           a file is missing or its checksum is wrong; the message names it
     │   │   └── LogFileMissing   the file is not there at all: a copy starts again, an owner stops
@@ -122,6 +123,10 @@ class Fenced(GiveUp):
 
 class LogError(GiveUp):
     """The log cannot be used as it is."""
+
+
+class LogOwned(LogError):
+    """Another dataflow's driver lives on this log."""
 
 
 class ForeignLog(LogError):

@@ -2,6 +2,7 @@
 
 ```
 format.json                                             what the log holds state of; created once
+owner.json                                              the dataflow whose driver lives, renewed while it does
 terms/<term>.json                                       one per driver that ever opened the log
 records/<epoch>.json                                    the commit record that makes an epoch exist
 deltas/<epoch>/<operator>-<worker>-<attempt>.arrow      the keys one worker changed in one epoch
@@ -27,6 +28,7 @@ from binshift.invariants import invariant
 from binshift.model import Epoch, Term, Worker
 
 FORMAT = "format.json"
+OWNER = "owner.json"
 PARTIAL = ".partial/"
 PROBES = "probes/"
 RECORDS = "records/"
@@ -45,7 +47,9 @@ _DATA = re.compile(
     r"(?P<operator>[A-Za-z0-9_.]+)-(?P<worker>[0-9]+)-(?P<attempt>[A-Za-z0-9_.]+)(?:-(?P<seq>[0-9]+))?\.arrow"
 )
 
-Kind = Literal["format", "terms", "records", "deltas", "snapshots", "manifests", "targets", "probes", "partial"]
+Kind = Literal[
+    "format", "owner", "terms", "records", "deltas", "snapshots", "manifests", "targets", "probes", "partial"
+]
 
 
 class FileName(NamedTuple):
@@ -75,6 +79,8 @@ def parse(name: str) -> FileName | None:
     """What ``name`` says, or None for a name that the log never gives."""
     if name == FORMAT:
         return FileName("format")
+    if name == OWNER:
+        return FileName("owner")
     if name.startswith(PARTIAL):
         return FileName("partial")
     if name.startswith(PROBES):

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from binshift.errors import InvalidSettings
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
+from binshift.log.owners import OWNER_VARIABLE, Beat, claim
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import Epoch, Worker
@@ -50,7 +51,7 @@ POLL_SECONDS = 0.05
 RECORDED: list[Callable[[frozenset[Worker]], None]] = []
 """Told, before executors are awaited, of the workers that hold the bins by the log: these must be there for the first epoch."""
 
-STARTED: list[Callable[[DataflowQuery], None]] = []
+STARTED: list[Callable[[DataflowQuery], object]] = []
 """Told of each query that has started: how whoever runs the program (`binshift.running`) gets to know its query."""
 
 
@@ -60,6 +61,7 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     Raises:
         InvalidSettings: the Spark conf or a setting is wrong, or too few executors came.
         Unsupported: the program uses what binshift does not have.
+        LogOwned: another dataflow runs on the checkpoint.
         IncompatibleState, ForeignLog, LogDamaged: the checkpoint does not fit the program; it was left as it was.
     """
     spark, settings = definition.source.sparkSession, definition.settings
@@ -68,6 +70,28 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     location = checkpoint.check_location(options.checkpoint_location)
     files = open_storage(location)
     log = _open_log(files, location, stage, settings)
+    beat = Beat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
+    try:
+        query = _parts(definition, options, stage, log, files, location, beat).start()
+    except BaseException:
+        beat.stop()
+        raise
+    for tell in STARTED:
+        tell(query)
+    return query
+
+
+def _parts(
+    definition: Definition,
+    options: WriterOptions,
+    stage: Stage,
+    log: Log,
+    files: Storage,
+    location: str,
+    beat: Beat,
+) -> _Parts:
+    """Wait for executors, and put together what they are to do."""
+    spark, settings = definition.source.sparkSession, definition.settings
     view = ExecutorView(spark.sparkContext)
     for told in RECORDED:
         told(frozenset(log.index.route.workers if log.index.route else ()))
@@ -83,11 +107,7 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     )
     movement = Movement(terms, [OPERATOR], log.term)
     coordinator = Coordinator(log, settings.bins, [OperatorTime(OPERATOR, delay)], movement)
-    parts = _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location)
-    query = parts.start()
-    for tell in STARTED:
-        tell(query)
-    return query
+    return _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location, beat)
 
 
 @dataclass
@@ -104,6 +124,7 @@ class _Parts:
     executors: Mapping[Worker, Executor]
     files: Storage
     location: str
+    beat: Beat
 
     def start(self) -> DataflowQuery:
         """Warm the executors, then start Spark's stream."""
@@ -132,7 +153,11 @@ class _Parts:
         steering.resume()
         query = self._stream(runner, name, java)
         mover.start()
-        return DataflowQuery(query, self.coordinator, steering, mover, runner, self.options.sink.close)
+        return DataflowQuery(query, self.coordinator, steering, mover, runner, self._close)
+
+    def _close(self) -> None:
+        self.beat.stop()
+        self.options.sink.close()
 
     def _environment(self) -> Environment:
         settings, query = self.definition.settings, self.log.format.query
@@ -199,8 +224,10 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
     query = checkpoint.query_id(files)
     operator = OperatorFormat(OPERATOR, stage.fingerprint, stage.description)
     format = LogFormat(bins=settings.bins, query=query, operators=(operator,))
-    who = f"{socket.gethostname()}, process {os.getpid()}"
+    owner = os.environ.get(OWNER_VARIABLE, "")
+    who = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
     url, committed = checkpoint.log_url(location), checkpoint.committed(files)
+    claim(open_storage(url), owner)
     return Log.open(url, {}, format, who=who, spark_committed=committed, grace_seconds=settings.log_grace_seconds)
 
 

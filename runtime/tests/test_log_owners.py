@@ -1,0 +1,117 @@
+"""Whose log it is: another dataflow is refused while the first lives, and takes over once it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from log_drivers import Driver
+from log_worlds import DictStorage
+
+from binshift.errors import Fenced, LogOwned
+from binshift.log import layout, owners, retention, verification
+from binshift.log.owners import Beat, claim
+from binshift.model import Epoch
+from binshift.testing.clock import ManualClock
+
+
+def claimed(storage: DictStorage, owner: str, meanwhile: Callable[[float], None] = lambda now: None) -> float:
+    """Seconds that the claim has waited; ``meanwhile`` is called with the time at each look."""
+    clock = ManualClock()
+
+    def sleep(seconds: float) -> None:
+        clock.sleep(seconds)
+        meanwhile(clock())
+
+    claim(storage, owner, clock, sleep)
+    return clock()
+
+
+def beating(driver: Driver, owner: str = "a") -> Beat:
+    """The driver's beat, which has beaten once and has no thread."""
+    beat = Beat(driver.storage, owner, driver.log.term)
+    beat.once()
+    return beat
+
+
+def test_a_log_without_an_owner_is_anybodys() -> None:
+    """Logs made before there were owners, and those of programs without one, keep nobody waiting."""
+    driver = Driver()
+    Beat(driver.storage, "", driver.log.term).start().stop()
+    assert isinstance(driver.storage, DictStorage)
+    assert layout.OWNER not in driver.storage.files
+    assert claimed(driver.storage, "b") == 0
+
+
+@pytest.mark.parametrize("newcomer", ["b", ""])
+def test_another_owner_is_refused_while_the_first_lives(newcomer: str) -> None:
+    """The first renewal that the newcomer sees is proof enough; the message names who lives there and what to do."""
+    driver = Driver()
+    beat = beating(driver)
+    assert isinstance(driver.storage, DictStorage)
+    before = dict(driver.storage.files)
+    with pytest.raises(
+        LogOwned, match=r"belongs to dataflow a, which is running \(driver term 1\).*another checkpoint"
+    ):
+        claimed(driver.storage, newcomer, lambda now: beat.once() if now >= owners.BEAT_SECONDS else None)
+    assert {name for name, data in driver.storage.files.items() if before.get(name) != data} == {layout.OWNER}
+
+
+def test_the_same_owner_never_waits() -> None:
+    """A driver that comes back is fenced against its predecessor by its term, at once."""
+    driver = Driver()
+    beating(driver)
+    assert isinstance(driver.storage, DictStorage)
+    assert claimed(driver.storage, "a") == 0
+
+
+def test_an_owner_that_was_killed_is_gone_after_some_beats() -> None:
+    """Without a renewal for several beats, another owner takes over."""
+    driver = Driver()
+    beating(driver)
+    assert isinstance(driver.storage, DictStorage)
+    assert claimed(driver.storage, "b") == pytest.approx(owners.WATCH_SECONDS, abs=owners.LOOK_SECONDS)
+
+
+def test_an_owner_that_ends_in_order_is_gone_at_once() -> None:
+    """Its file goes with it, and so does its thread; another owner that is watching goes on."""
+    driver = Driver()
+    assert isinstance(driver.storage, DictStorage)
+    beat = Beat(driver.storage, "a", driver.log.term).start()
+    assert owners.read(driver.storage) is not None
+    assert claimed(driver.storage, "b", lambda now: beat.stop()) == owners.LOOK_SECONDS
+    beat.stop()
+    assert claimed(driver.storage, "b") == 0
+
+
+def test_a_driver_that_was_replaced_renews_nothing_and_removes_nothing() -> None:
+    """The file is then its successor's."""
+    driver = Driver()
+    old = Beat(driver.storage, "a", driver.log.term).start()
+    new = beating(driver.successor(), "b")
+    with pytest.raises(Fenced):
+        old.once()
+    old.stop()
+    found = owners.read(driver.storage)
+    assert found is not None
+    assert (found.owner, found.term) == ("b", 2)
+    new.once()
+
+
+def test_a_damaged_file_names_nobody() -> None:
+    """It is no reason to refuse anybody, and `verify` says that it is damaged."""
+    driver = Driver()
+    driver.epoch()
+    beating(driver)
+    assert isinstance(driver.storage, DictStorage)
+    assert verification.verify(driver.storage) == []
+    driver.storage.files[layout.OWNER] = b"{}"
+    assert claimed(driver.storage, "b") == 0
+    assert [(each.fault, each.name) for each in verification.verify(driver.storage)] == [("damaged", layout.OWNER)]
+
+
+def test_retention_leaves_the_owners_file_alone() -> None:
+    """It is no garbage, however old the log grows."""
+    driver = Driver()
+    driver.epochs(3)
+    assert retention.garbage(driver.log.index, [layout.OWNER], Epoch(2), driver.log.term) == []
