@@ -31,6 +31,9 @@ OPTION_PREFIX: Final = "binshift."
 CONF_PREFIXES: Final = ("spark.binshift.", OPTION_PREFIX)
 """The same in Spark conf; the later one wins."""
 
+CHECKPOINT_CONF: Final = "spark.binshift.checkpoint"
+"""Not a setting of the query, but where its log is: given by whoever starts the program, and read by the writer."""
+
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
 
@@ -183,6 +186,8 @@ def resolve(
     chosen: dict[str, object] = {}
     for prefix in CONF_PREFIXES:
         for key, value in _with_prefix(conf, prefix):
+            if key.lower() == CHECKPOINT_CONF:
+                continue
             name = _known(key[len(prefix) :], f"Spark conf {key!r}", prefix)
             chosen[name] = _checked(name, value, f"Spark conf {key!r}")
     for key, given in keywords.items():

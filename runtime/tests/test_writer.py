@@ -203,6 +203,20 @@ def test_a_checkpoint_location_is_needed(spark: SparkSession, counts: StatefulFr
     assert [options.checkpoint_location for _, options in started] == ["/logs/clicks", "/own"]
 
 
+def test_an_assigned_checkpoint_is_the_one(spark: SparkSession, counts: StatefulFrame, started: Started) -> None:
+    """Whoever starts the program may say where its log is: it need not say so itself, and may not say otherwise."""
+    spark.conf.set("spark.binshift.checkpoint", "/mnt/log/clicks")
+    try:
+        writer = counts.writeStream.format("noop").outputMode("update")
+        writer.start()
+        writer.option(CHECKPOINT, "file:///mnt/log/clicks/").start()
+        with pytest.raises(InvalidQuery, match=r"'/elsewhere', but was started with '/mnt/log/clicks'"):
+            writer.option(CHECKPOINT, "/elsewhere").start()
+    finally:
+        spark.conf.unset("spark.binshift.checkpoint")
+    assert [options.checkpoint_location for _, options in started] == ["/mnt/log/clicks"] * 2
+
+
 def test_the_default_format_is_sparks(counts: StatefulFrame, started: Started, tmp_path: Path) -> None:
     """Without a format the session's default source is written."""
     counts.writeStream.outputMode("update").option(CHECKPOINT, str(tmp_path / "log")).start(str(tmp_path / "out"))

@@ -8,8 +8,9 @@ a new directory the id is drawn here and written the way Spark does, which Spark
 from __future__ import annotations
 
 import json
+import posixpath
 import uuid
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing
 from binshift.log.storage import Storage
@@ -56,6 +57,24 @@ def check_location(location: str) -> str:
             "use a path that all pods share, or s3a://"
         )
     return location
+
+
+def same_location(one: str, other: str) -> bool:
+    """Whether both name the same directory.
+
+    >>> same_location("file:///data/clicks/", "/data/clicks"), same_location("s3://b/x", "s3a://b/x")
+    (True, True)
+    >>> same_location("/data/clicks", "/data/visits")
+    False
+    """
+    return _canonical(one) == _canonical(other)
+
+
+def _canonical(location: str) -> tuple[str, str, str]:
+    parts = urlsplit(location)
+    scheme = {"": "file", "s3a": "s3"}.get(parts.scheme, parts.scheme)
+    path = unquote(parts.path) if parts.scheme == "file" else parts.path
+    return scheme, parts.netloc, posixpath.normpath(path)
 
 
 def log_url(location: str) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from binshift.errors import InvalidQuery
-from binshift.settings import is_setting, resolve
+from binshift.settings import CHECKPOINT_CONF, is_setting, resolve
 from binshift.spark import query
+from binshift.spark.checkpoint import same_location
 from binshift.spark.definition import ArrowState, Call, Definition, Operator, Watermark, WriterOptions
 from binshift.spark.grouped import checked_output_mode
 from binshift.spark.sinks import (
@@ -32,7 +33,7 @@ from binshift.spark.streaming_plan import check_output_mode
 from binshift.spark.unsupported import unsupported
 
 CHECKPOINT_OPTION = "checkpointLocation"
-CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
+CHECKPOINTS_CONF = "spark.sql.streaming.checkpointLocation"
 DEFAULT_FORMAT_CONF = "spark.sql.sources.default"
 
 Primitive = bool | float | int | str | None
@@ -239,14 +240,23 @@ class StatefulStreamWriter:
         return target
 
     def _checkpoint_location(self) -> str:
-        given = self._option(CHECKPOINT_OPTION)
+        given, assigned = self._option(CHECKPOINT_OPTION), self._stand_in.sparkSession.conf.get(CHECKPOINT_CONF, None)
+        if assigned:
+            if given and not same_location(given, assigned):
+                raise InvalidQuery(
+                    f"the program chose the {CHECKPOINT_OPTION} {given!r}, but was started with {assigned!r} "
+                    f"({CHECKPOINT_CONF}): leave the option out, or use os.environ['BINSHIFT_CHECKPOINT']"
+                )
+            return assigned
         if given:
             return given
-        base = self._stand_in.sparkSession.conf.get(CHECKPOINT_CONF, None)
+        base = self._stand_in.sparkSession.conf.get(CHECKPOINTS_CONF, None)
         if base and self._query_name:
             return f"{base.rstrip('/')}/{self._query_name}"
         if base:
-            raise InvalidQuery(f"{CHECKPOINT_CONF} is set, but the query has no queryName(...) to find its own part by")
+            raise InvalidQuery(
+                f"{CHECKPOINTS_CONF} is set, but the query has no queryName(...) to find its own part by"
+            )
         raise InvalidQuery(
             f"a stateful query needs a place for its log: option({CHECKPOINT_OPTION!r}, a directory or URL that driver "
             "and executors share)"
