@@ -9,8 +9,8 @@ on a thread, `serving` puts all of it together. It never decides what moves, and
 """
 
 from binshift.control.server import ControlServer
-from binshift.control.serving import Control, ControlSettings, serve
+from binshift.control.serving import Control, ControlSettings, Listeners, serve
 from binshift.control.surface import QuerySurface
 from binshift.control.tokens import Tokens
 
-__all__ = ["Control", "ControlServer", "ControlSettings", "QuerySurface", "Tokens", "serve"]
+__all__ = ["Control", "ControlServer", "ControlSettings", "Listeners", "QuerySurface", "Tokens", "serve"]

@@ -55,10 +55,14 @@ class ControlServer:
         app: what to serve.
         host: an address of this machine; ``0.0.0.0`` for all.
         port: 0 for any that is free.
+        listener: a socket that is bound already, instead of host and port. It stays open when the server stops, and
+            whoever connects meanwhile waits for the next server on it, in this process or in one that has inherited it.
     """
 
-    def __init__(self, app: FastAPI, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._app, self._host, self._wanted = app, host, port
+    def __init__(
+        self, app: FastAPI, host: str = "127.0.0.1", port: int = 0, listener: socket.socket | None = None
+    ) -> None:
+        self._app, self._host, self._wanted, self._given = app, host, port, listener
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -88,7 +92,7 @@ class ControlServer:
         """
         if self._thread is not None:
             raise InvalidSettings(f"the control server runs already, at {self.url}")
-        self._socket = bound(self._host, self._wanted)
+        self._socket = bound(self._host, self._wanted) if self._given is None else self._given.dup()
         self._server = _Server(_config(self._app))
         arguments = {"sockets": [self._socket]}
         self._thread = threading.Thread(target=self._server.run, kwargs=arguments, name="binshift-http", daemon=True)
@@ -99,7 +103,7 @@ class ControlServer:
         return self
 
     def stop(self) -> None:
-        """End: requests under way are answered, the port is free afterwards. May be called again."""
+        """End: requests under way are answered, a port of our own is free afterwards. May be called again."""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join(2 * STOP_SECONDS_MAX)
@@ -117,7 +121,7 @@ class ControlServer:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that is bound there, and does not listen yet.
+    """A socket that is bound there and listens; who connects waits for a server.
 
     Raises:
         InvalidSettings: the port is taken, not allowed or no port, or the address is not one of this machine's.

@@ -14,16 +14,17 @@ the environment, as they are set by whoever starts the program, never by the pro
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prometheus_client.registry import CollectorRegistry
 
 from binshift.control.app import control_app, health_app
 from binshift.control.inside import QueryInside
-from binshift.control.server import ControlServer
+from binshift.control.server import ControlServer, bound
 from binshift.control.slot import Slot
 from binshift.control.surface import QuerySurface
 from binshift.control.tokens import Tokens
@@ -70,8 +71,38 @@ class ControlSettings:
         )
 
 
+class Listeners(NamedTuple):
+    """Sockets that are bound already, and outlive every server on them.
+
+    Attributes:
+        api: of the API.
+        health: of health and metrics.
+    """
+
+    api: socket.socket
+    health: socket.socket
+
+    @classmethod
+    def of(cls, settings: ControlSettings) -> Listeners:
+        """Bind both.
+
+        Raises:
+            InvalidSettings: a port is taken or not allowed; the message names it.
+        """
+        api = bound(settings.host, settings.port)
+        try:
+            return cls(api, bound(settings.host, settings.health_port))
+        except BaseException:
+            api.close()
+            raise
+
+
 class Control:
     """The running control API; made by `serve`.
+
+    Args:
+        settings: where it listens, and for whom.
+        listeners: sockets to use instead of the settings' ports.
 
     Attributes:
         slot: what answers.
@@ -80,16 +111,21 @@ class Control:
         health: the server of health and metrics.
     """
 
-    def __init__(self, settings: ControlSettings) -> None:
+    def __init__(self, settings: ControlSettings, listeners: Listeners | None = None) -> None:
         self.slot = Slot()
         self.registry = CollectorRegistry()
         RuntimeMetrics(self.registry, self.slot.epochs, self.slot.observed)
-        self.api = ControlServer(control_app(self.slot, settings.tokens, self.registry), settings.host, settings.port)
-        self.health = ControlServer(health_app(self.slot, self.registry), settings.host, settings.health_port)
+        api, health = listeners or (None, None)
+        app = control_app(self.slot, settings.tokens, self.registry)
+        self.api = ControlServer(app, settings.host, settings.port, api)
+        app = health_app(self.slot, self.registry)
+        self.health = ControlServer(app, settings.host, settings.health_port, health)
 
-    def attach(self, query: DataflowQuery) -> None:
-        """From now on the API is that of ``query``."""
-        self.slot.fill(QuerySurface(query, QueryInside(query)))
+    def attach(self, query: DataflowQuery) -> QuerySurface:
+        """From now on the API is that of ``query``; returns what answers for it."""
+        surface = QuerySurface(query, QueryInside(query))
+        self.slot.fill(surface)
+        return surface
 
     def start(self) -> Control:
         """Serve. Errors as `ControlServer.start`."""

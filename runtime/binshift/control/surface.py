@@ -87,7 +87,7 @@ class QuerySurface:
 
     def unready(self) -> str:
         """See `Surface`."""
-        state, reason = self._state()
+        state, reason = self.state()
         if state is not State.RUNNING:
             return f"the query is not running: {state.value}{reason and ': '}{reason}"
         if self._inside.stopping():
@@ -96,7 +96,7 @@ class QuerySurface:
 
     def snapshot(self) -> models.Dataflow:
         """See `Surface`."""
-        (state, reason), index, epochs, now = self._state(), self._inside.index(), self._query.timings, self._now()
+        (state, reason), index, epochs, now = self.state(), self._inside.index(), self._query.timings, self._now()
         route, moving = index.route, self._migrations()
         watermark = readings.watermark(index)
         recent = now - readings.WINDOW_SECONDS
@@ -181,7 +181,7 @@ class QuerySurface:
 
     def drain(self, worker: Worker) -> models.Migration:
         """See `Surface`."""
-        state, _ = self._state()
+        state, _ = self.state()
         if state is not State.RUNNING or self._stopper is not None or self._inside.stopping():
             raise DrainRefused(f"worker {worker} is not drained, as the query stops: its state is on the log")
         return self._shown(self._query.drain(worker))
@@ -205,7 +205,8 @@ class QuerySurface:
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
-    def _state(self) -> tuple[State, str]:
+    def state(self) -> tuple[State, str]:
+        """What the query does, and why it failed."""
         try:
             error, active = self._query.exception(), self._query.isActive
         except Exception as gone:  # py4j's errors are many; each of them means that Spark's driver has ended
