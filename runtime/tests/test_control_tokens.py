@@ -46,11 +46,13 @@ def test_only_a_bearer_token_counts(header: str) -> None:
 
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_the_drain_token_opens_the_drain_only(method: str, path: str) -> None:
-    """With it, a worker is drained; every other call is 403, reads included."""
+    """With it, a worker is drained and a migration watched; every other call is 403, other reads included."""
     surface = FakeSurface()
     answer = client(surface, token=DRAIN).request(method, path, json=TARGET)
     if path.endswith("/drain"):
         assert answer.status_code == 202
+    elif (method, path) == ("GET", "/v1/migrations/1"):
+        assert answer.status_code == 200
     else:
         assert (answer.status_code, answer.json()["error"]) == (403, "TokenMayOnlyDrain")
         assert (surface.writes, surface.reads) == ([], 0)

@@ -1,7 +1,7 @@
 """The door of the API: no request passes without a token that allows it, or with a body that is too large.
 
 It stands before FastAPI, so that a body is not even read for somebody who may not send it. It is closed by default: every
-path needs the admin token unless it is listed as open or is a drain. Health and metrics say nothing a caller could
+path needs the admin token unless it is listed as open or belongs to a drain. Health and metrics say nothing a caller could
 misuse, and those who ask (the kubelet, Prometheus) often have no token.
 """
 
@@ -24,7 +24,10 @@ BODY_BYTES_MAX: Final = 64 * 1024
 OPEN: Final = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json"})
 """Readable without a token."""
 
-DRAIN: Final = re.compile(r"/v1/workers/[^/]+/drain")
+DRAIN: Final = frozenset(
+    {("POST", re.compile(r"/v1/workers/[^/]+/drain")), ("GET", re.compile(r"/v1/migrations/[^/]+"))}
+)
+"""What a pod that is about to go needs: to be drained, and to see how far that is."""
 
 
 def permission(method: str, path: str) -> Permission | None:
@@ -35,7 +38,8 @@ def permission(method: str, path: str) -> Permission | None:
     """
     if method in {"GET", "HEAD"} and path in OPEN:
         return None
-    return Permission.DRAIN if method == "POST" and DRAIN.fullmatch(path) else Permission.ADMIN
+    drains = any(method == allowed and form.fullmatch(path) for allowed, form in DRAIN)
+    return Permission.DRAIN if drains else Permission.ADMIN
 
 
 class Guard:

@@ -1,8 +1,8 @@
 """Who may do what: two bearer tokens, one for everything and one that may only drain.
 
-The second is for a pod's preStop hook, which should be able to do nothing else. Tokens are compared in constant time, and
-both of them always, so that how long a refusal takes tells nothing. Without a token nobody may do anything: an open port
-that moves state is worse than one that refuses.
+The second is for a pod's preStop hook, which should be able to do nothing else, but to watch the migration that it began.
+Tokens are compared in constant time, and both of them always, so that how long a refusal takes tells nothing. Without a
+token nobody may do anything: an open port that moves state is worse than one that refuses.
 """
 
 from __future__ import annotations

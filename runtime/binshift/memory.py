@@ -1,0 +1,127 @@
+"""How a container's memory limit is shared by the processes inside it: a rule, so that nobody has to guess.
+
+A container that exceeds its limit is killed as a whole, and Java takes whatever heap it was given. So the heap is what is
+left when everything else has its part, and no more than half of what data can use, as binshift's state is in Python.
+
+| worker | MiB | for |
+|---|---|---|
+| daemon | 256 | Spark's worker process, which starts the executor |
+| overhead | 256 + 5 % of the limit | the executor's JVM beside its heap: classes, compiled code, threads, network buffers |
+| processes | 128 for each task slot, and 128 | Python with pandas and Arrow loaded, before it sees a row |
+| heap | half of the rest | exchange, sorting, the user's stateless part |
+| data | the other half | Arrow batches and state in Python, and pages of the local stores while they are written |
+
+| driver | MiB | for |
+|---|---|---|
+| supervisor | 128 | the process that keeps the control API up |
+| program | 256 | the user's Python |
+| overhead | 256 + 5 % of the limit | as above |
+| heap | the rest | planning, broadcast, results that are collected |
+
+The local stores are files that are mapped, so their clean pages count for the container but never kill it. Who knows better
+sets ``spark.executor.memory`` or ``spark.driver.memory``. Pure: the operator computes with it, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from binshift.errors import InvalidSettings
+
+MIB: Final = 1 << 20
+HEAP_MIB_MIN: Final = 512
+"""Spark refuses to start with less than 450."""
+DATA_MIB_MIN: Final = 64
+DAEMON_HEAP_MIB: Final = 128
+"""Heap of Spark's master and worker processes, which allocate next to nothing."""
+DAEMON_MIB: Final = 256
+"""What such a process takes in all."""
+OVERHEAD_MIB: Final = 256
+OVERHEAD_PERCENT: Final = 5
+PROCESS_MIB: Final = 128
+SUPERVISOR_MIB: Final = 128
+PROGRAM_MIB: Final = 256
+TASK_SLOTS_MIN: Final = 2
+"""An epoch's task, and the background's beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerMemory:
+    """The parts of a worker's container, in MiB; see the table above."""
+
+    daemon_mib: int
+    overhead_mib: int
+    processes_mib: int
+    heap_mib: int
+    data_mib: int
+
+    @property
+    def total_mib(self) -> int:
+        """All of it: the limit, but for a fraction of a MiB."""
+        return self.daemon_mib + self.overhead_mib + self.processes_mib + self.heap_mib + self.data_mib
+
+
+@dataclass(frozen=True, slots=True)
+class DriverMemory:
+    """The parts of a driver's container, in MiB; see the table above."""
+
+    supervisor_mib: int
+    program_mib: int
+    overhead_mib: int
+    heap_mib: int
+
+    @property
+    def total_mib(self) -> int:
+        """All of it: the limit, but for a fraction of a MiB."""
+        return self.supervisor_mib + self.program_mib + self.overhead_mib + self.heap_mib
+
+
+def worker_memory(limit_bytes: int, task_slots: int) -> WorkerMemory:
+    """How a worker's container of that limit is shared.
+
+    Raises:
+        InvalidSettings: it is too small, or has too few task slots; the message says how much it takes.
+
+    >>> worker_memory(2 * 1024 * MIB, 2)
+    WorkerMemory(daemon_mib=256, overhead_mib=358, processes_mib=384, heap_mib=525, data_mib=525)
+    """
+    if task_slots < TASK_SLOTS_MIN:
+        raise InvalidSettings(
+            f"a worker with {task_slots} task slots cannot copy state beside an epoch: give it {TASK_SLOTS_MIN} or more"
+        )
+    limit, processes = limit_bytes // MIB, PROCESS_MIB * (task_slots + 1)
+    overhead = _overhead(limit)
+    rest = limit - DAEMON_MIB - overhead - processes
+    if rest < HEAP_MIB_MIN + DATA_MIB_MIN:
+        fixed = DAEMON_MIB + processes + HEAP_MIB_MIN + DATA_MIB_MIN
+        raise _too_small(f"an executor with {task_slots} task slots", limit, fixed)
+    heap = max(HEAP_MIB_MIN, rest // 2)
+    return WorkerMemory(DAEMON_MIB, overhead, processes, heap, rest - heap)
+
+
+def driver_memory(limit_bytes: int) -> DriverMemory:
+    """How a driver's container of that limit is shared.
+
+    Raises:
+        InvalidSettings: it is too small; the message says how much it takes.
+
+    >>> driver_memory(2 * 1024 * MIB).heap_mib
+    1306
+    """
+    limit = limit_bytes // MIB
+    overhead = _overhead(limit)
+    heap = limit - SUPERVISOR_MIB - PROGRAM_MIB - overhead
+    if heap < HEAP_MIB_MIN:
+        raise _too_small("a driver", limit, SUPERVISOR_MIB + PROGRAM_MIB + HEAP_MIB_MIN)
+    return DriverMemory(SUPERVISOR_MIB, PROGRAM_MIB, overhead, heap)
+
+
+def _overhead(limit_mib: int) -> int:
+    return OVERHEAD_MIB + limit_mib * OVERHEAD_PERCENT // 100
+
+
+def _too_small(what: str, limit_mib: int, others_mib: int) -> InvalidSettings:
+    """The least limit under which the overhead and everything else fit."""
+    least = -(-100 * (OVERHEAD_MIB + others_mib) // (100 - OVERHEAD_PERCENT))
+    return InvalidSettings(f"{what} does not fit in {limit_mib} MiB of memory: give its container {least} MiB or more")

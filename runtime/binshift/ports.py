@@ -1,0 +1,65 @@
+"""The ports of a dataflow's pods, in one table: what the operator opens is what the processes listen on.
+
+| port | name | who listens | who may connect |
+|---|---|---|---|
+| 7400 | control | driver | the operator, with a token; workers, to drain |
+| 7401 | health | driver | kubelet, Prometheus |
+| 7402 | driver | driver's Spark | workers, master |
+| 7403 | driver blocks | driver's Spark | workers |
+| 7077 | master | master | driver, workers |
+| 7079 | master status | master, on loopback only | the driver beside it |
+| 7078 | worker | worker | master, kubelet |
+| 7413 | executor blocks | executors | executors, driver |
+
+Fixed, as a port that Spark chose would be closed by the network policy. Pure: the operator reads it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final
+
+from binshift.errors import InvalidSettings
+
+PORT_MAX: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """One pod's ports; see the table above.
+
+    >>> Ports().master, Ports.from_environment({"BINSHIFT_MASTER_PORT": "17077"}).master
+    (7077, 17077)
+    """
+
+    control: int = 7400
+    health: int = 7401
+    driver: int = 7402
+    driver_blocks: int = 7403
+    master: int = 7077
+    master_status: int = 7079
+    worker: int = 7078
+    executor_blocks: int = 7413
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Ports:
+        """The table, with what ``BINSHIFT_<NAME>_PORT`` says instead: for several dataflows on one machine.
+
+        Raises:
+            InvalidSettings: one is no port; the message names it.
+        """
+        given = {each.name: environment.get(variable(each.name), "") for each in fields(cls)}
+        for name, text in given.items():
+            if text and not (text.isascii() and text.isdigit() and 0 < int(text) <= PORT_MAX):
+                raise InvalidSettings(f"{variable(name)} is {text[:20]!r}; it must be a port, 1 to {PORT_MAX}")
+        return cls(**{name: int(text) for name, text in given.items() if text})
+
+
+def variable(name: str) -> str:
+    """The environment variable of a port.
+
+    >>> variable("driver_blocks")
+    'BINSHIFT_DRIVER_BLOCKS_PORT'
+    """
+    return f"BINSHIFT_{name.upper()}_PORT"

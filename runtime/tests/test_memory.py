@@ -1,0 +1,80 @@
+"""How a memory limit is shared: the parts are a whole, each is enough, and more memory is never less of anything."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binshift.errors import InvalidSettings
+from binshift.memory import DATA_MIB_MIN, HEAP_MIB_MIN, MIB, driver_memory, worker_memory
+from binshift.ports import Ports, variable
+
+LIMITS = st.integers(0, 64 * 1024 * MIB)
+SLOTS = st.integers(2, 64)
+
+
+@given(LIMITS, SLOTS)
+def test_a_workers_parts_are_its_limit(limit: int, slots: int) -> None:
+    """Nothing is given twice or to nobody; too little is refused with a limit that fits, and that just so."""
+    try:
+        parts = worker_memory(limit, slots)
+    except InvalidSettings as error:
+        least = int(re.findall(r"(\d+) MiB or more", str(error))[0])
+        assert limit < least * MIB
+        assert worker_memory(least * MIB, slots).heap_mib == HEAP_MIB_MIN
+        with pytest.raises(InvalidSettings):
+            worker_memory((least - 2) * MIB, slots)
+        return
+    assert parts.total_mib == limit // MIB
+    assert parts.heap_mib >= HEAP_MIB_MIN
+    assert parts.data_mib >= DATA_MIB_MIN
+    assert parts.heap_mib in (HEAP_MIB_MIN, parts.data_mib, parts.data_mib - 1)
+
+
+@given(LIMITS)
+def test_a_drivers_parts_are_its_limit(limit: int) -> None:
+    """As a worker's."""
+    try:
+        parts = driver_memory(limit)
+    except InvalidSettings as error:
+        least = int(re.findall(r"(\d+) MiB or more", str(error))[0])
+        assert limit < least * MIB
+        assert driver_memory(least * MIB).heap_mib >= HEAP_MIB_MIN
+        return
+    assert parts.total_mib == limit // MIB
+    assert parts.heap_mib >= HEAP_MIB_MIN
+
+
+@given(LIMITS, st.integers(0, 1024 * MIB), SLOTS)
+def test_more_memory_is_never_less_of_anything(limit: int, more: int, slots: int) -> None:
+    """No part shrinks as the limit grows."""
+    try:
+        small = worker_memory(limit, slots)
+    except InvalidSettings:
+        return
+    large = worker_memory(limit + more, slots)
+    for part in ("daemon_mib", "overhead_mib", "processes_mib", "heap_mib", "data_mib"):
+        assert getattr(large, part) >= getattr(small, part) - 1
+
+
+def test_one_task_slot_is_not_enough() -> None:
+    """Copying would have to wait for epochs, or they for it."""
+    with pytest.raises(InvalidSettings, match="1 task slots cannot copy"):
+        worker_memory(8 * 1024 * MIB, 1)
+
+
+@pytest.mark.parametrize("text", ["0", "65536", "-1", "x", "٣", "7400.0"])
+def test_a_port_that_is_none_is_named(text: str) -> None:
+    """The variable is in the message; an empty one is as good as none."""
+    with pytest.raises(InvalidSettings, match="BINSHIFT_DRIVER_BLOCKS_PORT"):
+        Ports.from_environment({variable("driver_blocks"): text})
+    assert Ports.from_environment({variable("worker"): ""}) == Ports()
+
+
+def test_no_two_ports_are_the_same() -> None:
+    """Some pods have several of them."""
+    ports = [getattr(Ports(), name) for name in Ports.__dataclass_fields__]
+    assert len(set(ports)) == len(ports)

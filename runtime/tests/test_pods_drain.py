@@ -1,0 +1,121 @@
+"""The preStop hook: it waits while bins move, and for nothing else; whatever happens, it ends well."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from binshift.pods import drain
+from binshift.testing.clock import ManualClock
+
+MOVING = b'{"migration": {"id": 7, "phase": "copying", "binsMoved": 1, "binsTotal": 4}}'
+Answer = tuple[int, bytes]
+
+
+@contextmanager
+def driver(answer: Callable[[str, str, int], Answer]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """A control API: ``answer(method, path, count)``; gives its address and what it was asked."""
+    seen: list[tuple[str, str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _any(self) -> None:
+            seen.append((self.command, self.path, self.headers["Authorization"]))
+            status, body = answer(self.command, self.path, len(seen))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = _any  # noqa: N815
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", seen
+        server.shutdown()
+
+
+def environment(url: str) -> dict[str, str]:
+    return {"BINSHIFT_CONTROL_URL": url, "BINSHIFT_DRAIN_TOKEN": "t", "HOSTNAME": "clicks-executor-3"}
+
+
+def said(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the hook says in the end; time passes at once."""
+    clock, lines = ManualClock(), list[str]()
+    monkeypatch.setattr(drain.time, "monotonic", clock)
+    monkeypatch.setattr(drain.time, "sleep", clock.sleep)
+    assert drain.main(environment(url), lines.append) == 0
+    (line,) = lines
+    return line
+
+
+def test_it_waits_until_the_bins_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request to drain this pod's worker, then looks at that migration until it is over, with the drain token."""
+
+    def answer(method: str, path: str, count: int) -> Answer:
+        phase = b"settled" if count > 3 else b"flipping"
+        return (202, MOVING) if method == "POST" else (200, MOVING[14:-1].replace(b"copying", phase))
+
+    with driver(answer) as (url, seen):
+        assert said(url, monkeypatch) == "worker 3 is drained: migration 7 is settled, 1 of 4 bins moved"
+    assert seen == [("POST", "/v1/workers/3/drain", "Bearer t"), *[("GET", "/v1/migrations/7", "Bearer t")] * 3]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (409, b'{"error": "DrainRefused", "message": "worker 3 is the last one"}', "not drained: worker 3 is the last"),
+        (503, b'{"error": "NoQueryYet", "message": "not yet"}', "not drained: not yet"),
+        (401, b"<html>", "the driver answered 401"),
+        (202, b"<html>", "not drained: JSONDecodeError"),
+        (202, b"{}", "not drained: KeyError"),
+        (202, b'{"migration": null}', "worker 3 had no bins"),
+    ],
+)
+def test_a_refusal_ends_it_at_once(status: int, body: bytes, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's reason is passed on, and nonsense is no reason to wait."""
+    with driver(lambda *_: (status, body)) as (url, seen):
+        assert words in said(url, monkeypatch)
+    assert len(seen) == 1
+
+
+def test_it_ends_when_the_driver_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody at the address, or a migration that a new driver does not know: there is nothing to wait for."""
+    with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (404, b"{}")) as (url, _):
+        assert "not drained: HTTPError" in said(url, monkeypatch)
+    assert "refused" in said(url, monkeypatch)
+
+
+def test_a_busy_driver_is_asked_again_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the server's is no end; the deadline is, and says how far it came."""
+    with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (500, b"")) as (url, seen):
+        assert "not drained in time: migration 7 is copying, 1 of 4" in said(url, monkeypatch)
+    assert len(seen) == drain.SECONDS_MAX / drain.POLL_SECONDS + 1
+
+
+def test_without_an_address_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is missing is named."""
+    assert "BINSHIFT_CONTROL_URL" in said("", monkeypatch)
+
+
+def test_the_command_needs_the_standard_library_only() -> None:
+    """It starts fast, in any container, and its status is 0 without anything in the environment."""
+    loaded = (
+        "import sys, runpy; sys.argv = ['drain']\ntry: runpy.run_module('binshift.pods.drain', run_name='__main__')"
+    )
+    code = (
+        f"{loaded}\nexcept SystemExit as end: print(end.code, *[m for m in sys.modules if m in ('numpy', 'msgspec')])"
+    )
+    path = {"PYTHONPATH": ":".join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, timeout=60)
+    assert (ran.stdout.split(), ran.returncode) == (["0"], 0), ran.stderr
+    assert "is missing" in ran.stderr
