@@ -14,7 +14,7 @@ import pytest
 from binshift.errors import InvalidSettings
 from binshift.running.environment import program_conf
 from binshift.running.processes import ProgramProcess, members
-from binshift.running.run import Interrupts
+from binshift.running.interrupts import Interrupts
 from binshift.spark.conf import check_master
 
 STUBBORN = """
@@ -66,13 +66,13 @@ def test_signals_are_counted_and_given_back() -> None:
 
 def test_a_traceback_begins_with_the_users_own_line(tmp_path: Path) -> None:
     """What is shown of a program that failed has none of our frames, and its `sys.argv` and `__main__` are its own."""
-    from binshift.running.program import _without_ours
+    from binshift.running.script import without_ours
 
     app = tmp_path / "app.py"
     app.write_text("import sys\nassert __name__ == '__main__'\nraise ValueError(sys.argv)\n")
     code = f"import runpy, sys; sys.argv = ['app', 'x']; runpy.run_path({str(app)!r}, run_name='__main__')"
     failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    lines = _without_ours(failed.stderr).splitlines()
+    lines = without_ours(failed.stderr).splitlines()
     assert lines[0].startswith("Traceback")
     assert str(app) in lines[1]
     assert lines[-1] == "ValueError: ['app', 'x']"

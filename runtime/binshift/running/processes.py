@@ -20,10 +20,23 @@ END_SECONDS: Final = 10.0
 
 
 class ProgramProcess:
-    """A process in a group of its own, which ends when this one does."""
+    """A process in a group of its own, which ends when this one does.
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env=dict(environment), process_group=0)
+    Args:
+        descriptors: of open files that it inherits, under the same numbers.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int] = ()) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, env=dict(environment), process_group=0, pass_fds=tuple(descriptors)
+        )
+
+    def say(self, line: bytes) -> None:
+        """Send it a line; one that has ended hears nothing."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
 
     @property
     def status(self) -> int | None:
@@ -49,7 +62,8 @@ class ProgramProcess:
             _await_empty(self._process.pid, END_SECONDS)
         self._process.wait()
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
 
     def _signal(self, sig: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):

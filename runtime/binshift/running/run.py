@@ -14,16 +14,13 @@ import contextlib
 import json
 import os
 import secrets
-import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from binshift.control.models import State
@@ -33,6 +30,7 @@ from binshift.local import WORKERS_MAX, LocalCluster
 from binshift.running import directory
 from binshift.running.client import ControlClient
 from binshift.running.environment import program_conf, program_environment
+from binshift.running.interrupts import Interrupts
 from binshift.running.options import count, parser, port
 from binshift.running.processes import ProgramProcess
 from binshift.running.supervisor import Supervisor
@@ -41,7 +39,6 @@ STEP_SECONDS: Final = 0.25
 STOP_SECONDS_MAX: Final = 60.0
 """How long a query may take to finish its epoch."""
 TRACEBACK_LINES_MAX: Final = 15
-WATCHED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,31 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end)
         return _Watch(run, cluster, process, interrupts, _teller(given.output)).run()
-
-
-@dataclass
-class Interrupts:
-    """Signals that arrived: the first asks for an end in order, the second for a quick one."""
-
-    seen: int = 0
-    event: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Count signals instead of dying of them; afterwards all is as before."""
-        # What is ignored already (by `nohup`, or by a shell for jobs in the background) stays so.
-        before = {each: signal.getsignal(each) for each in WATCHED if signal.getsignal(each) is not signal.SIG_IGN}
-        for each in before:
-            signal.signal(each, self._note)
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.seen += 1
-        self.event.set()
 
 
 @dataclass
