@@ -64,8 +64,8 @@ oracle: $(READY) ## random histories with faults against the reference: simulate
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -m "cluster and oracle"
 
 .PHONY: e2e
-e2e: $(READY) ## on a real Kubernetes cluster
-	$(WITH_JAVA) $(BIN)/python -m pytest e2e
+e2e: $(READY) ## stories on a real Kubernetes cluster: KUBECONFIG's, or a node built here (STORY=rescale for one)
+	$(BIN)/python -m pytest e2e -o faulthandler_timeout=0 $(if $(STORY),-k "$(STORY)")
 
 .PHONY: bench
 bench: $(READY) $(READY_DEMO) ## measure; prints ratios, asserts nothing

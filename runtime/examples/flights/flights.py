@@ -8,12 +8,14 @@ stays an event at the time it should have left.
     binshift run flights.py --workers 2 -- FLIGHTS CHECKPOINT
 
 FLIGHTS is a folder of parquet files with the columns of `SCHEMA`, in which more files may appear at any time; CHECKPOINT
-is where the query keeps its state. Hours are those of UTC. `binshift demo` runs this very program.
+is where the query keeps its state. Hours are those of UTC. `binshift demo` runs this very program, and `manifest.yaml`
+runs it on Kubernetes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -80,26 +82,40 @@ def delays(flights: DataFrame) -> StatefulFrame:
     return binshift.stateful(by_scope(flights)).groupBy("scope", "key").agg(*statistics())
 
 
-def start(spark: SparkSession, flights: str, checkpoint: str, sink: str | Sink = "console") -> StreamingQuery:
+def start(
+    spark: SparkSession, flights: str, checkpoint: str, sink: str | Sink = "console", results: str | None = None
+) -> StreamingQuery:
     """Start the query.
 
     Args:
         flights: the folder in which files appear.
         checkpoint: a folder for the query's state; what an earlier run left there is taken up.
         sink: a format's name, or a sink of one's own.
+        results: the folder that a format of files writes to.
     """
     stream = spark.readStream.schema(SCHEMA).parquet(flights)
     writer = delays(stream).writeStream.queryName("flights").format(sink).outputMode("update")
-    return writer.option("checkpointLocation", checkpoint).start()
+    return writer.option("checkpointLocation", checkpoint).start(results)
 
 
 def main() -> None:
-    """Run until interrupted, printing to the console."""
+    """Run until interrupted."""
     parser = argparse.ArgumentParser(description="delay statistics of flights, per aircraft, route and hour")
     parser.add_argument("flights", help="folder in which parquet files of flights appear")
-    parser.add_argument("checkpoint", help="folder for the query's state")
+    parser.add_argument(
+        "checkpoint",
+        nargs="?",
+        default=os.environ.get("BINSHIFT_CHECKPOINT"),
+        help="folder for the query's state; on Kubernetes the environment says where",
+    )
+    parser.add_argument("--results", help="folder for the results, as parquet; without it they are printed")
     given = parser.parse_args()
-    start(session(), given.flights, given.checkpoint).awaitTermination()
+    if given.checkpoint is None:
+        parser.error("a checkpoint is needed")
+    if "://" not in given.flights:
+        os.makedirs(given.flights, exist_ok=True)  # whoever feeds may start later
+    sink = "parquet" if given.results else "console"
+    start(session(), given.flights, given.checkpoint, sink, given.results).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+# Two images from one file: `operator` runs the Kubernetes operator; `spark` runs a dataflow's driver, master and workers, and
+# is what users' images start FROM.
+#
+#     docker build --target operator -t binshift-operator .
+#     docker build --target spark -t binshift-spark .
+#
+# Builds with docker, podman and buildah. Python packages are pinned by version and hash (requirements/*.txt); to pin the
+# rest, name the base image by digest. Neither image has pip or a compiler; users add packages as runtime/examples/ shows.
+#
+# BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages
+# PIP_INDEX_URL   a package index other than pip's own
+ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
+
+# ------------------------------------------------------------------------------------------------- what the images share
+FROM ${BASE_IMAGE} AS slim
+# tini reaps what a container's first process leaves behind, and hands signals on.
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends tini \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
+    && groupadd --gid 10001 binshift \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/binshift --shell /usr/sbin/nologin binshift \
+    && install -d -o 10001 -g 10001 /app /var/lib/binshift
+# No build tools; and the standard library compiled now, as nothing can be written at run time.
+RUN find /usr -depth \( -path '*-packages/pip*' -o -path '*-packages/setuptools*' -o -path '*-packages/wheel*' \
+         -o -path '*-packages/pkg_resources*' -o -path '*-packages/_distutils_hack*' -o -path '*/ensurepip*' \) -delete \
+    && rm -f /usr/bin/pip* /usr/local/bin/pip* /usr/share/python-wheels/* \
+    && python3 -m compileall -q "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" -x '/(test|tests|lib2to3)/'
+ENV PATH=/opt/binshift/bin:/usr/local/bin:/usr/bin:/bin \
+    LANG=C.UTF-8 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1
+WORKDIR /app
+ENTRYPOINT ["/usr/bin/tini", "--"]
+
+# ---------------------------------------------------------------------------------- Python packages, built out of sight
+FROM ${BASE_IMAGE} AS build
+ARG PIP_INDEX_URL
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_DEFAULT_TIMEOUT=180
+WORKDIR /src
+COPY requirements/build.txt requirements/
+# /opt/build builds; /opt/binshift, which has no pip, is what the images get.
+RUN python3 -m venv /opt/build \
+    && /opt/build/bin/pip install -q --require-hashes --no-deps -r requirements/build.txt \
+    && python3 -m venv --without-pip /opt/binshift
+
+FROM build AS own
+COPY pyproject.toml README.md LICENSE ./
+COPY operator/binshift_operator operator/binshift_operator
+COPY runtime/binshift runtime/binshift
+RUN /opt/build/bin/pip wheel -q --no-deps --no-build-isolation --no-index -w /wheels .
+
+FROM build AS operator-packages
+COPY requirements/operator.txt requirements/
+RUN /opt/build/bin/pip --python /opt/binshift/bin/python install -q --require-hashes --no-deps --only-binary :all: \
+        -r requirements/operator.txt
+COPY --from=own /wheels /wheels
+RUN /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /wheels/*.whl
+
+FROM build AS spark-packages
+COPY requirements/runtime.txt requirements/
+# Spark is published as source only, so wheels are built first, with the pinned tools of /opt/build.
+RUN /opt/build/bin/pip wheel -q --require-hashes --no-deps --no-build-isolation -w /third -r requirements/runtime.txt \
+    && /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /third/*.whl \
+    && rm -rf /third
+COPY --from=own /wheels /wheels
+RUN /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /wheels/*.whl
+
+# ------------------------------------------------------------------------------------------------------------ the images
+FROM slim AS operator
+LABEL org.opencontainers.image.title="binshift operator" org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=operator-packages /opt/binshift /opt/binshift
+USER 10001:10001
+CMD ["python", "-m", "binshift_operator"]
+
+FROM slim AS spark
+ARG JRE_PACKAGE=openjdk-17-jre-headless
+LABEL org.opencontainers.image.title="binshift on Spark" org.opencontainers.image.licenses="Apache-2.0"
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ${JRE_PACKAGE} \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
+    && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
+ENV JAVA_HOME=/opt/java
+COPY --from=spark-packages /opt/binshift /opt/binshift
+USER 10001:10001
+CMD ["binshift", "--help"]

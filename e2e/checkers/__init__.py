@@ -1,0 +1,1 @@
+"""How a run is judged, from what it left behind."""

@@ -1,0 +1,54 @@
+# Debian's packages, and the programs that Debian does not have: Kubernetes and etcd as one binary, CoreDNS, Helm.
+
+DEBIAN_PACKAGES=(
+    containerd runc containernetworking-plugins conntrack iptables iproute2 ipset socat util-linux
+    debootstrap buildah xz-utils openssl gcc libc6-dev
+)
+KUBEBOX_NAMES=(etcd kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl)
+
+install_debian_packages() {
+    local missing=() package
+    for package in "${DEBIAN_PACKAGES[@]}"; do
+        dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    # Their own services (containerd above all) must not start.
+    local policy=/usr/sbin/policy-rc.d made=
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod +x $policy
+        made=yes
+    fi
+    local failed=
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
+        >"$CACHE/apt.log" 2>&1 || failed=yes
+    [ -z "$made" ] || rm -f $policy
+    [ -z "$failed" ] || { tail "$CACHE/apt.log" >&2; die "apt-get could not install ${missing[*]}"; }
+}
+
+# build_go NAME OUTPUT COMMAND...: run the command in source/NAME, unless OUTPUT is of the same source and the same Go.
+build_go() {
+    local source=$HERE/source/$1 output=$2 mark
+    shift 2
+    mark=$({ go version; find "$source" -maxdepth 1 \( -name '*.go' -o -name 'go.*' -o -name build.sh \) | sort | xargs cat; } \
+        | sha256sum | cut -c1-16)
+    [ ! -x "$output" ] || [ "$(cat "$output.src" 2>/dev/null)" != "$mark" ] || return 0
+    say "building $(basename "$output"); the first time takes minutes"
+    (cd "$source" && CGO_ENABLED=0 "$@") || die "$output could not be built"
+    echo "$mark" >"$output.src"
+}
+
+helm_version() { grep -om1 'helm.sh/helm/v3 v[0-9.]*' "$HERE/source/helm/go.mod" | cut -d" " -f2; }
+
+build() {
+    command -v go >/dev/null || die "needs Go to build Kubernetes (https://go.dev/doc/install), or a cluster given by KUBECONFIG"
+    timed packages install_debian_packages
+    timed kubebox build_go kubernetes "$BIN/kubebox" ./build.sh "$BIN/kubebox"
+    timed coredns build_go coredns "$BIN/coredns" go build -p 2 -trimpath -ldflags '-s -w' -o "$BIN/coredns" .
+    timed helm build_go helm "$BIN/helm" go build -p 2 -trimpath -o "$BIN/helm" \
+        -ldflags "-s -w -X helm.sh/helm/v3/internal/version.version=$(helm_version)" helm.sh/helm/v3/cmd/helm
+    local name
+    for name in "${KUBEBOX_NAMES[@]}"; do
+        ln -sf kubebox "$BIN/$name"
+    done
+}

@@ -1,0 +1,49 @@
+"""The cluster, the images and the chart once for all stories; a stage for each; one line a story at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from clusters import Cluster, bring_up
+from stage import Stage, build_images, install, make_namespace, stage, system
+from story import Story
+
+LINES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """A cluster that is up and has the images."""
+    found = bring_up()
+    build_images(found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def chart(cluster: Cluster) -> None:
+    """The operator, installed by the chart as a person would."""
+    kube = system(cluster)
+    make_namespace(kube)
+    install(kube)
+
+
+@pytest.fixture
+def scene(cluster: Cluster, chart: None) -> Iterator[Stage]:
+    """A namespace for one story."""
+    with stage(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest) -> Iterator[Story]:
+    """The story, whose line is printed at the end."""
+    story = Story(request.node.name.removeprefix("test_"))
+    yield story
+    request.config.stash.setdefault(LINES, []).append(story.line or f"{story.name}: not told to its end")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for line in config.stash.get(LINES, []):
+        terminalreporter.write_line(line)

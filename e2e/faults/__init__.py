@@ -1,0 +1,1 @@
+"""What may happen to a dataflow: each fault is one function, which returns when it has happened."""

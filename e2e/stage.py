@@ -1,0 +1,88 @@
+"""What a story plays on: a namespace of its own with the restricted Pod Security Standard enforced, the chart, the images.
+
+Names of images are the examples' own, so that the examples' manifests are used as they are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from clusters import ROOT, Cluster
+from dataflow import KIND, Dataflow
+from kube import Kube, Refused
+from workloads import minimal
+
+OPERATOR_IMAGE = "localhost/binshift-operator:dev"
+SPARK_IMAGE = "localhost/binshift-spark:dev"
+MINIMAL_IMAGE = "localhost/binshift-minimal:dev"
+CHART = ROOT / "charts" / "binshift"
+SYSTEM = "binshift-system"
+RELEASE = "binshift"
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "binshift.dev/e2e": "true"}
+
+
+def build_images(cluster: Cluster) -> None:
+    """Build and load everything the stories run; quick where nothing changed."""
+    cluster.image(OPERATOR_IMAGE, ROOT, "--target", "operator")
+    cluster.image(SPARK_IMAGE, ROOT, "--target", "spark")
+    cluster.image(MINIMAL_IMAGE, minimal.FOLDER)
+
+
+def system(cluster: Cluster) -> Kube:
+    """The operator's namespace."""
+    return Kube(cluster.environment, SYSTEM)
+
+
+def install(kube: Kube, values: Mapping[str, str] | None = None) -> None:
+    """Install the chart, or bring what is installed to it."""
+    repository, _, tag = OPERATOR_IMAGE.rpartition(":")
+    settings = {"image.repository": repository, "image.tag": tag} | dict(values or {})
+    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    kube.helm("upgrade", "--install", RELEASE, str(CHART), "--wait", "--timeout", "120s", *options)
+
+
+def make_namespace(kube: Kube) -> None:
+    """Make the namespace, in which pods have to be restricted."""
+    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace, "labels": RESTRICTED}})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A story's own namespace.
+
+    Attributes:
+        cluster: where it is.
+        kube: in this namespace.
+    """
+
+    cluster: Cluster
+    kube: Kube
+
+    @property
+    def system(self) -> Kube:
+        """The operator's namespace."""
+        return system(self.cluster)
+
+    def apply(self, **changes: Any) -> Dataflow:
+        """Apply the minimal example, with these changes of its spec, and what watches it."""
+        objects = minimal.objects(self.cluster.storage_class, **changes)
+        self.kube.apply(*objects, *minimal.watcher(SPARK_IMAGE))
+        return Dataflow(self.kube, minimal.NAME)
+
+
+@contextmanager
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """A namespace, and nothing left of it afterwards."""
+    kube = Kube(cluster.environment, f"e2e-{uuid.uuid4().hex[:8]}")
+    make_namespace(kube)
+    try:
+        yield Stage(cluster, kube)
+    finally:
+        with suppress(Refused):  # a story may have removed the kind itself
+            kube.delete(KIND, "--all")
+        kube.elsewhere("default").delete("namespace", kube.namespace)
+        cluster.tidy()

@@ -1,0 +1,71 @@
+"""Who may do what: an intruder without a token, the operator's rights, what the namespace and the CRD refuse."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kube import Refused
+from stage import SPARK_IMAGE, Stage
+from story import Story
+from workloads.minimal import WATCHER
+
+OPERATOR = "binshift-operator"
+RIGHTS_DENIED = [
+    ("create", "pods/exec"),
+    ("create", "pods"),
+    ("delete", "persistentvolumeclaims"),
+    ("delete", "namespaces"),
+    ("update", "streamingdataflows.binshift.dev"),
+    ("delete", "streamingdataflows.binshift.dev"),
+    ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
+    ("create", "roles.rbac.authorization.k8s.io"),
+    ("impersonate", "serviceaccounts"),
+    ("create", "serviceaccounts/token"),
+]
+
+
+def test_intruder(scene: Stage, told: Story) -> None:
+    """A pod beside the dataflow, without its token and secret, changes nothing: no write to the control API, no Spark RPC."""
+    dataflow = scene.apply()
+    dataflow.await_condition("Ready")
+    host = f"{dataflow.driver}.{dataflow.name}-driver"
+    intruder = ("exec", WATCHER, "--", "python", "/scripts/intruder.py")
+    with told.act():
+        statuses = json.loads(scene.kube(*intruder, "http", f"http://{host}:7400"))
+        said = scene.kube(*intruder, "spark", f"spark://{host}:7077", seconds=180)
+    assert set(statuses) <= {401, 403}, statuses
+    assert "let in" not in said
+    dataflow.await_epochs(3)
+    judged = told.tell(dataflow)
+    assert judged.wrong == 0, judged.examples
+    assert sorted(dataflow.bins()) == ["0", "1"]
+
+
+@pytest.mark.parametrize(("verb", "resource"), RIGHTS_DENIED, ids=lambda word: word.replace("/", "-"))
+def test_operator_may_not(scene: Stage, verb: str, resource: str) -> None:
+    """The API server denies the operator what it has no need of."""
+    user = f"--as=system:serviceaccount:{scene.system.namespace}:{OPERATOR}"
+    with pytest.raises(Refused):
+        scene.kube("auth", "can-i", verb, resource, user)
+
+
+def test_dataflow_has_no_rights(scene: Stage) -> None:
+    """A dataflow's own service account may not even look at pods, and no pod of it carries a token."""
+    dataflow = scene.apply(image="localhost/no-such-image:1", imagePullPolicy="Never")
+    dataflow.await_condition("Degraded", seconds=120)
+    user = f"--as=system:serviceaccount:{scene.kube.namespace}:{dataflow.name}"
+    with pytest.raises(Refused):
+        scene.kube("auth", "can-i", "list", "pods", user)
+    mounted = [volume for pod in dataflow.pods() for volume in pod["spec"]["volumes"] if "projected" in volume]
+    assert dataflow.pods()
+    assert mounted == []
+
+
+def test_pods_have_to_be_restricted(scene: Stage) -> None:
+    """The stories' namespaces do enforce the restricted standard, or that they pass in them would say nothing."""
+    spec = {"containers": [{"name": "c", "image": SPARK_IMAGE}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "careless"}, "spec": spec}
+    said = scene.kube.refused("apply", "--filename", "-", stdin=json.dumps(pod))
+    assert "violates PodSecurity" in said

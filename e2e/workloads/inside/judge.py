@@ -1,0 +1,125 @@
+"""Runs in a pod that mounts the volume: holds every row that the minimal example put out against arithmetic.
+
+The program counts the rate source's values by ``value % keys``, and Spark's own log of a query says up to which second of
+the source each epoch went. So what each epoch must have put out follows from its number alone: the keys that had a value
+in it, each with the count, sum and largest of all its values so far. A row that is lost, counted twice or counted in the
+wrong epoch shows, in that epoch and in all that follow.
+
+Prints one JSON object: the epochs with the second they end at and the time they were committed, and the wrong rows. It
+only reads, only committed epochs, and knows nothing of workers or bins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyarrow import parquet
+
+COLUMNS = ("key", "rows", "total", "newest")
+EXAMPLES_MAX = 5
+
+Rows = npt.NDArray[np.int64]
+
+
+def main() -> None:
+    """Judge and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--rows-per-second", type=int, required=True)
+    parser.add_argument("--keys", type=int, required=True)
+    parser.add_argument("--from-epoch", type=int, default=0)
+    given = parser.parse_args()
+    epochs = committed(given.checkpoint)
+    wrong, examples = 0, []
+    for (_, begins, _), (epoch, ends, _) in zip([(-1, 0, 0.0), *epochs], epochs, strict=False):
+        if epoch < given.from_epoch:
+            continue
+        want = expected(begins * given.rows_per_second, ends * given.rows_per_second, given.keys)
+        count, said = difference(found(given.results / f"epoch={epoch}"), want)
+        wrong += count
+        examples += [f"epoch {epoch}: {said}"] if count else []
+    judged = {
+        "created": created(given.checkpoint),
+        "epochs": epochs,
+        "wrong": wrong,
+        "examples": examples[:EXAMPLES_MAX],
+    }
+    json.dump(judged, sys.stdout)
+
+
+def committed(checkpoint: Path) -> list[tuple[int, int, float]]:
+    """Each committed epoch, the second of the source it ends at, and when it was committed; from epoch 0, without gaps."""
+    commits = sorted((int(each.name), each.stat().st_mtime) for each in (checkpoint / "commits").glob("[0-9]*"))
+    if [epoch for epoch, _ in commits] != list(range(len(commits))):
+        raise SystemExit(f"the commit log has gaps: {[epoch for epoch, _ in commits]}")
+    return [(epoch, source_second(checkpoint / "offsets" / str(epoch)), at) for epoch, at in commits]
+
+
+def source_second(offsets: Path) -> int:
+    """The rate source's own offset, a plain number, in an entry of Spark's offset log."""
+    lines = offsets.read_text(encoding="utf-8").splitlines()
+    return next(int(line) for line in lines[2:] if line.isdigit())
+
+
+def created(checkpoint: Path) -> float:
+    """When the rate source's second 0 began."""
+    for each in sorted((checkpoint / "sources").glob("*/0")):
+        match = re.fullmatch(r"v1\n(\d{13})\n?", each.read_text(encoding="utf-8"))
+        if match:
+            return int(match[1]) / 1000
+    raise SystemExit("no source has a start time: not the rate source")
+
+
+def expected(first: int, after: int, keys: int) -> Rows:
+    """What an epoch with the values ``first`` up to but not including ``after`` must put out, by key.
+
+    >>> expected(2, 4, 3).tolist()
+    [[0, 2, 3, 3], [2, 1, 2, 2]]
+    """
+    values = np.arange(max(first, after - keys), after, dtype=np.int64)
+    key = values % keys
+    rows = values // keys + 1
+    total = rows * key + keys * (rows * (rows - 1) // 2)
+    return _sorted(np.stack([key, rows, total, values], axis=1))
+
+
+def found(folder: Path) -> Rows:
+    """What the epoch did put out, by key."""
+    files = [file for file in folder.glob("*.parquet") if file.stat().st_size]
+    if not (folder / "_SUCCESS").exists():
+        raise SystemExit(f"{folder} is not finished, but its epoch is committed")
+    tables = [parquet.ParquetFile(file).read(columns=list(COLUMNS)) for file in files]
+    blocks = [np.stack([table[name].to_numpy() for name in COLUMNS], axis=1) for table in tables if len(table)]
+    return _sorted(np.concatenate(blocks).astype(np.int64)) if blocks else np.empty((0, len(COLUMNS)), np.int64)
+
+
+def difference(have: Rows, want: Rows) -> tuple[int, str]:
+    """How many rows are wrong (missing, too many, or with other values), and a few of them.
+
+    >>> difference(expected(0, 2, 3), expected(0, 3, 3))
+    (1, 'missing [(2, 1, 2, 2)]; wrong []')
+    """
+    if have.shape == want.shape and bool((have == want).all()):
+        return 0, ""
+    has, wants = list(map(tuple, have.tolist())), set(map(tuple, want.tolist()))
+    missing = sorted(wants - set(has))
+    surplus: list[Any] = sorted(row for row in set(has) if row not in wants)
+    surplus += sorted(row for row in set(has) if row in wants and has.count(row) > 1)
+    keys = {row[0] for row in [*missing, *surplus]}
+    return len(keys), f"missing {missing[:EXAMPLES_MAX]}; wrong {surplus[:EXAMPLES_MAX]}"
+
+
+def _sorted(rows: Rows) -> Rows:
+    return rows[np.lexsort(rows.T[::-1])]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The minimal example as a workload: its own manifest, applied as a person would, in a size the node can carry.
+
+A second pod of the spark image mounts the same volume, to look at what the dataflow leaves there. It has no part in the
+dataflow and outlives it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from checkers.pace import Commit
+from clusters import ROOT
+from kube import Kube, until
+
+FOLDER = ROOT / "runtime" / "examples" / "minimal"
+INSIDE = Path(__file__).parent / "inside"
+NAME = "minimal"
+WATCHER = "watcher"
+ROWS_PER_SECOND = 2000
+KEYS = 5000
+
+SAFE: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+SAFE_POD: Mapping[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": 10001,
+    "runAsGroup": 10001,
+    "fsGroup": 10001,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""What the restricted Pod Security Standard asks for."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What came out.
+
+    Attributes:
+        commits: of all epochs.
+        created: when the source's second 0 began.
+        wrong: rows that are missing, doubled or have other values.
+        examples: of them, in words.
+    """
+
+    commits: list[Commit]
+    created: float
+    wrong: int
+    examples: list[str]
+
+
+def objects(storage_class: str = "", **changes: Any) -> list[dict[str, Any]]:
+    """The example's objects, with other fields in the dataflow's spec.
+
+    Args:
+        storage_class: of the volume, if not the default one.
+        changes: merged into ``spec``.
+    """
+    claim, dataflow = yaml.safe_load_all((FOLDER / "manifest.yaml").read_text(encoding="utf-8"))
+    if storage_class:
+        claim["spec"]["storageClassName"] = storage_class
+    spec = dataflow["spec"]
+    spec["application"]["args"] += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
+    # The judge reads Spark's logs at the end, so all of their entries have to be there.
+    spec["sparkConf"] = {"spark.sql.streaming.minBatchesToRetain": "1000000"}
+    spec["bins"] = 1024
+    _merge(spec, changes)
+    return [claim, dataflow]
+
+
+def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def watcher(image: str) -> list[dict[str, Any]]:
+    """A pod that only waits, with the volume and the scripts in it."""
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in INSIDE.glob("*.py")}
+    container = {
+        "name": "watcher",
+        "image": image,
+        "command": ["/usr/bin/tini", "--", "sleep", "infinity"],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "securityContext": SAFE,
+        "volumeMounts": [
+            {"name": "data", "mountPath": "/data"},
+            {"name": "scripts", "mountPath": "/scripts"},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+    }
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": NAME}},
+        {"name": "scripts", "configMap": {"name": WATCHER}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    spec = {
+        "containers": [container],
+        "volumes": volumes,
+        "securityContext": SAFE_POD,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": 1,
+    }
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": WATCHER}, "data": scripts},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": WATCHER}, "spec": spec},
+    ]
+
+
+def judge(kube: Kube) -> Judgement:
+    """What the dataflow has put out by now."""
+    words = ["exec", WATCHER, "--", "python", "/scripts/judge.py", "/data/checkpoint", "/data/results"]
+    words += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
+    said = until("the judge's answer", 60, lambda: json.loads(kube(*words, seconds=120)))
+    commits = [Commit(*each) for each in said["epochs"]]
+    return Judgement(commits, said["created"], said["wrong"], said["examples"])
