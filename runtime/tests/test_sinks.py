@@ -179,3 +179,15 @@ def test_kafka_is_sparks_own_writer(result: Callable[..., DataFrame]) -> None:
     sink = KafkaSink({"topic": "t", "kafka.bootstrap.servers": "s:1"}, ["value"])
     with pytest.raises(Exception, match=r"(?i)kafka"):
         sink.write(result(1).selectExpr("user AS value"), 0)
+
+
+def test_kafka_records_say_their_epoch(result: Callable[..., DataFrame]) -> None:
+    """The epoch comes after headers of the user's own, and stands alone where there are none."""
+    own = "CASE WHEN n = 1 THEN array(struct('a' AS key, CAST('b' AS binary) AS value)) END AS headers"
+    options = {"topic": "t", "kafka.bootstrap.servers": "s:1"}
+    bare = KafkaSink(options, ["value"]).stamped(result(1).selectExpr("user AS value"), 7)
+    with_own = KafkaSink(options, ["value", "HEADERS"]).stamped(result(1, 2).selectExpr("user AS value", own), 7)
+    found = {row.value: [(h.key, bytes(h.value)) for h in row.headers] for row in with_own.collect()}
+    epoch = ("binshift-epoch", b"7")
+    assert [[(h.key, bytes(h.value)) for h in row.headers] for row in bare.collect()] == [[epoch]]
+    assert found == {"user 1": [("a", b"b"), epoch], "user 2": [epoch]}

@@ -79,6 +79,33 @@ def test_foreach_repeats_rows_and_never_changes_them(
         assert {key: {values} for key, values in reference.epoch(epoch).items()} == found
 
 
+def printed(text: str) -> dict[int, list[dict[Key, Values]]]:
+    """By epoch: what the console showed of it, each time."""
+    found: dict[int, list[dict[Key, Values]]] = defaultdict(list)
+    for part in text.split(f"{'-' * 43}\nBatch: ")[1:]:
+        cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]
+        shown = {(None if name == "NULL" else name, Decimal(group)): values for name, group, *values in cells[1:]}
+        numbers = {key: tuple(map(int, values)) for key, values in shown.items()}
+        found[int(part.split(maxsplit=1)[0])].append(numbers)  # type: ignore[arg-type]
+    return found
+
+
+def test_the_console_shows_the_same_epoch_again(
+    cluster: LocalCluster, session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At least once: whatever is printed under a number is that epoch's rows."""
+    frame = aggregated(stream(session), bins=32, workers=2)
+    writer = frame.writeStream.outputMode("update").format("console").option("numRows", "1000")
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    last = _through_kills(cluster, query)
+    query.stop()
+    shown, reference = printed(capsys.readouterr().out), Reference()
+    for epoch in range(last + 1):
+        wanted = reference.epoch(epoch)
+        assert shown[epoch], f"epoch {epoch} was never shown"
+        assert all(each == wanted for each in shown[epoch]), epoch
+
+
 def test_a_batch_left_in_the_middle_comes_again(session: SparkSession, tmp_path: Path) -> None:
     """The driver leaves while the user's function has the rows; the next one hands out the same epoch, unchanged."""
     outputs, calls = Outputs(), list[int]()

@@ -5,7 +5,7 @@
 | `console` | at least once, duplicates recognisable by epoch | yes | is printed again, with its number |
 | `memory` | idempotent by epoch | no | replaces its rows |
 | `parquet`, `orc`, `json`, `csv`, `text`, `avro`, `xml` | files, one directory per epoch | no | overwrites `epoch=N/` |
-| `kafka` | at least once, duplicates recognisable by epoch | no | is sent again; write the epoch into the value to tell |
+| `kafka` | at least once, duplicates recognisable by epoch | no | is sent again, with the epoch in the header `binshift-epoch` |
 | `noop` | idempotent by epoch | no | leaves nothing either time |
 | `foreachBatch` | at least once, duplicates recognisable by epoch | yes | your function gets the same rows and epoch again |
 | `foreach` | at least once, duplicates recognisable by epoch | no | `open` gets the same partition and epoch again |

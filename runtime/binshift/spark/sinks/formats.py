@@ -1,14 +1,16 @@
 """Sinks that hand an epoch to one of Spark's batch writers: kafka, noop, and any other format by its name.
 
-binshift adds nothing to what they write and takes nothing from it. Batches carry no epoch of their own: a user who must
-recognise duplicates writes the epoch into the rows, with `foreachBatch`.
+binshift adds nothing to what they write and takes nothing from it, with one exception: what goes to Kafka says in a header of
+which epoch it is. With other formats, a user who must recognise duplicates writes the epoch into the rows, with `foreachBatch`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from binshift.errors import InvalidQuery
 from binshift.spark.sinks.contract import Guarantee
@@ -63,8 +65,16 @@ class FormatSink:
         """Nothing is held."""
 
 
+EPOCH_HEADER: Final = "binshift-epoch"
+"""Of each record sent to Kafka: its epoch's number, in decimal digits."""
+
+
 class KafkaSink(FormatSink):
     """Sends each row to Kafka, in the epoch's own job, as Spark's writer does: one job that takes every row.
+
+    Each record has the header `EPOCH_HEADER`, after those of the result's own column ``headers``. An epoch that runs again
+    sends the same records with the same number, so (epoch, key) tells a consumer what it has seen already: where every
+    key has one row an epoch, as with aggregates, it is all that is needed.
 
     Args:
         options: of Spark's Kafka writer.
@@ -85,3 +95,15 @@ class KafkaSink(FormatSink):
             raise InvalidQuery("format('kafka') needs option('topic', ...), or a column named 'topic'")
         if "kafka.bootstrap.servers" not in given:
             raise InvalidQuery("format('kafka') needs option('kafka.bootstrap.servers', 'host:port,...')")
+        self._headers = next((column for column in columns if column.lower() == "headers"), None)
+
+    def write(self, result: DataFrame, epoch: int) -> None:
+        """Send the epoch's records."""
+        super().write(self.stamped(result, epoch), epoch)
+
+    def stamped(self, result: DataFrame, epoch: int) -> DataFrame:
+        """The result with the epoch among each record's headers."""
+        number = F.array(F.struct(F.lit(EPOCH_HEADER).alias("key"), F.lit(str(epoch)).cast("binary").alias("value")))
+        if self._headers is None:
+            return result.withColumn("headers", number)
+        return result.withColumn(self._headers, F.concat(F.coalesce(F.col(self._headers), F.array()), number))

@@ -1,0 +1,122 @@
+"""Kafka to Kafka, through migrations and kills of executors and drivers: what a consumer of the output sees."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from kafka_broker import Broker, broker, connector_jars
+from kafka_program import ROWS_AN_EPOCH
+
+from binshift.local import LocalCluster
+from binshift.log.inspect import verify
+from binshift.model import Worker
+from binshift.spark.sinks.formats import EPOCH_HEADER
+
+pytestmark = [pytest.mark.cluster, pytest.mark.oracle]
+
+HERE = Path(__file__).parent
+WORDS, WAVES, ROWS_A_WAVE = 97, 4, 4_000
+TIMEOUT_SECONDS = 240.0
+
+Totals = dict[str, tuple[int, int]]
+"""By word: how many rows, and the sum of their numbers."""
+
+
+def wave(number: int) -> list[tuple[str, str]]:
+    """The rows of one wave of input."""
+    rows = range(number * ROWS_A_WAVE, (number + 1) * ROWS_A_WAVE)
+    return [(f"w{row * 7919 % WORDS}", str(row)) for row in rows]
+
+
+def totals(waves: int) -> Totals:
+    """What the query must have counted after so many waves."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for number in range(waves):
+        for word, value in wave(number):
+            found[word].append(int(value))
+    return {word: (len(values), sum(values)) for word, values in found.items()}
+
+
+def start(cluster: LocalCluster, folder: Path, servers: str, jars: str) -> subprocess.Popen[bytes]:
+    """The program, in a process group of its own."""
+    environment = os.environ | {"PYTHONPATH": str(HERE.parent.parent)}
+    command = [sys.executable, str(HERE / "kafka_program.py"), cluster.url, str(folder / "checkpoint"), servers, jars]
+    with (folder / "program.log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+
+
+def newest(records: Sequence[tuple[int, str, str]]) -> Totals:
+    """By word: what the newest epoch that has it says."""
+    found: dict[str, tuple[int, str]] = {}
+    for epoch, word, value in records:
+        found[word] = max(found.get(word, (-1, "")), (epoch, value))
+    return {word: (int(v.split(",")[0]), int(v.split(",")[1])) for word, (_, v) in found.items()}
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_consumer_can_tell_every_duplicate(seed: int, tmp_path: Path) -> None:
+    """State is exactly-once; the output of an epoch may come twice, and then says the same under the same epoch and key."""
+    chance, jars, half = random.Random(seed), connector_jars(), ROWS_A_WAVE // 2
+    with broker(tmp_path / "kafka") as kafka, LocalCluster(tmp_path / "cluster", workers=3) as cluster:
+        kafka.create("in", 3)
+        kafka.create("out", 2)
+        kafka.send("in", wave(0)[:half])
+        for number in range(WAVES):
+            program = start(cluster, tmp_path, kafka.servers, jars)
+            try:
+                kafka.send("in", wave(number)[half:])
+                if number % 2:
+                    before = len(kafka.read("out"))
+                    _await(lambda b=before: len(kafka.read("out")) > b, program, tmp_path, seed)
+                    cluster.kill_executor(Worker(chance.randrange(2)))
+                _await(lambda n=number: newest(seen(kafka)) == totals(n + 1), program, tmp_path, seed)
+                if number + 1 < WAVES:
+                    kafka.send("in", wave(number + 1)[:half])
+                    time.sleep(chance.random())  # the moment of the kill is the random input
+            finally:
+                os.killpg(program.pid, signal.SIGKILL)
+                program.wait()
+        check(seen(kafka))
+    assert "settled" in (tmp_path / "program.log").read_text(errors="replace"), "no migration took place"
+    findings = verify(str(tmp_path / "checkpoint" / "binshift"))
+    assert not findings, findings
+
+
+def seen(kafka: Broker) -> list[tuple[int, str, str]]:
+    """(epoch, word, value) of every record of the output."""
+    return [(int(record.headers[EPOCH_HEADER]), record.key, record.value) for record in kafka.read("out")]
+
+
+def check(records: Sequence[tuple[int, str, str]]) -> None:
+    """Every epoch and word has one value, however often it came; and no epoch counted more rows than it could have read."""
+    values: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for epoch, word, value in records:
+        values[epoch, word].add(value)
+    torn = {key: found for key, found in values.items() if len(found) > 1}
+    assert not torn, f"an epoch that came again said something else: {torn}"
+    counted: dict[str, int] = defaultdict(int)
+    fresh: dict[int, int] = defaultdict(int)
+    for (epoch, word), (value,) in sorted(values.items()):
+        count = int(value.partition(",")[0])
+        fresh[epoch] += count - counted[word]
+        counted[word] = count
+    assert all(0 < rows <= ROWS_AN_EPOCH for rows in fresh.values()), fresh
+    assert sum(fresh.values()) == WAVES * ROWS_A_WAVE
+
+
+def _await(condition: Callable[[], bool], program: subprocess.Popen[bytes], folder: Path, seed: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not condition():
+        log = (folder / "program.log").read_text(errors="replace")[-3000:]
+        assert program.poll() is None, f"seed {seed}: the program ended by itself:\n{log}"
+        assert time.monotonic() < deadline, f"seed {seed}: no progress:\n{log}"
+        time.sleep(0.2)
