@@ -205,6 +205,11 @@ class QuerySurface:
 
     # ---------------------------------------------------------------------------------------------------------- parts
 
+    @property
+    def stop_asked(self) -> bool:
+        """Whether `stop` was called; a program may stop its query itself."""
+        return self._stopper is not None
+
     def state(self) -> tuple[State, str]:
         """What the query does, and why it failed."""
         try:

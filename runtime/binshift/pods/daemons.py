@@ -1,0 +1,86 @@
+"""Spark's own daemons, master and worker: this process becomes theirs, so that signals and exit status are Spark's.
+
+Their pages are on loopback without links that end anything, the master takes no jobs over HTTP, a worker's executor may be
+started again for ever, and a worker asks for its master for ever: pods come and go.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NoReturn
+
+from binshift.errors import InvalidSettings
+from binshift.java import java_home
+from binshift.memory import DAEMON_HEAP_MIB
+from binshift.pods.conf import NAME_OPTIONS
+from binshift.pods.waiting import await_name
+
+LOOPBACK: Final = "127.0.0.1"
+JAVA_OPTIONS: Final = f"{NAME_OPTIONS} -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"
+LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def options(properties: Mapping[str, str]) -> str:
+    """Options for a daemon's JVM.
+
+    >>> options({"spark.master.rest.enabled": "false"}).endswith("-Dspark.master.rest.enabled=false")
+    True
+    """
+    return " ".join([JAVA_OPTIONS, *(f"-D{key}={value}" for key, value in properties.items())])
+
+
+def daemon_environment(environment: Mapping[str, str], host: str, java_options: str) -> dict[str, str]:
+    """A daemon's environment: what whoever starts the pod has said about heap and options comes on top."""
+    given = environment.get("SPARK_DAEMON_JAVA_OPTS", "")
+    return {
+        **environment,
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": java_home(),
+        "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_MEMORY": environment.get("SPARK_DAEMON_MEMORY") or f"{DAEMON_HEAP_MIB}m",
+        "SPARK_DAEMON_JAVA_OPTS": f"{java_options} {given}".strip(),
+        "SPARK_LOCAL_HOSTNAME": host,
+        # Where the pages are; the daemon itself listens on its host.
+        "SPARK_LOCAL_IP": LOOPBACK,
+    }
+
+
+def become(main: str, arguments: Sequence[str], environment: Mapping[str, str], host: str) -> NoReturn:
+    """Become Spark's process ``main``, once this pod's own name is known.
+
+    Raises:
+        InvalidSettings: it is not within a minute.
+    """
+    if not await_name(host):
+        raise InvalidSettings(
+            f"BINSHIFT_HOST is {host!r}, a name that nobody knows: is there a headless service for it?"
+        )
+    command = str(spark_home() / "bin" / "spark-class")
+    sys.stderr.flush()
+    os.execve(command, [command, main, *arguments], dict(environment))
+
+
+def spark_home() -> Path:
+    """Where PySpark is installed, which carries all of Spark.
+
+    Raises:
+        InvalidSettings: it is not.
+    """
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise InvalidSettings("PySpark is not installed in this image: build it FROM binshift's spark image")
+    return Path(found.origin).parent
+
+
+def logged() -> None:
+    """Have what binshift says look like what Spark says; a user's program may set up its own logging as ever."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    ours = logging.getLogger("binshift")
+    ours.setLevel(logging.INFO)
+    ours.handlers, ours.propagate = [handler], False

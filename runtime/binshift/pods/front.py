@@ -1,0 +1,64 @@
+"""What answers on the control API's sockets while the program has no query: before it, after it, and between two tries.
+
+The sockets belong to the driver's process and are open for as long as it lives. Whoever serves, this process or the
+program's, does so on copies of them: when one hands over to the other, callers wait for a moment and are never refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from binshift.control import Control, ControlSettings, Listeners
+from binshift.control.models import Dataflow, State
+from binshift.control.slot import NoQuery
+
+
+class AtRest(NoQuery):
+    """The surface of a program without a query, which can be stopped all the same: then it is not started again.
+
+    Args:
+        state: what it does instead of running.
+        reason: why.
+        stop: called when somebody asks for a stop.
+    """
+
+    def __init__(self, state: State, reason: str, stop: Callable[[], None]) -> None:
+        super().__init__(state, reason)
+        self._stop = stop
+
+    def unready(self) -> str:
+        """See `Surface`."""
+        seen: Dataflow = self.snapshot()
+        return f"{seen.state.value}{seen.reason and ': '}{seen.reason}"
+
+    def stop(self) -> None:
+        """Have the program not started again, or ended before it has a query."""
+        self._stop()
+
+
+class Front:
+    """Serves until the program does, and again when it no longer does.
+
+    Args:
+        settings: for whom.
+        listeners: the sockets.
+        stop: called when somebody asks for a stop here.
+    """
+
+    def __init__(self, settings: ControlSettings, listeners: Listeners, stop: Callable[[], None]) -> None:
+        self._control = Control(settings, listeners)
+        self._stop = stop
+        self._serving = False
+
+    def show(self, state: State, reason: str = "") -> None:
+        """Answer so from now on. Errors as `ControlServer.start`."""
+        self._control.slot.fill(AtRest(state, reason, self._stop))
+        if not self._serving:
+            self._control.start()
+            self._serving = True
+
+    def release(self) -> None:
+        """The program answers now; requests under way are answered here. May be called again."""
+        if self._serving:
+            self._serving = False
+            self._control.stop()

@@ -1,0 +1,139 @@
+"""Runs the user's program in a process of its own, and answers for its query: ``python -m binshift.pods.program APP ...``.
+
+Started by `binshift.pods.supervisor`, which holds the control API's sockets and answers on them until there is a query. The
+program knows nothing of this: it finds its master and its conf as under ``spark-submit``. Tokens come through a pipe and
+are in no environment. When the driver's process is gone, however that happened, this one ends too.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from binshift.control import Control, ControlSettings, Listeners, QuerySurface, Tokens
+from binshift.control.models import State
+from binshift.pods import channel, lifecycle
+from binshift.pods.daemons import logged
+from binshift.pods.settings import address_of
+from binshift.pods.waiting import await_name, await_port
+from binshift.running.script import run_script, watch_parent
+from binshift.spark import query
+
+if TYPE_CHECKING:
+    from binshift.spark.dataflow import DataflowQuery
+
+LOOK_SECONDS: Final = 0.25
+"""How often is looked whether a query that was asked to stop has."""
+
+
+class Child:
+    """The program's side of the channel.
+
+    Args:
+        teller: to the driver.
+        control: not started yet.
+    """
+
+    def __init__(self, teller: channel.Teller, control: Control) -> None:
+        self._teller, self._control = teller, control
+        self._surface: QuerySurface | None = None
+        self._filling = threading.Lock()
+
+    def started(self, started: DataflowQuery) -> None:
+        """The program has a query: answer for it from now on."""
+        with self._filling:
+            first = self._surface is None
+            self._surface = surface = self._control.attach(started)
+        threading.Thread(target=self._watch, args=(surface,), name="binshift-stopped", daemon=True).start()
+        if first:
+            self._control.start()
+        self._teller.tell(channel.Serving(str(started.sparkSession.sparkContext.applicationId)))
+
+    def heard(self, line: bytes) -> None:
+        """The driver wishes something."""
+        if line.strip() != channel.STOP:
+            return
+        with self._filling:
+            if self._surface is not None:
+                self._surface.stop()
+                return
+            # No epoch can be under way.
+            self._teller.tell(channel.Ended(State.STOPPED, "", True))
+            os._exit(0)
+
+    def ended(self, error: BaseException | None, text: str) -> None:
+        """The program has ended: say how, and leave the sockets to the driver."""
+        surface = self._surface
+        seen = None if surface is None else surface.state()
+        asked = surface is not None and surface.stop_asked
+        outcome = lifecycle.of_program(seen, asked, error, text)
+        self._teller.tell(channel.Ended(outcome.state, outcome.reason, asked))
+        self._control.stop()
+
+    def _watch(self, surface: QuerySurface) -> None:
+        """Say that the query was asked to stop, and when it has."""
+        never, told = threading.Event(), False
+        while not never.wait(LOOK_SECONDS):
+            ended = surface.state()[0] is not State.RUNNING
+            if surface.stop_asked and not told:
+                told = True
+                self._teller.tell(channel.Stopping())
+            if ended:
+                if told:
+                    self._teller.tell(channel.Stopped())
+                return
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a program; returns its exit status."""
+    logged()
+    api, health, pipe = channel.inherited(os.environ)
+    os.environ.pop(channel.DESCRIPTORS_VARIABLE)
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    watch_parent(lines.put)
+    hello = msgspec.json.decode(lines.get(), type=channel.Hello)
+    listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
+    settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain))
+    child = Child(channel.Teller(pipe), Control(settings, listeners))
+    threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
+    query.STARTED.append(child.started)
+    # Else Spark would end at a name that nobody knows yet, and ask a master again only after twenty seconds.
+    await_name(os.environ["BINSHIFT_HOST"])
+    await_port(*address_of(os.environ["BINSHIFT_MASTER"]))
+    return _run(Path(arguments[0]), arguments[1:], child)
+
+
+def _run(app: Path, arguments: Sequence[str], child: Child) -> int:
+    try:
+        failure = run_script(app, arguments)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        said = "" if isinstance(end.code, int) or end.code is None else str(end.code)
+        if said:
+            sys.stderr.write(f"{said}\n")
+        child.ended(None, said if said or not status else f"the program ended with exit status {status}")
+        return status
+    if failure is not None:
+        sys.stderr.write(failure.traceback)
+        sys.stderr.flush()
+        child.ended(failure.error, failure.traceback)
+        return 1
+    child.ended(None, "")
+    return 0
+
+
+def _hear(lines: queue.SimpleQueue[bytes], child: Child) -> None:
+    while True:
+        child.heard(lines.get())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

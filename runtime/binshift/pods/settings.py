@@ -1,0 +1,108 @@
+"""What the environment tells the processes of a driver pod.
+
+| variable | meaning | default |
+|---|---|---|
+| ``BINSHIFT_MASTER`` | Spark's master, ``spark://HOST:PORT`` | |
+| ``BINSHIFT_HOST`` | this pod's name, by which the others find it | |
+| ``BINSHIFT_BIND`` | address to listen on | 0.0.0.0 |
+| ``BINSHIFT_CHECKPOINT`` | where the query's log is | the program says |
+| ``_SPARK_AUTH_SECRET`` | Spark's secret; with one, every connection proves to know it | none |
+| ``SPARK_CONF_DIR`` | folder with a ``spark-defaults.conf`` | none |
+| ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
+| ``BINSHIFT_STOP_SECONDS`` | how long a stop in order may take | 100 |
+| ``BINSHIFT_TERMINATION_LOG`` | where the reason of a failure is left for Kubernetes | /dev/termination-log |
+| ``BINSHIFT_..._PORT`` | ports | `binshift.ports` |
+| ``BINSHIFT_CONTROL_HOST``, ``BINSHIFT_TOKEN``, ``BINSHIFT_DRAIN_TOKEN`` | the control API | `binshift.control.serving` |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from binshift.errors import InvalidSettings
+from binshift.ports import Ports
+
+SECRET_VARIABLE: Final = "_SPARK_AUTH_SECRET"
+DIRECTORY: Final = "/var/lib/binshift"
+STOP_SECONDS: Final = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """See the table above; the secret never shows in a repr."""
+
+    master: str
+    host: str
+    ports: Ports = field(default_factory=Ports)
+    bind: str = "0.0.0.0"
+    checkpoint: str = ""
+    secret: str = field(default="", repr=False)
+    conf: Path | None = None
+    directory: Path = Path(DIRECTORY)
+    stop_seconds: float = STOP_SECONDS
+    termination_log: Path = Path("/dev/termination-log")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> DriverSettings:
+        """As the table above says.
+
+        Raises:
+            InvalidSettings: a variable is missing or does not fit; the message names it.
+        """
+        master = needed(environment, "BINSHIFT_MASTER")
+        address_of(master)
+        default = cls(master, needed(environment, "BINSHIFT_HOST"))
+        return cls(
+            master,
+            default.host,
+            Ports.from_environment(environment),
+            environment.get("BINSHIFT_BIND") or default.bind,
+            environment.get("BINSHIFT_CHECKPOINT", ""),
+            environment.get(SECRET_VARIABLE, ""),
+            Path(environment["SPARK_CONF_DIR"]) if environment.get("SPARK_CONF_DIR") else None,
+            Path(environment.get("BINSHIFT_DIRECTORY") or DIRECTORY),
+            _seconds(environment, "BINSHIFT_STOP_SECONDS", STOP_SECONDS),
+            Path(environment.get("BINSHIFT_TERMINATION_LOG") or default.termination_log),
+        )
+
+
+def needed(environment: Mapping[str, str], variable: str) -> str:
+    """The value of a variable.
+
+    Raises:
+        InvalidSettings: it is not set.
+    """
+    value = environment.get(variable)
+    if not value:
+        raise InvalidSettings(f"{variable} is not set; whoever starts this pod must say it")
+    return value
+
+
+def address_of(master: str) -> tuple[str, int]:
+    """Host and port of a master's URL.
+
+    Raises:
+        InvalidSettings: it is none.
+
+    >>> address_of("spark://clicks-driver-0.clicks-driver:7077")
+    ('clicks-driver-0.clicks-driver', 7077)
+    """
+    found = re.fullmatch(r"spark://([A-Za-z0-9.-]+):(\d{1,5})", master)
+    if not found:
+        raise InvalidSettings(f"BINSHIFT_MASTER is {master!r}; it must look like spark://HOST:7077")
+    return found[1], int(found[2])
+
+
+def _seconds(environment: Mapping[str, str], variable: str, default: float) -> float:
+    given = environment.get(variable) or str(default)
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise InvalidSettings(f"{variable} is {given[:20]!r}; it must be a number of seconds above 0")
+    return seconds

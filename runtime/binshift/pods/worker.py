@@ -1,0 +1,100 @@
+"""Spark's worker in an executor pod: ``python -m binshift.pods.worker``.
+
+It offers all it has to one executor; the number at the end of its host's name is the slot whose bins that executor holds.
+
+| variable | meaning | default |
+|---|---|---|
+| ``BINSHIFT_MASTER`` | Spark's master | |
+| ``BINSHIFT_HOST`` | this pod's name | |
+| ``BINSHIFT_EXECUTOR_MEMORY`` | heap of the executor, as ``900m`` | |
+| ``BINSHIFT_EXECUTOR_CORES`` | its task slots | |
+| ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
+| ``SPARK_LOCAL_DIRS``, ``BINSHIFT_STORE_DIR`` | exchange and stores | ``spark`` and ``store`` in that folder |
+| ``BINSHIFT_WORKER_PORT`` | port | `binshift.ports` |
+| ``SPARK_DAEMON_MEMORY`` | heap of the worker itself | 128m |
+| ``SPARK_CONF_DIR``, ``_SPARK_AUTH_SECRET`` | Spark's own | |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from binshift.errors import BinshiftError, InvalidSettings
+from binshift.memory import TASK_SLOTS_MIN
+from binshift.pods.daemons import become, daemon_environment, logged, options
+from binshift.pods.settings import DIRECTORY, address_of, needed
+from binshift.pods.waiting import await_port
+from binshift.ports import Ports
+
+MAIN: Final = "org.apache.spark.deploy.worker.Worker"
+FOREVER: Final = "1000000000"
+CLEANUP_SECONDS: Final = 600
+KEPT_SECONDS: Final = 3600
+"""How long the work folders of ended programs are kept."""
+
+
+def arguments(environment: Mapping[str, str]) -> list[str]:
+    """The worker's command line.
+
+    Raises:
+        InvalidSettings: a variable is missing or does not fit.
+    """
+    ports, work = Ports.from_environment(environment), _directory(environment) / "work"
+    cores, memory = needed(environment, "BINSHIFT_EXECUTOR_CORES"), needed(environment, "BINSHIFT_EXECUTOR_MEMORY")
+    if not (cores.isascii() and cores.isdigit() and int(cores) >= TASK_SLOTS_MIN):
+        raise InvalidSettings(
+            f"BINSHIFT_EXECUTOR_CORES is {cores[:20]!r}; it must be a number of task slots, {TASK_SLOTS_MIN} at least: "
+            "one for epochs, one for copying state beside them"
+        )
+    if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
+        raise InvalidSettings(f"BINSHIFT_EXECUTOR_MEMORY is {memory[:20]!r}; it must be a size such as 900m")
+    return [
+        *("--host", needed(environment, "BINSHIFT_HOST"), "--port", str(ports.worker), "--webui-port", "0"),
+        *("--cores", cores, "--memory", memory, "--work-dir", str(work)),
+        needed(environment, "BINSHIFT_MASTER"),
+    ]
+
+
+def java_options() -> str:
+    """Options for its JVM."""
+    return options(
+        {
+            "spark.worker.cleanup.enabled": "true",
+            "spark.worker.cleanup.interval": str(CLEANUP_SECONDS),
+            "spark.worker.cleanup.appDataTtl": str(KEPT_SECONDS),
+            "spark.worker.initialRegistrationRetries": FOREVER,
+            "spark.worker.maxRegistrationRetries": FOREVER,
+        }
+    )
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Become the worker; returns only if that cannot be."""
+    logged()
+    try:
+        wanted, directory = arguments(environment), _directory(environment)
+        master, host = address_of(environment["BINSHIFT_MASTER"]), environment["BINSHIFT_HOST"]
+        folders = {"SPARK_LOCAL_DIRS": "spark", "BINSHIFT_STORE_DIR": "store"}
+        found = {variable: environment.get(variable) or str(directory / name) for variable, name in folders.items()}
+        for folder in found.values():
+            for each in folder.split(","):
+                Path(each).mkdir(parents=True, exist_ok=True)
+        # A worker that finds no master at first waits for many seconds.
+        await_port(*master)
+        become(MAIN, wanted, daemon_environment(environment, host, java_options()) | found, host)
+    except (BinshiftError, OSError) as error:
+        sys.stderr.write(f"binshift: the worker cannot start: {error}\n")
+        return 2
+
+
+def _directory(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("BINSHIFT_DIRECTORY") or DIRECTORY)
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))
