@@ -1,0 +1,11 @@
+"""The manifests of a dataflow's children as plain dicts, and whether a live object is as they say. Pure.
+
+`rendered` gives all of them but the Secret, whose keys are drawn once by whoever creates it. A StatefulSet's number of
+replicas is no part of its manifest: it is decided anew each time. Nothing in here decides when to apply what.
+"""
+
+from binshift_operator.children.comparison import classified, stamped
+from binshift_operator.children.keys import fingerprint, keys_secret, tokens
+from binshift_operator.children.rendering import Surroundings, rendered, with_replicas
+
+__all__ = ["Surroundings", "classified", "fingerprint", "keys_secret", "rendered", "stamped", "tokens", "with_replicas"]

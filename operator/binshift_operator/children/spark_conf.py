@@ -1,0 +1,100 @@
+"""`spark-defaults.conf`: what master, workers and program are told by the cluster, below what the user says.
+
+The processes in the pods know by themselves what Spark has to be told of addresses, ports and binshift's protocol
+(`binshift.pods.conf`). Here is what only the spec says: memory, task slots, bins, the checkpoint, and the user's own conf. How a
+container's memory is shared is `binshift.memory`'s rule; `spark.driver.memory` and `spark.executor.memory` of the user replace it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from binshift import memory
+from binshift_operator.model.quantities import quantity
+from binshift_operator.model.specification import DEFAULTS, Dataflow
+
+STATE_DIRECTORY = "/var/lib/binshift"
+CLAIM_DIRECTORY = "/checkpoint"
+MEMORY_DEFAULT = "2Gi"
+"""Of a container whose resources say nothing, as only an object can that is older than the CRD's rule."""
+
+
+def checkpoint_directory(dataflow: Dataflow) -> str:
+    """What a program should use as checkpointLocation: a path on the claim, or a location in Hadoop's spelling."""
+    kept = dataflow.checkpoint
+    if kept.location is None:
+        return f"{CLAIM_DIRECTORY}/{kept.path}"
+    return "s3a://" + kept.location.partition("://")[2]
+
+
+def resources(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
+    """Requests and limits of a component's main container."""
+    given: Mapping[str, Any] = (dataflow.raw.get(component) or {}).get("resources") or DEFAULTS[component]["resources"]
+    return given
+
+
+def memory_bytes(found: Mapping[str, Any]) -> int:
+    """The memory there is to divide: the limit, or what is requested where there is none."""
+    limit = (found.get("limits") or {}).get("memory") or (found.get("requests") or {}).get("memory")
+    return int(quantity(limit if limit is not None else MEMORY_DEFAULT))
+
+
+def task_slots(dataflow: Dataflow) -> int:
+    """Tasks that run at once on an executor: one more than its whole CPUs, 2 at least, unless it is said."""
+    given = (dataflow.raw.get("executor") or {}).get("taskSlots")
+    if given is not None:
+        return int(given)
+    found = resources(dataflow, "executor")
+    cpu = (found.get("limits") or {}).get("cpu") or (found.get("requests") or {}).get("cpu")
+    return max(memory.TASK_SLOTS_MIN, int(quantity(cpu) if cpu is not None else Decimal(1)) + 1)
+
+
+def executor_memory(dataflow: Dataflow) -> str:
+    """The executor's heap, in Spark's notation; the user's word wins.
+
+    Raises:
+        InvalidSettings: the container is too small; the message says how much it takes.
+    """
+    given = (dataflow.raw.get("sparkConf") or {}).get("spark.executor.memory")
+    if given:
+        return str(given)
+    return f"{memory.worker_memory(memory_bytes(resources(dataflow, 'executor')), task_slots(dataflow)).heap_mib}m"
+
+
+def driver_memory(dataflow: Dataflow) -> str:
+    """The heap of the program's JVM; otherwise as `executor_memory`."""
+    given = (dataflow.raw.get("sparkConf") or {}).get("spark.driver.memory")
+    return str(given) if given else f"{memory.driver_memory(memory_bytes(resources(dataflow, 'driver'))).heap_mib}m"
+
+
+def conf(dataflow: Dataflow) -> dict[str, str]:
+    """All of it, the user's over ours. Errors as `executor_memory`."""
+    ours = {
+        "spark.app.name": dataflow.key.name,
+        "spark.authenticate": "true",
+        "spark.driver.memory": driver_memory(dataflow),
+        "spark.executor.memory": executor_memory(dataflow),
+        "spark.executor.cores": str(task_slots(dataflow)),
+        "spark.binshift.bins": str(dataflow.raw.get("bins", DEFAULTS["bins"])),
+        "spark.binshift.checkpoint": checkpoint_directory(dataflow),
+    }
+    return {**ours, **(dataflow.raw.get("sparkConf") or {})}
+
+
+def defaults_file(found: Mapping[str, str]) -> str:
+    r"""The text of the file, escaped as Java's Properties want it.
+
+    >>> defaults_file({"spark.b": "x\\y", "spark.a": "1"})
+    'spark.a 1\nspark.b x\\\\y\n'
+    """
+    return "".join(f"{_escaped(key)} {_value(value)}\n" for key, value in sorted(found.items()))
+
+
+def _value(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def _escaped(key: str) -> str:
+    return "".join(f"\\{sign}" if sign in " :=#!\\\t" else sign for sign in key)

@@ -1,0 +1,97 @@
+"""The rows of the decision, tried from the top; see the package's docstring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from binshift_operator import phases
+from binshift_operator.decide import stopping, upkeep, workers
+from binshift_operator.decide.limits import Limits
+from binshift_operator.decide.step import Step
+from binshift_operator.model.actions import Action, CreateKeys
+from binshift_operator.model.names import Child
+from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.status import Status
+from binshift_operator.model.world import ClaimState, Found, RunState, World
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, what to say, and when to look again at the latest (seconds; an event may come first)."""
+
+    actions: tuple[Action, ...]
+    status: Status
+    look_again_seconds: float
+
+
+def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Decision:
+    """The next actions for a dataflow, in order, and its new status."""
+    if dataflow.deleting:
+        return Decision((), before, limits.rest_seconds)
+    step = _step(dataflow, world, before, limits)
+    actions = upkeep.freed(world, limits) + step.actions
+    said = phases.Said(
+        reason=step.reason,
+        message=step.message,
+        at_rest=isinstance(step.reason, AtRest),
+        realised=step.realised,
+        settling=step.settling,
+        timed_out=step.timed_out,
+        trouble=step.trouble,
+        stale=bool(stopping.stale(dataflow, world)),
+    )
+    status = phases.status(
+        dataflow, world, before, said, phases.Patience(limits.fresh_seconds, limits.unreachable_seconds)
+    )
+    rest = isinstance(step.reason, AtRest) and not actions
+    return Decision(actions, status, limits.rest_seconds if rest else limits.busy_seconds)
+
+
+def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
+    taken = [child for child in Child if world.children[child].found is Found.FOREIGN]
+    if taken:
+        names = ", ".join(f"{child.value} {dataflow.key.child(child)}" for child in taken)
+        message = f"{names} belongs to something else: delete it, or give this dataflow another name"
+        return Step((), Awaited.NAMES, message, trouble=(Trouble.NAME_TAKEN, message))
+    unusable = _unusable(dataflow, world)
+    if unusable is not None and world.driver is None and not dataflow.suspend:
+        return Step(upkeep.plain(world), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
+    if world.keys_hash is None:
+        return _keyless(dataflow, world)
+    if dataflow.suspend:
+        return stopping.suspended(world, before, limits)
+    runtime, driver = world.runtime, world.driver
+    stopped = runtime is not None and runtime.state is RunState.STOPPED and driver is not None
+    if stopping.stale(dataflow, world) or stopped:
+        return stopping.restarted(dataflow, world, before, limits)
+    step = workers.run(dataflow, world, before, limits)
+    return step if step.trouble is not None or unusable is None else replace(step, trouble=unusable)
+
+
+def _unusable(dataflow: Dataflow, world: World) -> tuple[Trouble, str] | None:
+    """Why the checkpoint cannot be used."""
+    claim = dataflow.checkpoint.claim
+    if world.claim is ClaimState.ABSENT:
+        return Trouble.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
+    if world.claim is ClaimState.NOT_SHARED:
+        return Trouble.CHECKPOINT_NOT_SHARED, (
+            f"PersistentVolumeClaim {claim} is not ReadWriteMany: driver and executors on several nodes all need it"
+        )
+    if world.credentials_missing:
+        return Trouble.CREDENTIALS_MISSING, f"there is no Secret {world.credentials_missing}: create it"
+    return None
+
+
+def _keyless(dataflow: Dataflow, world: World) -> Step:
+    """Without the Secret no template can be rendered; a damaged one is a person's, as nothing is written over a Secret."""
+    name = dataflow.key.child(Child.KEYS)
+    match world.children[Child.KEYS].found:
+        case Found.ABSENT:
+            made = (*upkeep.plain(world), CreateKeys())
+            return Step(made, Awaited.SECRET_LOST if world.pods else Awaited.CHILDREN, f"Secret {name} is created")
+        case Found.GOING:
+            return Step(upkeep.plain(world), Awaited.CHILDREN, f"Secret {name} is being deleted, then made anew")
+        case _:
+            message = f"Secret {name} lacks a key: delete it, and it is made anew"
+            return Step((), Awaited.SECRET_LOST, message, trouble=(Trouble.SECRET_LOST, message))

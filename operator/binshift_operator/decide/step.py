@@ -1,0 +1,32 @@
+"""What one part of the decision comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from binshift_operator.model.actions import Action
+from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.status import Settling
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Actions, and what they are steps towards.
+
+    Attributes:
+        actions: in order.
+        reason: what is awaited, or why nothing is.
+        message: the same for people.
+        realised: whether the spec's generation is in place in full.
+        settling: see `model.status.Settling`; None: not known now.
+        timed_out: whether the migration of this generation has taken too long.
+        trouble: what this part found that a person must act upon.
+    """
+
+    actions: tuple[Action, ...]
+    reason: Awaited | AtRest
+    message: str = ""
+    realised: bool = False
+    settling: Settling | None = None
+    timed_out: bool = False
+    trouble: tuple[Trouble, str] | None = None

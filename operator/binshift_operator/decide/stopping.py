@@ -1,0 +1,85 @@
+"""Ends a query and its pods: to rest (suspend), or to begin again with another spec or Secret (restart).
+
+Always in this order: the query is asked to finish its epoch and stop; when it is quiet, the driver's StatefulSet goes down to
+none; when its pod is gone, the executors' pods go. So no executor is taken from a query that runs, and whoever is interrupted
+finds a driver that is down. What is on the log is all there is to keep: bins are no reason to keep a pod once no query runs.
+"""
+
+from __future__ import annotations
+
+from binshift_operator.decide import upkeep
+from binshift_operator.decide.limits import Limits
+from binshift_operator.decide.step import Step
+from binshift_operator.model.actions import DeletePod, StopQuery
+from binshift_operator.model.names import Child
+from binshift_operator.model.reasons import AtRest, Awaited
+from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.status import Status
+from binshift_operator.model.world import Found, Pod, PodState, RunState, World
+
+AFTER_STOP = (Awaited.RESTARTING, Awaited.SECRET_LOST, Awaited.SUSPENDING)
+"""What is awaited only once the query was found quiet."""
+NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.EVICTED)
+
+
+def stale(dataflow: Dataflow, world: World) -> tuple[Pod, ...]:
+    """Live pods that were made for another restart class or Secret."""
+    wanted = (dataflow.restart_hash, world.keys_hash)
+    return tuple(p for p in world.pods if p.going_since is None and (p.spec_hash, p.keys_hash) != wanted)
+
+
+def quiet(world: World, before: Status, limits: Limits) -> bool:
+    """Whether no query runs, or none that could be asked to stop has done so in time."""
+    driver, runtime = world.driver, world.runtime
+    if driver is None or driver.going_since is not None:
+        return True
+    awaiting = before.awaiting
+    waited = world.now - awaiting.since if awaiting is not None and awaiting.reason == Awaited.STOPPING else 0.0
+    if runtime is not None:
+        return runtime.state is not RunState.RUNNING or waited > limits.stop_seconds_max
+    locked_out = world.keys_hash is not None and driver.keys_hash != world.keys_hash
+    was_quiet = awaiting is not None and awaiting.reason in AFTER_STOP
+    return locked_out or was_quiet or driver.state in NEVER_RAN or waited > limits.stop_wait_seconds
+
+
+def stopped(world: World) -> Step:
+    """Ask the query to stop."""
+    if world.runtime is None:
+        return Step((), Awaited.STOPPING, f"the driver is to stop, and does not answer: {world.unreachable}")
+    return Step((StopQuery(),), Awaited.STOPPING, "the running epoch is finished, then the query stops")
+
+
+def suspended(world: World, before: Status, limits: Limits) -> Step:
+    """Bring everything to rest: the query, the driver's pod, the executors' pods."""
+    if not quiet(world, before, limits):
+        return stopped(world)
+    driver_down = upkeep.plain(world) + upkeep.stateful(world, {Child.DRIVER: 0})
+    if driver_down or world.driver is not None:
+        return Step(driver_down, Awaited.SUSPENDING, "the driver's pod ends")
+    executors_down = upkeep.stateful(world, {Child.EXECUTORS: 0})
+    if executors_down or world.executors or upkeep.ending(world, upkeep.STATEFUL):
+        return Step(executors_down, Awaited.SUSPENDING, "the executors' pods end")
+    return Step((), AtRest.SUSPENDED, "the stream rests; its state is in the checkpoint", realised=True)
+
+
+def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
+    """Replace the pods that were made for something else; the driver comes back by the usual decision, once none is left."""
+    old = stale(dataflow, world)
+    lost = any(pod.keys_hash != world.keys_hash for pod in old)
+    reason = Awaited.SECRET_LOST if lost else Awaited.RESTARTING
+    if not quiet(world, before, limits):
+        return stopped(world)
+    executors = max(dataflow.replicas, before.holding_slots, world.children[Child.EXECUTORS].replicas)
+    put = upkeep.plain(world) + upkeep.stateful(world, {Child.EXECUTORS: executors, Child.DRIVER: 0})
+    if world.driver is not None:
+        return Step(put, reason, "the driver's pod ends")
+    if put or not _template_in_place(world):
+        return Step(put, reason, "the new templates are put in place")
+    why = "its Secret was lost or changed" if lost else "the spec asks for another image, program, conf or resources"
+    return Step(tuple(DeletePod(pod.name, pod.uid, why) for pod in old), reason, f"{len(old)} executors are replaced")
+
+
+def _template_in_place(world: World) -> bool:
+    """Whether an executor that is made now is made as it should be."""
+    seen = world.children[Child.EXECUTORS]
+    return seen.found is Found.CURRENT and seen.noticed

@@ -1,0 +1,61 @@
+"""Puts children in place that are missing or different, and frees what is stuck; touches no pod that lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from binshift_operator.decide.limits import Limits
+from binshift_operator.model.actions import Action, Apply, DeletePod
+from binshift_operator.model.names import Child
+from binshift_operator.model.world import ChildSeen, Found, World
+
+STATEFUL = (Child.EXECUTORS, Child.DRIVER)
+PLAIN = tuple(child for child in Child if child not in (*STATEFUL, Child.KEYS))
+"""Children that need neither the Secret nor a number of replicas."""
+
+
+def plain(world: World) -> tuple[Action, ...]:
+    """Put in place all children but the Secret and the StatefulSets."""
+    return tuple(applied(child, world.children[child]) for child in PLAIN if needs_apply(world.children[child]))
+
+
+def stateful(world: World, replicas: dict[Child, int]) -> tuple[Action, ...]:
+    """Put the StatefulSets in place, with so many replicas."""
+    wanted = ((child, world.children[child], replicas[child]) for child in STATEFUL if child in replicas)
+    return tuple(
+        applied(child, seen, count)
+        for child, seen, count in wanted
+        if seen.found is not Found.GOING and (needs_apply(seen) or seen.replicas != count)
+    )
+
+
+def needs_apply(seen: ChildSeen) -> bool:
+    """Whether a child is missing or different."""
+    return seen.found in (Found.ABSENT, Found.DRIFTED)
+
+
+def applied(child: Child, seen: ChildSeen, replicas: int | None = None, *, exactly: bool = False) -> Apply:
+    """The action that puts a child in place; ``exactly``: only if nothing about it has changed since it was seen."""
+    there = seen.found is not Found.ABSENT
+    return Apply(
+        child,
+        replicas,
+        uid=seen.uid if there else "",
+        resource_version=seen.resource_version if there and exactly else "",
+    )
+
+
+def ending(world: World, children: Iterable[Child]) -> list[Child]:
+    """Children that are being deleted: they are made anew once they are gone."""
+    return [child for child in children if world.children[child].found is Found.GOING]
+
+
+def freed(world: World, limits: Limits) -> tuple[Action, ...]:
+    """Delete by force what ends on a node that does not answer. The log fences: what still runs there cannot count."""
+    return tuple(
+        DeletePod(pod.name, pod.uid, "its node does not answer", force=True)
+        for pod in world.pods
+        if pod.going_since is not None
+        and pod.node_lost
+        and world.now > pod.going_since + pod.grace_seconds + limits.lost_node_seconds
+    )

@@ -1,0 +1,93 @@
+"""Every name that operator, pods and users agree on: the resource, its children, their labels and annotations; ports are in `binshift.ports`.
+
+The names of children are derived from the dataflow's; what belongs to a dataflow is told by the owner's UID, never by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+GROUP: Final = "binshift.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "StreamingDataflow"
+PLURAL: Final = "streamingdataflows"
+
+FIELD_MANAGER: Final = "binshift-operator"
+LABEL_UID: Final = f"{GROUP}/dataflow-uid"
+LABEL_NAME: Final = "app.kubernetes.io/name"
+LABEL_INSTANCE: Final = "app.kubernetes.io/instance"
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABEL_COMPONENT: Final = "app.kubernetes.io/component"
+DRIVER: Final = "driver"
+EXECUTOR: Final = "executor"
+MASTER: Final = "master"
+WORKER: Final = "worker"
+
+ANNOTATION_SPEC: Final = f"{GROUP}/restart-hash"
+"""On a pod: the hash of the restart class of the user's spec that it was made for."""
+ANNOTATION_KEYS: Final = f"{GROUP}/keys-hash"
+"""On a pod: the fingerprint of the Secret it was made with."""
+
+CONTROL_TOKEN: Final = "control-token"
+DRAIN_TOKEN: Final = "drain-token"
+SPARK_SECRET: Final = "spark-secret"
+KEYS: Final = (CONTROL_TOKEN, DRAIN_TOKEN, SPARK_SECRET)
+
+
+class Child(StrEnum):
+    """The objects a dataflow is made of, in the order in which they are put in place."""
+
+    SERVICE_ACCOUNT = "ServiceAccount"
+    KEYS = "Secret"
+    SPARK_CONF = "ConfigMap"
+    NETWORK_POLICY = "NetworkPolicy"
+    DRIVER_SERVICE = "DriverService"
+    EXECUTOR_SERVICE = "ExecutorService"
+    DISRUPTION_BUDGET = "PodDisruptionBudget"
+    EXECUTORS = "ExecutorStatefulSet"
+    DRIVER = "DriverStatefulSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which dataflow: its place, and the UID that tells it from another one of the same name."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def driver(self) -> str:
+        """Name of the driver's StatefulSet and of its service."""
+        return f"{self.name}-driver"
+
+    @property
+    def executor(self) -> str:
+        """Name of the executors' StatefulSet and of their service."""
+        return f"{self.name}-executor"
+
+    @property
+    def driver_host(self) -> str:
+        """Where the driver's pod is reached from within the namespace."""
+        return f"{self.driver}-0.{self.driver}"
+
+    def child(self, which: Child) -> str:
+        """The name of a child.
+
+        >>> Key("ns", "clicks", "u").child(Child.KEYS)
+        'clicks-keys'
+        """
+        match which:
+            case Child.SERVICE_ACCOUNT | Child.NETWORK_POLICY:
+                return self.name
+            case Child.KEYS:
+                return f"{self.name}-keys"
+            case Child.SPARK_CONF:
+                return f"{self.name}-spark"
+            case Child.DRIVER | Child.DRIVER_SERVICE:
+                return self.driver
+            case Child.EXECUTORS | Child.EXECUTOR_SERVICE | Child.DISRUPTION_BUDGET:
+                return self.executor

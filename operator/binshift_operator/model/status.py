@@ -1,0 +1,133 @@
+"""What the status of a dataflow says, as frozen values; `binshift_operator.manifests` writes and reads its JSON.
+
+It is for people and for what must outlive the operator's process: since when something is awaited, at which epoch a
+target settled, which slots held bins, which generation timed out. Losing it costs time, never correctness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+HISTORY_MAX: Final = 5
+MESSAGE_CHARACTERS_MAX: Final = 1024
+REASON_CHARACTERS_MAX: Final = 512
+
+
+class ConditionType(StrEnum):
+    """The conditions there are."""
+
+    READY = "Ready"
+    PROGRESSING = "Progressing"
+    MIGRATING = "Migrating"
+    DEGRADED = "Degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition.
+
+    Attributes:
+        since: when ``status`` last changed, in seconds since 1970.
+        status: True, False, or None where it is not known.
+    """
+
+    type: ConditionType
+    status: bool | None
+    reason: str
+    message: str
+    generation: int
+    since: float
+
+
+class Phase(StrEnum):
+    """A summary for people; nothing is decided by it."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RESCALING = "Rescaling"
+    RESTARTING = "Restarting"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    FINISHED = "Finished"
+    FAILED = "Failed"
+
+
+ENDED: Final = frozenset({"settled", "cancelled", "failed"})
+"""Phases of a migration that is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationShown:
+    """One migration in numbers; None where not known. ``generation`` is the target's, see `world.REVISIONS`."""
+
+    id: int
+    phase: str
+    generation: int = 0
+    strategy: str = ""
+    bins_moved: int | None = None
+    bins_total: int | None = None
+    bytes_moved: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    latency_before: float | None = None
+    latency_during: float | None = None
+    reason: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.phase in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """What is awaited, since when (seconds since 1970), for which generation."""
+
+    reason: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """The target last seen settled, and the epoch at which that was seen first."""
+
+    generation: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole status; see the CRD for each field."""
+
+    observed_generation: int = 0
+    settled_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    phase: Phase = Phase.PENDING
+    epoch: int | None = None
+    route_version: int | None = None
+    latency_p99: float | None = None
+    awaiting: Awaiting | None = None
+    settling: Settling | None = None
+    holding_slots: int = 0
+    timed_out_generation: int = 0
+    migration: MigrationShown | None = None
+    history: tuple[MigrationShown, ...] = ()
+    conditions: tuple[Condition, ...] = field(default_factory=tuple)
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """A condition; None before it was first written."""
+        return next((each for each in self.conditions if each.type is kind), None)
+
+
+def shortened(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
+    """Text of at most so many characters; of a long one the end is kept, where tracebacks say what happened.
+
+    >>> shortened("abcdefgh", 5)
+    '...gh'
+    """
+    text = text.strip()
+    return text if len(text) <= most else "..." + text[len(text) - most + 3 :]

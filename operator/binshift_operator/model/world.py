@@ -1,0 +1,179 @@
+"""What is: the children, the pods, the claim and the runtime of one dataflow at one moment, as decisions need them.
+
+Made by `binshift_operator.observe` and by nobody else. What is not known is None, never a made-up value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from binshift_operator.model.names import Child
+from binshift_operator.model.status import MigrationShown
+
+REVISIONS: Final = 1000
+"""A target's generation is that of the object times this, plus a revision: the same spec can be asked for again, after a
+migration that failed, or with the workers there are."""
+
+
+class Found(StrEnum):
+    """What a child is like."""
+
+    ABSENT = "Absent"
+    CURRENT = "Current"
+    """Ours, and as it should be."""
+    DRIFTED = "Drifted"
+    """Ours, and different from what it should be."""
+    GOING = "Going"
+    """Ours, and being deleted."""
+    FOREIGN = "Foreign"
+    """Of the same name, and not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSeen:
+    """A child, or its absence."""
+
+    found: Found
+    uid: str = ""
+    resource_version: str = ""
+    replicas: int = 0
+    """What a StatefulSet is asked for; 0 for others."""
+    noticed: bool = True
+    """Whether a StatefulSet's controller has seen its newest version: a pod it makes now is made from that."""
+
+
+class PodState(StrEnum):
+    """How a pod does, by what a person would have to do about it."""
+
+    FINE = "Fine"
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE = "ImagePull"
+    CONFIG = "InvalidConfig"
+    CRASHING = "Crashing"
+    OUT_OF_MEMORY = "OutOfMemory"
+    EVICTED = "Evicted"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of the dataflow.
+
+    Attributes:
+        slot: the ordinal.
+        going_since: when it was asked to end; None if it was not.
+        grace_seconds: how long it was given for that.
+        node_lost: whether it ends because its node does not answer.
+        spec_hash: the restart class it was made for.
+        keys_hash: the Secret it was made with.
+        ready: whether the kubelet says so.
+        state: what is wrong with it.
+        message: what the scheduler, the kubelet or the container says about that.
+        restarts: of its containers, together.
+    """
+
+    name: str
+    uid: str
+    slot: int
+    is_driver: bool
+    going_since: float | None = None
+    grace_seconds: float = 0.0
+    node_lost: bool = False
+    spec_hash: str = ""
+    keys_hash: str = ""
+    ready: bool = False
+    state: PodState = PodState.FINE
+    message: str = ""
+    restarts: int = 0
+
+
+class RunState(StrEnum):
+    """What the control API says the program is doing."""
+
+    LOADING = "Loading"
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+    FINISHED = "Finished"
+    FAILED = "Failed"
+    FENCED = "Fenced"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSeen:
+    """The runtime's desired target."""
+
+    owner: str
+    generation: int
+    workers: frozenset[int]
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSeen:
+    """What the control API says; times in seconds since 1970.
+
+    Attributes:
+        epoch: newest recorded; -1 before the first.
+        holding: workers that own bins.
+        registered: workers with a live executor.
+        latency_p99: record latency in seconds.
+        migration: the one under way, else the newest.
+        migration_workers: who shall share the bins; None where single bins were moved.
+    """
+
+    state: RunState
+    reason: str = ""
+    epoch: int = -1
+    committed_at: float | None = None
+    route_version: int | None = None
+    holding: frozenset[int] = frozenset()
+    registered: frozenset[int] = frozenset()
+    target: TargetSeen | None = None
+    latency_p99: float | None = None
+    migration: MigrationShown | None = None
+    migration_workers: frozenset[int] | None = None
+
+
+class ClaimState(StrEnum):
+    """Whether the checkpoint's claim can be used."""
+
+    FINE = "Fine"
+    ABSENT = "Absent"
+    NOT_SHARED = "NotShared"
+    """Its access modes do not include ReadWriteMany."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that is.
+
+    Attributes:
+        now: seconds since 1970.
+        keys_hash: the fingerprint of the Secret; None if it is not there or lacks a key.
+        runtime: what the control API says; None if it does not answer.
+        unreachable: why it does not.
+        credentials_missing: the name of the Secret for the object store, if it is not there.
+        refusals: what the API server refused to store of the children, by child.
+    """
+
+    now: float
+    children: Mapping[Child, ChildSeen]
+    pods: tuple[Pod, ...] = ()
+    keys_hash: str | None = None
+    runtime: RuntimeSeen | None = None
+    unreachable: str = ""
+    claim: ClaimState = ClaimState.FINE
+    credentials_missing: str | None = None
+    refusals: Mapping[Child, str] = field(default_factory=dict)
+
+    @property
+    def driver(self) -> Pod | None:
+        """The driver's pod."""
+        return next((pod for pod in self.pods if pod.is_driver), None)
+
+    @property
+    def executors(self) -> tuple[Pod, ...]:
+        """The executors' pods, by slot."""
+        return tuple(sorted((pod for pod in self.pods if not pod.is_driver), key=lambda pod: pod.slot))

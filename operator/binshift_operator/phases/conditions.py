@@ -1,0 +1,143 @@
+"""The four conditions: what is True of a dataflow, and why.
+
+A condition's time changes with its status only, so that it says since when; reason and message follow what is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from binshift_operator.model.reasons import Awaited, Trouble
+from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.status import Condition, ConditionType, MigrationShown, Status, shortened
+from binshift_operator.model.world import Pod, PodState, RunState, RuntimeSeen, World
+from binshift_operator.phases.said import Said
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How old the newest epoch of a healthy stream may be, and how long a control API may be silent; in seconds."""
+
+    fresh_seconds: float = 30.0
+    unreachable_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A condition without its times."""
+
+    status: bool | None
+    reason: str
+    message: str
+
+
+POD_TROUBLE = {
+    PodState.IMAGE: Trouble.IMAGE_PULL,
+    PodState.CONFIG: Trouble.INVALID_CONFIG,
+    PodState.OUT_OF_MEMORY: Trouble.OUT_OF_MEMORY,
+    PodState.CRASHING: Trouble.CRASHING,
+    PodState.UNSCHEDULABLE: Trouble.UNSCHEDULABLE,
+    PodState.EVICTED: Trouble.EVICTED,
+}
+"""What is wrong with a pod, as a reason."""
+
+
+def conditions(
+    dataflow: Dataflow, world: World, before: Status, said: Said, migration: MigrationShown | None, patience: Patience
+) -> tuple[Condition, ...]:
+    """All of them, each with the time since when its status holds."""
+    judged = {
+        ConditionType.READY: ready(dataflow, world, before, patience),
+        ConditionType.PROGRESSING: Judged(not said.at_rest, said.reason.value, said.message),
+        ConditionType.MIGRATING: migrating(migration),
+        ConditionType.DEGRADED: degraded(world, before, said, patience),
+    }
+    return tuple(_dated(kind, each, dataflow.generation, before, world.now) for kind, each in judged.items())
+
+
+def _dated(kind: ConditionType, judged: Judged, generation: int, before: Status, now: float) -> Condition:
+    last = before.condition(kind)
+    since = last.since if last is not None and last.status is judged.status else now
+    return Condition(kind, judged.status, judged.reason, shortened(judged.message), generation, since)
+
+
+def ready(dataflow: Dataflow, world: World, before: Status, patience: Patience) -> Judged:
+    """Whether epochs are committed, or could be if there were input."""
+    runtime, driver = world.runtime, world.driver
+    if dataflow.suspend:
+        return Judged(False, "Suspended", "the stream is suspended")
+    if runtime is not None:
+        return _running(runtime, world.now, patience)
+    if driver is None:
+        return Judged(False, "NoDriver", "there is no driver's pod yet")
+    last = before.condition(ConditionType.READY)
+    silent = before.awaiting if before.awaiting is not None and before.awaiting.reason == Awaited.RUNTIME else None
+    lately = silent is None or world.now - silent.since <= patience.fresh_seconds
+    if driver.ready and last is not None and last.status and lately:
+        return Judged(True, last.reason, last.message)
+    reason = "ControlUnreachable" if driver.ready else "Starting"
+    return Judged(False, reason, world.unreachable or "the driver's pod starts")
+
+
+def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
+    if runtime.state is not RunState.RUNNING:
+        return Judged(False, runtime.state.value, runtime.reason or f"the program is {runtime.state.value.lower()}")
+    if runtime.committed_at is not None and now - runtime.committed_at <= patience.fresh_seconds:
+        return Judged(True, "EpochCommitted", "epochs are committed")
+    away = runtime.holding - runtime.registered
+    if away:
+        named = ", ".join(map(str, sorted(away)[:8]))
+        return Judged(False, "WorkersAway", f"epoch {runtime.epoch + 1} waits for workers {named}")
+    if not runtime.registered:
+        return Judged(False, "NoWorkers", "no worker is registered with Spark")
+    if runtime.epoch < 0:
+        return Judged(True, "Idle", "the query runs, and has had no input yet")
+    return Judged(
+        True, "Idle", f"no epoch was committed in the last {patience.fresh_seconds:g} s, and all workers are there"
+    )
+
+
+def migrating(migration: MigrationShown | None) -> Judged:
+    """Whether bins are moving."""
+    if migration is None or migration.ended:
+        return Judged(False, "Idle", "no bins are moving")
+    moved = (
+        "" if migration.bins_total is None else f", {migration.bins_moved or 0} of {migration.bins_total} bins moved"
+    )
+    return Judged(True, migration.phase.capitalize(), f"{migration.strategy} migration is {migration.phase}{moved}")
+
+
+def degraded(world: World, before: Status, said: Said, patience: Patience) -> Judged:
+    """Whether a person must act, and upon what first."""
+    found = [said.trouble] if said.trouble is not None else []
+    found += [(Trouble.REFUSED, f"{child.value}: {why}") for child, why in world.refusals.items()]
+    found += _of_runtime(world.runtime)
+    found += [_of_pod(pod) for pod in world.pods if pod.state is not PodState.FINE and pod.going_since is None]
+    if world.runtime is None and world.driver is not None and world.driver.ready and before.awaiting is not None:
+        silent = before.awaiting.reason == Awaited.RUNTIME and world.now - before.awaiting.since
+        if silent and silent > patience.unreachable_seconds:
+            found.append(
+                (Trouble.CONTROL_UNREACHABLE, f"the driver is ready, and does not answer: {world.unreachable}")
+            )
+    if not found:
+        return Judged(False, "AsExpected", "nothing needs a person")
+    order = list(Trouble)
+    trouble, message = min(found, key=lambda each: order.index(each[0]))
+    return Judged(True, trouble.value, message)
+
+
+def _of_runtime(runtime: RuntimeSeen | None) -> list[tuple[Trouble, str]]:
+    if runtime is not None and runtime.state is RunState.FENCED:
+        return [(Trouble.FENCED, runtime.reason or "another run owns the checkpoint")]
+    if runtime is not None and runtime.state is RunState.FAILED:
+        return [(Trouble.PROGRAM_FAILED, runtime.reason or "the program has ended with an error")]
+    if runtime is not None and runtime.state is RunState.LOADING and runtime.reason:
+        return [(Trouble.PROGRAM_FAILED, runtime.reason)]  # it is tried again after it failed
+    return []
+
+
+def _of_pod(pod: Pod) -> tuple[Trouble, str]:
+    trouble = POD_TROUBLE[pod.state]
+    if pod.is_driver and trouble is Trouble.CRASHING and pod.message:
+        trouble = Trouble.PROGRAM_FAILED
+    return trouble, f"pod {pod.name}: {pod.message or pod.state.value}"

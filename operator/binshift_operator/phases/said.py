@@ -1,0 +1,25 @@
+"""What the decision says of itself, for the status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.status import Settling
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is awaited (or why nothing is), and what a person must know; the fields are those of `decide.step.Step`.
+
+    ``stale``: whether pods wait to be replaced.
+    """
+
+    reason: Awaited | AtRest
+    message: str
+    at_rest: bool
+    realised: bool = False
+    settling: Settling | None = None
+    timed_out: bool = False
+    trouble: tuple[Trouble, str] | None = None
+    stale: bool = False

@@ -1,0 +1,118 @@
+"""Puts the status together: numbers as they are, what must be remembered, conditions, and one word for people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from binshift_operator.model.reasons import AtRest, Awaited
+from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.status import (
+    HISTORY_MAX,
+    REASON_CHARACTERS_MAX,
+    Awaiting,
+    MigrationShown,
+    Phase,
+    Status,
+    shortened,
+)
+from binshift_operator.model.world import REVISIONS, RunState, RuntimeSeen, World
+from binshift_operator.phases.conditions import Patience, conditions
+from binshift_operator.phases.said import Said
+
+
+def status(dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience) -> Status:
+    """The new status."""
+    runtime = world.runtime
+    known = runtime if runtime is not None and runtime.state is RunState.RUNNING else None
+    migration = _migration(runtime, before)
+    return Status(
+        observed_generation=dataflow.generation,
+        settled_generation=dataflow.generation if said.realised else before.settled_generation,
+        replicas=len(world.executors),
+        ready_replicas=len(known.registered) if known is not None else 0,
+        phase=_phase(dataflow, world, said),
+        epoch=before.epoch if runtime is None or runtime.epoch < 0 else runtime.epoch,
+        route_version=before.route_version if runtime is None else runtime.route_version or before.route_version,
+        latency_p99=None if known is None else known.latency_p99,
+        awaiting=_awaiting(said, before, dataflow, world.now),
+        settling=said.settling if known is not None and known.route_version is not None else before.settling,
+        holding_slots=_holding(known, before),
+        timed_out_generation=_timed_out(said, known, dataflow, before),
+        migration=migration,
+        history=_history(migration, before),
+        conditions=conditions(dataflow, world, before, said, migration, patience),
+    )
+
+
+def _awaiting(said: Said, before: Status, dataflow: Dataflow, now: float) -> Awaiting | None:
+    """The clock begins anew with another reason, and with another generation."""
+    if said.at_rest:
+        return None
+    last = before.awaiting
+    same = last is not None and last.reason == said.reason and before.observed_generation == dataflow.generation
+    stopping = last is not None and last.reason == said.reason == Awaited.STOPPING
+    return last if same or stopping else Awaiting(said.reason.value, now)
+
+
+def _holding(known: RuntimeSeen | None, before: Status) -> int:
+    if known is None or known.route_version is None:
+        return before.holding_slots
+    return max(known.holding, default=-1) + 1
+
+
+def _timed_out(said: Said, known: RuntimeSeen | None, dataflow: Dataflow, before: Status) -> int:
+    if said.timed_out:
+        return dataflow.generation
+    over = known is not None and known.route_version is not None
+    return 0 if over or before.timed_out_generation != dataflow.generation else before.timed_out_generation
+
+
+def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | None:
+    """The newest one; of one that a new driver goes on with, the beginning and the generation that are known."""
+    if runtime is None or runtime.migration is None:
+        # A driver that starts anew knows of none yet: the one that ran is not over for that.
+        return before.migration
+    shown, target, last = runtime.migration, runtime.target, before.migration
+    if target is not None and shown.generation == 0 and runtime.migration_workers == target.workers:
+        shown = replace(shown, generation=target.generation)
+    continued = last is not None and not last.ended and last.generation == shown.generation != 0
+    if continued and last is not None and last.started_at is not None:
+        began = last.started_at if shown.started_at is None else min(last.started_at, shown.started_at)
+        shown = replace(shown, started_at=began)
+    return replace(shown, reason=shortened(shown.reason, REASON_CHARACTERS_MAX))
+
+
+def _history(migration: MigrationShown | None, before: Status) -> tuple[MigrationShown, ...]:
+    """Ended migrations, newest first; one that was superseded is kept as it was last seen."""
+    past = list(before.history)
+    ended = [migration] if migration is not None and migration.ended else []
+    for each in ended:
+        past = [old for old in past if (old.id, old.started_at) != (each.id, each.started_at)]
+        past.insert(0, each)
+    return tuple(past[:HISTORY_MAX])
+
+
+def _phase(dataflow: Dataflow, world: World, said: Said) -> Phase:
+    runtime = world.runtime
+    if dataflow.suspend:
+        return Phase.SUSPENDED if said.reason is AtRest.SUSPENDED else Phase.SUSPENDING
+    if said.stale or said.reason in (Awaited.STOPPING, Awaited.RESTARTING, Awaited.SECRET_LOST):
+        return Phase.RESTARTING
+    if runtime is not None and runtime.state is RunState.FINISHED:
+        return Phase.FINISHED
+    if runtime is not None and runtime.state in (RunState.FAILED, RunState.FENCED):
+        return Phase.FAILED
+    if world.driver is None:
+        return Phase.PENDING
+    if runtime is None or runtime.state is not RunState.RUNNING:
+        return Phase.STARTING
+    return Phase.RUNNING if said.at_rest or said.reason is Awaited.FIRST_EPOCH else Phase.RESCALING
+
+
+def generation_of(number: int) -> int:
+    """The generation of the object in a target's number; 0 where it is nobody's.
+
+    >>> generation_of(7002), generation_of(0)
+    (7, 0)
+    """
+    return number // REVISIONS
