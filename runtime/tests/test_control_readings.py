@@ -62,7 +62,7 @@ def test_rates_count_idle_time() -> None:
 
 
 def test_sizes_agree_with_the_snapshots() -> None:
-    """Each snapshot's rows are shared by its bins, so that their sum is that of the newest snapshots; others are unknown."""
+    """A bin is as large as its newest snapshot counted; one without a snapshot is unknown."""
     for seed in range(5):
         world = World(DictStorage(), random.Random(seed))
         for _ in range(30):

@@ -66,6 +66,17 @@ def test_a_target_is_ordered_by_generation(cluster: SimulatedCluster) -> None:
     assert workers(cluster) == [0, 1]
 
 
+def test_a_target_without_an_aim_has_that_of_the_settings(cluster: SimulatedCluster) -> None:
+    """The latency that a target names holds for that target, not for those after it; a new driver knows it too."""
+    usual = cluster.driver.coordinator.movement.pacer.aim_seconds
+    steering(cluster).put(UID, 1, slots(0, 1, 2), latency_target_seconds=7.0)
+    assert cluster.driver.coordinator.movement.pacer.aim_seconds == 7.0
+    cluster.restart_driver()
+    assert cluster.driver.coordinator.movement.pacer.aim_seconds == 7.0
+    steering(cluster).put(UID, 2, slots(0, 1))
+    assert cluster.driver.coordinator.movement.pacer.aim_seconds == usual
+
+
 def test_another_owner_replaces_a_target(cluster: SimulatedCluster) -> None:
     """A resource that was created anew has another UID, and begins to count anew."""
     put = steering(cluster).put

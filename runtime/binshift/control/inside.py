@@ -34,6 +34,9 @@ class Inside(Protocol):
     def copy_lag_epochs(self) -> int | None:
         """How far the oldest copy a migration wants is behind; None if none is held."""
 
+    def copied_bytes(self) -> int:
+        """Bytes of state copied ahead of flips, in all."""
+
     def stopping(self) -> bool:
         """Whether no further epoch will begin."""
 
@@ -77,6 +80,10 @@ class QueryInside:
             wanted = [(o, w, copies.wanted(w)) for w in workers for o in copies.operators]
             epochs = [epoch for o, w, bins in wanted for epoch in copies.of(o, w, bins).values()]
         return max(0, last - min(epochs)) if epochs else None
+
+    def copied_bytes(self) -> int:
+        """See `Inside`."""
+        return self._coordinator.movement.bytes_copied
 
     def stopping(self) -> bool:
         """See `Inside`."""

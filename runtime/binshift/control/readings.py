@@ -1,7 +1,7 @@
 """Figures that follow from what is measured and recorded: pure, and cheap enough for every request.
 
-Sizes of bins are estimates, as only workers know them: rows and bytes of a bin's newest snapshot on the log, whose bins
-share them evenly. They are as old as that snapshot.
+Sizes of bins are as old as the bin's newest snapshot on the log, as only workers know them. Snapshots of a version that did
+not count share their rows and bytes evenly among their bins.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from binshift.control.models import Latency, Rates
 from binshift.log.bringup import snapshot_starts
 from binshift.log.index import Index
-from binshift.log.records import FileRef
+from binshift.log.records import FileRef, SnapshotRef
 from binshift.metrics.measured import EpochMeasured, arrivals
 from binshift.model import Worker
 
@@ -83,13 +83,24 @@ def sizes(index: Index) -> Sizes:
     rows, size = np.zeros(index.bins), np.zeros(index.bins)
     for operator in index.operators:
         _, snapshot_of = snapshot_starts(index, operator, index.last)
-        shares = [
-            (0, 0, 1) if s.file is None else (s.file.rows, s.file.bytes, len(s.bins)) for s in index.snapshots[operator]
-        ]
-        # The last entry is what a bin without a snapshot finds, at -1.
-        each = np.array([(r / max(n, 1), b / max(n, 1)) for r, b, n in shares] + [(np.nan, np.nan)])
-        rows, size = rows + each[snapshot_of, 0], size + each[snapshot_of, 1]
+        found = np.full((2, index.bins), np.nan)
+        for number in np.unique(snapshot_of[snapshot_of >= 0]).tolist():
+            _fill(found, index.snapshots[operator][number], snapshot_of == number)
+        rows, size = rows + found[0], size + found[1]
     return Sizes(rows, size)
+
+
+def _fill(found: npt.NDArray[np.float64], snapshot: SnapshotRef, newest: npt.NDArray[np.bool_]) -> None:
+    """Rows and bytes of those bins whose newest snapshot this is."""
+    found[:, newest] = 0.0
+    file, loads = snapshot.file, snapshot.loads
+    if file is None:
+        return
+    if loads is None:
+        found[:, newest] = np.array([[file.rows], [file.bytes]]) / max(len(snapshot.bins), 1)
+        return
+    here = newest[file.bins.array]
+    found[:, file.bins.array[here]] = np.stack([loads.rows, loads.bytes])[:, here]
 
 
 def by_worker(index: Index, values: npt.NDArray[np.float64]) -> Mapping[Worker, float]:

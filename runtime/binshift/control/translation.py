@@ -136,6 +136,7 @@ def observed_of(inside: Inside, migrations: Sequence[Migration]) -> Observed:
         migration_moved_bins=progress.bins_moved if progress else None,
         migration_planned_bins=progress.bins_total if progress else None,
         copy_lag_epochs=inside.copy_lag_epochs(),
+        copied_bytes=inside.copied_bytes(),
         log_files=len(files),
         log_bytes=sum(each.bytes for each in files),
         snapshot_age_epochs=readings.snapshot_age_epochs(index),

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from binshift.errors import LogDamaged
 from binshift.invariants import invariant
@@ -180,6 +181,14 @@ class Index:
                 newest = snapshot_of[bins] == number
                 rows[bins[newest]], size[bins[newest]] = loads.rows[newest], loads.bytes[newest]
         return Loads(rows, size) if known.all() else None
+
+    def bin_bytes(self) -> npt.NDArray[np.int64] | None:
+        """For every bin its bytes over all operators, by `bin_loads`; None while those of one operator are not known."""
+        loads = [self.bin_loads(operator) for operator in self.operators]
+        known = [each.bytes for each in loads if each is not None]
+        if len(known) < len(loads):
+            return None
+        return np.sum(known, axis=0, dtype=np.int64) if known else np.zeros(self.bins, dtype=np.int64)
 
     def _never_changed(self, operator: str) -> BinSet:
         """The bins that no epoch has put a row into."""

@@ -260,12 +260,8 @@ class Coordinator:
         """
         with self.lock:
             index = self._log.index  # immutable
-        loads = [index.bin_loads(each.operator) for each in self._operators]
-        known = [each.bytes for each in loads if each is not None]
-        if len(known) < len(loads):
-            return None
-        weights: npt.NDArray[np.float64] = np.sum(known, axis=0, dtype=np.float64)
-        return weights
+        found = index.bin_bytes()
+        return None if found is None else found.astype(np.float64)
 
     def abandoned(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""

@@ -1,4 +1,4 @@
-"""A migration as its requester sees it: what was asked, how far it is, how it ended.
+"""A migration as its requester sees it: under what terms bins move, what was asked, how far it is, how it ended.
 
 Made by `Movement`; shared between the thread that asked and those that carry it out. It only shows: cancelling goes
 through the query.
@@ -14,11 +14,32 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from binshift.errors import MigrationRefused
-from binshift.migration import MigrationState, Phase, Progress, Rates, progress
+from binshift.migration import Limits, MigrationState, Phase, Progress, Rates, progress
 from binshift.model import Bin, IntArray, Worker
 from binshift.planner import target_route
 from binshift.routing import Route
 from binshift.strategies import Strategy
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Under what terms bins move.
+
+    Attributes:
+        bins: how many there are.
+        workers: how many a new query starts with; None: all that are there.
+        limits: of a migration.
+        duty: share of a core a background task may use at first.
+        snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
+        latency_target_seconds: record latency to stay below while bins move.
+    """
+
+    bins: int
+    workers: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    duty: float = 0.5
+    snapshot_cycle_epochs: int = 64
+    latency_target_seconds: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ Guarded by the coordinator's lock; never does I/O itself, except for writing a t
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from binshift.migration import (
     Event,
     Flip,
     Kept,
-    Limits,
     Order,
     Paced,
     Retire,
@@ -43,7 +41,7 @@ from binshift.migration import (
 from binshift.model import BINS_MAX, Epoch, Moves, Term, Worker
 from binshift.pacing import Pace
 from binshift.protocol.copies import Copies
-from binshift.protocol.migrations import Migration, Request
+from binshift.protocol.migrations import Migration, Request, Terms
 from binshift.protocol.pacer import CopyRate, Pacer
 from binshift.protocol.rounds import Rounds
 from binshift.protocol.snapshots import SnapshotCycle
@@ -54,29 +52,13 @@ from binshift.strategies import cut
 NO_MOVES = Moves([], [], [])
 
 
-@dataclass(frozen=True)
-class Terms:
-    """Under what terms bins move.
+class Movement:
+    """All movement of one query, in one driver term.
 
     Attributes:
-        bins: how many there are.
-        workers: how many a new query starts with; None: all that are there.
-        limits: of a migration.
-        duty: share of a core a background task may use at first.
-        snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
-        latency_target_seconds: record latency to stay below while bins move.
+        history: every migration, in the order of their numbers.
+        bytes_copied: to workers that were about to own the bins, in all.
     """
-
-    bins: int
-    workers: int | None = None
-    limits: Limits = field(default_factory=Limits)
-    duty: float = 0.5
-    snapshot_cycle_epochs: int = 64
-    latency_target_seconds: float = 1.0
-
-
-class Movement:
-    """All movement of one query, in one driver term."""
 
     def __init__(self, terms: Terms, operators: Sequence[str], term: Term) -> None:
         self.terms = terms
@@ -84,6 +66,7 @@ class Movement:
         self.copies = Copies(self.operators)
         self.snapshots = SnapshotCycle(terms.snapshot_cycle_epochs)
         self.history: list[Migration] = []
+        self.bytes_copied = 0
         self.pacer = Pacer(terms.latency_target_seconds, Pace(terms.duty, BINS_MAX))
         self._copied = CopyRate()
         self._current: Migration | None = None
@@ -162,7 +145,7 @@ class Movement:
             migration.refuse(str(error))
             return
         cold = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist()) - self._warm
-        order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy)
+        order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy, index.bin_bytes())
         self._copied = CopyRate()
         migration.begin(begin(order, self.pacer.pace.limits(self.terms.limits), index.last, self._kept))
         self._kept = ()
@@ -285,6 +268,7 @@ class Movement:
     def reported(self, reports: Sequence[BackgroundReport]) -> None:
         """Take in what a round did."""
         held = self.copies.count()
+        self.bytes_copied += sum(each.bytes_copied for each in reports)
         for event in self._rounds.reported(reports):
             self._advance(event)
         arrived, seconds = self.copies.count() - held, max((each.seconds for each in reports), default=0.0)

@@ -82,6 +82,7 @@ class Steering:
         request = self._request(strategy, batch_size, pre_copy, workers=workers)
         with self._writing:
             self._desired_target.write(PROGRAM, None, request)
+            self._aim()
             return self._begin_effective(request)
 
     def put(
@@ -107,8 +108,7 @@ class Steering:
         with self._writing:
             if not self._desired_target.write(owner, generation, request, latency_target_seconds):
                 return None
-            if latency_target_seconds is not None:
-                self.coordinator.movement.pacer.aim_seconds = latency_target_seconds
+            self._aim()
             return self._begin_effective(request)
 
     def rebalance(self, strategy: str | None = None) -> Migration:
@@ -127,6 +127,7 @@ class Steering:
         request = self._request(strategy, None, None, workers=workers)
         with self._writing:
             self._desired_target.write(PROGRAM, None, request, assignments=whole_route(found))
+            self._aim()
             return self._begin(self._towards(self.target) if self.target else request)
 
     def move(self, moves: Mapping[Bin, Worker], pre_copy: bool | None = None) -> Migration:
@@ -143,8 +144,7 @@ class Steering:
         target, route = self._desired_target.read(), self.log.index.route
         if target is None or route is None:
             return None
-        if target.latency_target_seconds is not None:
-            self.coordinator.movement.pacer.aim_seconds = target.latency_target_seconds
+        self._aim()
         request = self._towards(target)
         # The same workers are not enough: a driver that died early has moved some of their bins only.
         return None if request.target(route) == route else self._begin(request)
@@ -234,6 +234,12 @@ class Steering:
             return tuple(Worker(w) for w in self.target.workers)
         route = self.log.index.route
         return self._first or (() if route is None else route.workers)
+
+    def _aim(self) -> None:
+        """Pace by the target's own latency, or by the setting where it names none."""
+        own = None if self.target is None else self.target.latency_target_seconds
+        movement = self.coordinator.movement
+        movement.pacer.aim_seconds = movement.terms.latency_target_seconds if own is None else own
 
     def _remember(self) -> None:
         """Without a target, what there was before the first worker went is what should be again."""

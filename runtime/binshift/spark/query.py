@@ -23,8 +23,8 @@ from binshift.model import Epoch, Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.epochplan import OperatorTime
 from binshift.protocol.housekeeping import Housekeeping
-from binshift.protocol.migrations import Request
-from binshift.protocol.movement import Movement, Terms
+from binshift.protocol.migrations import Request, Terms
+from binshift.protocol.movement import Movement
 from binshift.protocol.spec import LogLocation
 from binshift.protocol.steering import Steering, strategy_of
 from binshift.settings import Settings

@@ -142,7 +142,7 @@ class Runner:
                 self._failed(plan, run, interpret(error), error)
                 bring_up |= frozenset(plan.workers)
                 continue
-            self._seen.update(executors)
+            self._seen.update({w: executors[w] for w in plan.workers})
             timings = _timings(plan, run, summaries, seconds, record_started, started)
             self.timings.append(timings)
             self.coordinator.measured(timings.seconds["total"], plan)
@@ -184,7 +184,9 @@ class Runner:
         executors: Mapping[Worker, Executor],
         collected: object,
     ) -> DataFrame:
-        routed = self.stage.route(self._kept_off_cold_workers(batch), plan.route, plan.workers, plan.watermark_ms)
+        routed = self.stage.route(
+            self._kept_off_cold_workers(batch, executors), plan.route, plan.workers, plan.watermark_ms
+        )
         pinned = self.jvm.pinned(routed, [executors[w].location for w in plan.workers])
         places = tuple(Place(w, executors[w].host) for w in plan.workers)
         if not self._operator:
@@ -192,15 +194,15 @@ class Runner:
         function = EpochFunction(specs, places, self.environment, self._operator, collected)  # type: ignore[arg-type]
         return self.stage.finish(pinned.mapInArrow(function, self.stage.merged_schema))
 
-    def _kept_off_cold_workers(self, batch: DataFrame) -> DataFrame:
+    def _kept_off_cold_workers(self, batch: DataFrame, executors: Mapping[Worker, Executor]) -> DataFrame:
         """The batch, computed by workers that are warm: on a new executor the first tasks take seconds."""
-        executors, warm = self.view.executors(), self.coordinator.movement.warm
+        warm = self.coordinator.movement.warm
         if executors.keys() <= warm or not executors.keys() & warm:
             return batch
         return self.jvm.pinned(batch, [executors[w].location for w in sorted(executors.keys() & warm)])
 
     def _await_executors(self, plan: EpochPlan) -> tuple[EpochPlan, Mapping[Worker, Executor]]:
-        """The executors of the plan's workers; waits for those that are away, and plans without them if they stay so.
+        """All executors there are; waits for those of the plan's workers, and plans without them if they stay away.
 
         Raises:
             EpochFailed: they did not come back in time, and there is nobody to take over.
@@ -210,7 +212,7 @@ class Runner:
             executors = self.view.executors()
             missing = [w for w in plan.workers if w not in executors]
             if not missing:
-                return plan, {w: executors[w] for w in plan.workers}
+                return plan, executors
             waited = time.monotonic() - started
             # A replay has the workers of its record.
             if waited > self.lost_worker_seconds and executors and plan.replay is None:

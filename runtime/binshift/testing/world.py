@@ -14,8 +14,7 @@ from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.storage import Storage
 from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.protocol.migrations import Request
-from binshift.protocol.movement import Terms
+from binshift.protocol.migrations import Request, Terms
 from binshift.store.contract import StoreLimits
 from binshift.testing.clock import ManualClock
 from binshift.testing.faults import Faults, Process
