@@ -96,7 +96,7 @@ class LocalCluster:
         host, work = worker_host(worker), self.directory / f"worker-{worker}"
         work.mkdir(exist_ok=True)
         arguments = ["--host", host, "--port", "0", "--webui-port", "0", "--cores", str(self.cores)]
-        arguments += ["--memory", "4g", "--work-dir", str(work), self.url]
+        arguments += ["--memory", self.memory, "--work-dir", str(work), self.url]
         environment = {"SPARK_LOCAL_HOSTNAME": host, "SPARK_LOCAL_IP": host, "SPARK_LOCAL_DIRS": str(work / "spark")}
         environment |= {"BINSHIFT_STORE_DIR": str(work / "store")}
         log = self.directory / f"worker-{worker}.log"

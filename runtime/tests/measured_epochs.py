@@ -13,6 +13,7 @@ class Done:
 
     rows_stored: int = 50
     bytes_stored: int = 2000
+    rows_late: int = 0
     brought_up: int = 0
 
 

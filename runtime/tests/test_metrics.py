@@ -32,7 +32,6 @@ EVERYTHING = Observed(
     migration_planned_bins=8,
     copy_lag_epochs=1,
     copied_bytes=1000,
-    late_rows=2,
     log_files=12,
     log_bytes=9000,
     snapshot_age_epochs=7,
@@ -86,7 +85,7 @@ def test_labels_are_closed_sets() -> None:
 def test_what_is_not_known_is_left_out() -> None:
     """A figure nobody has measured is absent, not 0; a phase that is not there is 0 in each of the phases."""
     found = families(Observed())
-    for name in ("route_version", "late_rows", "worker_bins", "watermark_lag_seconds", "stored_rows", "log_bytes"):
+    for name in ("route_version", "worker_bins", "watermark_lag_seconds", "stored_rows", "log_bytes"):
         assert PREFIX + name not in found
     assert value(found, "epoch") == -1
     assert {s.value for s in found[PREFIX + "migration_phase"].samples} == {0.0}
@@ -103,7 +102,10 @@ def test_what_is_true_now() -> None:
 
 def test_epochs_are_counted_once() -> None:
     """A scrape adds the epochs since the last one, however often it finds them."""
-    registry, epochs = CollectorRegistry(), [Measured(Epoch(5), runs=3, moved=2, operators=(Done(brought_up=7),) * 2)]
+    registry, epochs = (
+        CollectorRegistry(),
+        [Measured(Epoch(5), runs=3, moved=2, operators=(Done(brought_up=7, rows_late=3),) * 2)],
+    )
     RuntimeMetrics(registry, lambda: epochs, lambda: EVERYTHING)
     generate_latest(registry)
     epochs.append(Measured(Epoch(6)))
@@ -114,6 +116,7 @@ def test_epochs_are_counted_once() -> None:
     assert value(found, "moved_bins", "_total") == 2
     assert value(found, "recoveries", "_total") == 2
     assert value(found, "cold_bring_up_bins", "_total") == 14
+    assert value(found, "late_rows", "_total") == 6
     assert value(found, "stored_rows") == 50
     assert value(found, "record_latency_seconds", "_count") == 20
     assert value(found, "flip_duration_seconds", "_count") == 1

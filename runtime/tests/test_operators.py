@@ -37,6 +37,7 @@ class Runs:
         fence = Fence(Term(1), Epoch(0), 0)
         self.store.install_copies(fence, BINS, Epoch(-1), [], begin=True, done=True)
         self.watermark: int | None = None
+        self.late = 0
 
     def run(
         self, batches: list[pa.RecordBatch], watermark: int | None = None
@@ -47,6 +48,7 @@ class Runs:
         self.watermark = watermark
         with self._state() as state:
             rows = [row for out in self.operator.run(iter(batches), state, context) for row in out.to_pylist()]
+        self.late = state.rows_late
         after = Stamp(self.epoch, f"1.{self.epoch}.0.0")
         fence = Fence(Term(1), self.epoch, 0)
         changes = [merge_last_wins(state.changes)]
@@ -97,6 +99,17 @@ def test_append_mode_emits_a_group_once_when_it_is_over() -> None:
     assert runs.keys_left() == 2
     assert runs.run([], watermark=500)[0] == [{"k0": "b", "p0": 1}]
     assert runs.keys_left() == 0
+
+
+def test_late_groups_are_dropped_and_counted() -> None:
+    """Late is at or before the watermark; a group that never ends is never late, and nothing late moves the time."""
+    runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
+    late = counted([(0, "a", 1, 99, 300), (1, "b", 1, 100, 2), (1, "c", 1, 101, 3), (2, "d", 1, None, 4)])
+    rows, latest = runs.run([late], watermark=100)
+    assert [row["k0"] for row in rows] == ["c", "d"]
+    assert latest == 4
+    assert runs.late == 2
+    assert runs.run([late.slice(0, 2)], watermark=100) == ([], None)
 
 
 def test_update_mode_forgets_groups_that_are_over() -> None:

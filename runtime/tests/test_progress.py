@@ -69,6 +69,7 @@ def summary(worker: int, *, operator: str = "state", delta_bytes: int = 0) -> Su
         brought_up=worker,
         states_set=3,
         states_deleted=1,
+        rows_late=2,
         rows_stored=100,
         bytes_stored=4096,
     )
@@ -95,6 +96,7 @@ def test_an_entry_has_sparks_names_and_sums_over_workers() -> None:
     assert (entry.operatorName, entry.numRowsTotal, entry.numRowsUpdated) == ("state", 200, 6)
     assert (entry.numRowsRemoved, entry.memoryUsedBytes) == (2, 8192)
     assert (entry.allUpdatesTimeMs, entry.commitTimeMs) == (200, 46)
+    assert entry.numRowsDroppedByWatermark == 4
     assert (entry.numShufflePartitions, entry.numStateStoreInstances) == (2, 2)
     assert entry.customMetrics == {
         "bins": 16,

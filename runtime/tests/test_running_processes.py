@@ -13,8 +13,8 @@ import pytest
 
 from binshift.errors import InvalidSettings
 from binshift.running.environment import program_conf
-from binshift.running.processes import ProgramProcess, members
 from binshift.running.interrupts import Interrupts
+from binshift.running.processes import ProgramProcess, members
 from binshift.spark.conf import check_master
 
 STUBBORN = """
@@ -90,3 +90,14 @@ def test_executors_find_the_programs_modules(tmp_path: Path) -> None:
     conf = program_conf({"a": "b"}, 3, tmp_path / "app.py", tmp_path / "cluster", "/x:/y")
     assert conf["spark.executorEnv.PYTHONPATH"] == f"{tmp_path}:/x:/y"
     assert (conf["a"], conf["spark.binshift.workers"]) == ("b", "3")
+
+
+def test_conf_of_the_users_own(tmp_path: Path) -> None:
+    """It goes over defaults, and may not go against what is needed."""
+    given = {"spark.app.name": "mine", "spark.x": "1", "spark.scheduler.mode": "FAIR"}
+    conf = program_conf({"spark.scheduler.mode": "FAIR"}, 3, tmp_path / "app.py", tmp_path, "", given)
+    assert {key: conf[key] for key in given} == given
+    with pytest.raises(InvalidSettings, match=r"spark\.scheduler\.mode=FIFO.*'FAIR'"):
+        program_conf(
+            {"spark.scheduler.mode": "FAIR"}, 3, tmp_path / "app.py", tmp_path, "", {"spark.scheduler.mode": "FIFO"}
+        )

@@ -86,7 +86,6 @@ DECLARED: Final = (
     Declared("migration_planned_bins", "Bins the newest migration moves in all.", lambda o: o.migration_planned_bins),
     Declared("copy_lag_epochs", "Epochs the oldest copy under way is behind.", lambda o: o.copy_lag_epochs),
     Declared("copied_bytes", "Bytes of state copied ahead of flips.", lambda o: o.copied_bytes, counts=True),
-    Declared("late_rows", "Rows dropped as later than the watermark.", lambda o: o.late_rows, counts=True),
     Declared("log_files", "Data files that the log's records name.", lambda o: o.log_files),
     Declared("log_bytes", "Size of the data files that the log's records name.", lambda o: o.log_bytes),
     Declared("snapshot_age_epochs", "Age of the oldest newest snapshot of a bin.", lambda o: o.snapshot_age_epochs),
@@ -179,6 +178,7 @@ class RuntimeMetrics(Collector):
 _COUNTED: Final[Mapping[str, tuple[str, Callable[[EpochMeasured], float]]]] = {
     "input_rows": ("Rows that reached the stateful operators, after the JVM's own aggregation.", lambda e: e.rows_in),
     "output_rows": ("Rows the stateful operators gave.", lambda e: e.rows_out),
+    "late_rows": ("Rows dropped because of the watermark.", lambda e: sum(o.rows_late for o in e.operators)),
     "moved_bins": ("Bins that changed owner.", lambda e: e.moved),
     "recoveries": ("Runs of an epoch that failed, and were made again.", lambda e: e.runs - 1),
     "cold_bring_up_bins": ("Bins loaded inside an epoch.", lambda e: sum(o.brought_up for o in e.operators)),

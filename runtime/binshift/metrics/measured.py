@@ -26,6 +26,10 @@ class OperatorMeasured(Protocol):
         """Bytes they take there."""
 
     @property
+    def rows_late(self) -> int:
+        """Rows dropped because of the watermark."""
+
+    @property
     def brought_up(self) -> int:
         """Bins that had to be loaded inside the epoch."""
 
@@ -83,7 +87,6 @@ class Observed:
         migration_planned_bins: of the newest migration.
         copy_lag_epochs: how far the oldest copy that is wanted is behind.
         copied_bytes: in all, by this driver.
-        late_rows: in all, by this driver.
         log_files: data files that count.
         log_bytes: their size.
         snapshot_age_epochs: since the oldest of the bins' newest snapshots.
@@ -101,7 +104,6 @@ class Observed:
     migration_planned_bins: int | None = None
     copy_lag_epochs: int | None = None
     copied_bytes: int | None = None
-    late_rows: int | None = None
     log_files: int | None = None
     log_bytes: int | None = None
     snapshot_age_epochs: int | None = None

@@ -80,7 +80,8 @@ class Aggregate:
         """Merge every batch into the state; emit changed groups (update) or expired ones (append)."""
         key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers, canonical=False)
         quiet = True
-        for batch in batches:
+        for rows in batches:
+            batch = _on_time(rows, state, context) if self.expires else rows
             if not batch.num_rows:
                 continue
             quiet = False
@@ -152,6 +153,16 @@ class Aggregate:
         if self.mode is OutputMode.APPEND:
             columns: Sequence[pa.Array] = [*key_codec.unpack(packed).columns, *value_codec.unpack(values).columns]
             yield pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
+
+
+def _on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) -> pa.RecordBatch:
+    """The rows whose groups are not over yet, as Spark's ``StateStoreSaveExec`` has it; the others are counted."""
+    if context.watermark_ms is None or not batch.num_rows:
+        return batch
+    late = pc.less_equal(batch.column(EXPIRY_COLUMN), context.watermark_ms).fill_null(False)
+    count = late.true_count
+    state.rows_late += count
+    return batch.filter(pc.invert(late)) if count else batch
 
 
 def _track_time(batch: pa.RecordBatch, state: EpochState) -> None:

@@ -73,11 +73,13 @@ class EpochState:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         event_time_max_ms: the latest event time among this epoch's rows, for the next watermark; None without any.
+        rows_late: rows that were dropped because they are at or before the watermark.
     """
 
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
     event_time_max_ms: int | None = None
+    rows_late: int = 0
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key before this epoch, null where absent."""

@@ -92,6 +92,7 @@ class Summary:
         undone: whether the store first had to go back one epoch.
         states_set: keys whose state is new or another one; in a replay as recorded.
         states_deleted: keys that have no state any more.
+        rows_late: rows dropped as at or before the watermark; not among ``rows_in``.
         rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
         bytes_stored: what they take there, roughly.
     """
@@ -110,6 +111,7 @@ class Summary:
     undone: bool = False
     states_set: int = 0
     states_deleted: int = 0
+    rows_late: int = 0
     rows_stored: int = 0
     bytes_stored: int = 0
 

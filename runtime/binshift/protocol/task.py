@@ -88,7 +88,7 @@ class EpochTask:
                 changes=[changes] if changes.num_rows else [],
                 undo=self.spec.undo,
             )
-        report(self._summary(stamp, delta, changes, state.event_time_max_ms))
+        report(self._summary(stamp, delta, changes, state))
 
     def _prepare(self) -> None:
         """Bring the store to the state that record ``epoch - 1`` names, or say what is missing."""
@@ -142,7 +142,7 @@ class EpochTask:
             self._rows[0] += batch.num_rows
             yield batch
 
-    def _summary(self, stamp: Stamp, delta: FileRef | None, changes: Entries, event_time_max_ms: int | None) -> Summary:
+    def _summary(self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState) -> Summary:
         states_set, states_deleted = states_changed(changes)
         return Summary(
             fence=self.spec.fence,
@@ -150,15 +150,16 @@ class EpochTask:
             worker=self.spec.worker,
             stamp=stamp,
             delta=delta,
-            rows_in=self._rows[0],
+            rows_in=self._rows[0] - state.rows_late,
             rows_out=self._rows[1],
             keys_changed=changes.num_rows,
-            event_time_max_ms=event_time_max_ms,
+            event_time_max_ms=state.event_time_max_ms,
             seconds=dict(self.seconds),
             brought_up=self._brought_up,
             undone=self._undone,
             states_set=states_set,
             states_deleted=states_deleted,
+            rows_late=state.rows_late,
             rows_stored=self.store.row_count(),
             bytes_stored=self.store.size_bytes(),
         )

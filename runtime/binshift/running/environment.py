@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from binshift.errors import InvalidSettings
+
 RUN_DIRECTORY_VARIABLE: Final = "BINSHIFT_RUN_DIRECTORY"
 
 
@@ -34,7 +36,14 @@ def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
     return shlex.join([*words, "pyspark-shell"])
 
 
-def program_conf(required: Mapping[str, str], workers: int, program: Path, cluster: Path, path: str) -> dict[str, str]:
+def program_conf(
+    required: Mapping[str, str],
+    workers: int,
+    program: Path,
+    cluster: Path,
+    path: str,
+    chosen: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Spark conf for a program on a local cluster.
 
     Args:
@@ -43,17 +52,25 @@ def program_conf(required: Mapping[str, str], workers: int, program: Path, clust
         program: modules beside it are found by the executors, too.
         cluster: the folder of the cluster.
         path: of Python modules, from the environment.
+        chosen: by the user.
+
+    Raises:
+        InvalidSettings: the user chose otherwise than binshift and the cluster need.
     """
     modules = os.pathsep.join(filter(None, [str(program.parent), path]))
-    return {
+    defaults = {"spark.app.name": program.stem, "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    fixed = {
         **required,
-        "spark.app.name": program.stem,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.binshift.workers": str(workers),
         "spark.executorEnv.PYTHONPATH": modules,
         "spark.local.dir": str(cluster / "driver"),
     }
+    chosen = chosen or {}
+    if wrong := [key for key, value in chosen.items() if fixed.get(key, value) != value]:
+        raise InvalidSettings(
+            f"--conf {wrong[0]}={chosen[wrong[0]]}: it has to be {fixed[wrong[0]]!r} here; leave it out"
+        )
+    return defaults | dict(chosen) | fixed
 
 
 def program_environment(

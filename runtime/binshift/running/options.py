@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -33,15 +34,38 @@ def parser(name: str, description: str, epilog: str = "", *, of_run: bool = True
     return made
 
 
-def count(most: int) -> Callable[[str], int]:
-    """A type of argument: 1 to ``most``."""
+def count(most: int, least: int = 1) -> Callable[[str], int]:
+    """A type of argument: ``least`` to ``most``."""
 
     def counted(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
         return int(text)
 
     return counted
+
+
+def memory(text: str) -> str:
+    """A type of argument: memory in Spark's notation, in whole MiB or GiB.
+
+    >>> memory("600m")
+    '600m'
+    """
+    if not re.fullmatch(r"[1-9][0-9]{0,5}[mg]", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of memory, such as 600m or 2g")
+    return text
+
+
+def conf_entry(text: str) -> tuple[str, str]:
+    """A type of argument: Spark conf.
+
+    >>> conf_entry("spark.sql.session.timeZone=UTC")
+    ('spark.sql.session.timeZone', 'UTC')
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"(spark|binshift)\.[\w.-]+", key):
+        raise argparse.ArgumentTypeError(f"{text!r} is not Spark conf, such as spark.sql.session.timeZone=UTC")
+    return key, value
 
 
 def port(text: str) -> int:

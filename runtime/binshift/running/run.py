@@ -31,11 +31,14 @@ from binshift.running import directory
 from binshift.running.client import ControlClient
 from binshift.running.environment import program_conf, program_environment
 from binshift.running.interrupts import Interrupts
-from binshift.running.options import count, parser, port
+from binshift.running.options import conf_entry, count, memory, parser, port
 from binshift.running.processes import ProgramProcess
 from binshift.running.supervisor import Supervisor
 
 STEP_SECONDS: Final = 0.25
+CORES_MIN: Final = 2
+"""Background jobs need a task slot of their own."""
+CORES_MAX: Final = 64
 STOP_SECONDS_MAX: Final = 60.0
 """How long a query may take to finish its epoch."""
 TRACEBACK_LINES_MAX: Final = 15
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         token = secrets.token_urlsafe(32)
         app = given.app.resolve()
         run = ends.enter_context(directory.created(app, token, folder.resolve(), given.workers, os.environ))
-        cluster = ends.enter_context(LocalCluster(folder.resolve(), workers=0))
+        cluster = ends.enter_context(LocalCluster(folder.resolve(), 0, given.cores, given.memory))
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end)
         return _Watch(run, cluster, process, interrupts, _teller(given.output)).run()
@@ -118,8 +121,8 @@ def _started(
 
     required = cluster.conf() | conf.required()
     path = os.environ.get("PYTHONPATH", "")
-    chosen = program_conf(required, given.workers, app, cluster.directory, path)
-    extra = program_environment(cluster.url, chosen, java_home(), token, given.port, run.path)
+    whole = program_conf(required, given.workers, app, cluster.directory, path, dict(given.conf))
+    extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
     command = [sys.executable, "-m", "binshift.running.program", str(app), *given.arguments]
     return ProgramProcess(command, os.environ | extra)
 
@@ -137,7 +140,20 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     )
     parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any that is free)")
     parsing.add_argument("--directory", type=Path, help="keep logs and stores there (default: a temporary folder)")
-    parsing.usage = "binshift run APP [--workers N] [--port P] [--directory DIR] [-- ARGUMENT ...]"
+    parsing.add_argument(
+        "--cores",
+        type=count(CORES_MAX, CORES_MIN),
+        default=CORES_MIN,
+        metavar="N",
+        help="task slots of each worker; 2 at least (default: 2)",
+    )
+    parsing.add_argument(
+        "--memory", type=memory, default="600m", help="heap of each executor, as 600m or 2g (default: 600m)"
+    )
+    parsing.add_argument(
+        "--conf", type=conf_entry, action="append", default=[], metavar="KEY=VALUE", help="Spark conf; may be repeated"
+    )
+    parsing.usage = "binshift run APP [OPTION ...] [-- ARGUMENT ...]"
     given = parsing.parse_args(ours)
     given.arguments = program
     return given

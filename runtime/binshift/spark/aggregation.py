@@ -1,7 +1,7 @@
 """`groupBy(...).agg(...)` as a stage: the JVM reduces an epoch's rows to one row a key before Python sees them.
 
 The exchange puts all rows of a bin on one partition, so Spark's own aggregation needs no second one: it runs in the same
-task as S, right before it. Late groups leave before the exchange, by the watermark of the epoch, as in Spark.
+task as S, right before it. S drops and counts late groups, by the watermark of the epoch, as in Spark.
 """
 
 from __future__ import annotations
@@ -66,11 +66,9 @@ class AggregationStage:
         """The same for people."""
         return "; ".join((*self.plan.description, f"{self.mode.value} mode"))
 
-    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
+    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """Rows -> keys and inputs -> bin -> exchange -> one row a key."""
         rows = self.plan.prepare(batch).select("*", *self._columns.added(route, workers))
-        if EXPIRY_COLUMN in self._by and watermark_ms is not None:
-            rows = rows.where(F.col(EXPIRY_COLUMN).isNull() | (F.col(EXPIRY_COLUMN) > F.lit(watermark_ms)))
         return self.plan.partial(exchanged(rows, len(workers)), self._by)
 
     def finish(self, merged: DataFrame) -> DataFrame:

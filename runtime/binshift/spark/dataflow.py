@@ -89,6 +89,11 @@ class DataflowQuery:
         return getattr(self._query, name)
 
     @property
+    def application(self) -> str:
+        """Spark's id of the session's application."""
+        return str(self._runner.spark.sparkContext.applicationId)
+
+    @property
     def epoch(self) -> Epoch:
         """The newest recorded epoch; -1 before the first."""
         return self._coordinator.last

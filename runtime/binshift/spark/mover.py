@@ -197,9 +197,9 @@ class Mover:
         bins = self._environment.bins
         # One task of each worker gets rows: bins belong to workers, not to tasks.
         route = Route.initial(bins, sorted(executors))
-        routed = self._stage.route(rows, route, workers, None)
+        routed = self._stage.route(rows, route, workers)
         if runs_python(routed):
-            routed = self._stage.route(self._spark.createDataFrame([], self._schema), route, workers, None)
+            routed = self._stage.route(self._spark.createDataFrame([], self._schema), route, workers)
         pinned = self._jvm.pinned(routed, [executors[w].location for w in workers])
         merged = pinned.mapInArrow(function, self._stage.merged_schema)
         self._stage.finish(merged).write.format("noop").mode("append").save()

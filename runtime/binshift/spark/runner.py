@@ -184,9 +184,7 @@ class Runner:
         executors: Mapping[Worker, Executor],
         collected: object,
     ) -> DataFrame:
-        routed = self.stage.route(
-            self._kept_off_cold_workers(batch, executors), plan.route, plan.workers, plan.watermark_ms
-        )
+        routed = self.stage.route(self._kept_off_cold_workers(batch, executors), plan.route, plan.workers)
         pinned = self.jvm.pinned(routed, [executors[w].location for w in plan.workers])
         places = tuple(Place(w, executors[w].host) for w in plan.workers)
         if not self._operator:

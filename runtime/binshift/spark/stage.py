@@ -44,7 +44,7 @@ class Stage(Protocol):
     def description(self) -> str:
         """What the fingerprint stands for, for people."""
 
-    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
+    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """The epoch's rows as S takes them: one partition a worker, in the order of ``workers``."""
 
     def finish(self, merged: DataFrame) -> DataFrame:
@@ -86,8 +86,8 @@ class VectorisedStage:
         """The function's output."""
         return self.output
 
-    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...], watermark_ms: int | None) -> DataFrame:
-        """See `Stage`; the watermark is not used."""
+    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+        """See `Stage`."""
         rows = exchanged(batch.select("*", *self._columns.added(route, workers)), len(workers))
         return rows.sortWithinPartitions(BIN_COLUMN, *self._keys, ORDER_COLUMN)
 
