@@ -1,102 +1,89 @@
-"""Calm epochs: against Spark's own stateful count on the same rows, and as the number of bins grows.
+"""Calm epochs: binshift against Spark's own stateful count on the same rows.
 
-Systems take turns in one run, since a machine's speed drifts; each figure is the median epoch (trigger to commit) of the
-turns. Prints ratios; results also go to `results/calm.json`.
+Spark runs with 2, 16 and 64 state partitions: the number that its checkpoint fixes for ever, and so the most workers the query
+could ever have. binshift's 4,096 bins allow 4,096. Each figure is an epoch from trigger to commit.
 
-Spark runs twice: as it comes, and with its checkpoint files written the way binshift writes them ("quick files"), which
-any query could use. What then remains is what bins, log and Python cost or save.
+Spark runs a second time with 2 partitions and its checkpoint files written the way binshift writes them ("quick
+files"), which any query on local disks could use: what then remains is what bins, log and Python cost or save.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
-from typing import Any
+from argparse import Namespace
+from functools import partial
 
-from measuring import Bench, bench, percentile, save, table
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from rich.progress import track
+from archive import save
+from counting import binshift_count, quick_spark_count, spark_count
+from latency import percentile
+from measuring import Bench, System, Turn, bench, take_turns
+from options import parsed, parser
+from tables import text
+from targets import Row, Target, verdicts
 
-import binshift
-from binshift.spark.jvm import install
-
-WARM_EPOCHS = 8
+BASE = "spark, 2 partitions"
+TARGETS = (
+    Target("calm epoch over Spark's at 2 partitions", "over_spark", 0.8, of=lambda row: "bins" in row["system"]),
+    Target("the dream: calm epoch, p50", "p50_s", 0.2, of=lambda row: "bins" in row["system"], unit=" s"),
+)
 
 
 def main() -> None:
     """Alternate the systems; print medians and ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--rate", type=int, default=10_000)
-    parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=12.0)
-    parser.add_argument("--bins", type=int, nargs="+", default=[1 << n for n in (1, 4, 8, 10, 12, 14)])
-    args = parser.parse_args()
-    found: dict[str, list[float]] = {}
-    with bench(2, **{"spark.sql.streaming.numRecentProgressUpdates": "100000"}) as running:
-        systems: dict[str, Callable[[DataFrame], Any]] = {
-            "spark, 2 partitions": lambda s: spark_count(running, s),
-            "spark, quick files": lambda s: quick_spark_count(running, s),
-        }
-        for bins in args.bins:
-            systems[f"binshift, {bins} bins"] = lambda s, bins=bins: binshift_count(running, s, bins)
-        for turn in track(range(args.turns * len(systems)), description="turns"):
-            name = list(systems)[turn % len(systems)]
-            stream = running.stream(keys=args.keys, prefill=args.keys, rate=args.rate)
-            found.setdefault(name, []).extend(epochs(systems[name](stream), args.seconds))
-    rows = _rows(found)
-    print(table(rows))
-    save("calm", rows)
+    made = parser(__doc__)
+    made.add_argument("--keys", type=int, default=100_000, help="keys in the state")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--bins", type=int, nargs="+", default=[2, 4096], help="binshift's cases")
+    made.add_argument("--partitions", type=int, nargs="+", default=[2, 16, 64], help="Spark's cases")
+    made.add_argument("--turns", type=int, default=2, help="of each system")
+    made.add_argument("--seconds", type=float, default=12.0, help="of a turn")
+    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured, for Spark and for binshift")
+    args = parsed(
+        made, {"keys": 1000, "rate": 1000, "seconds": 3.0, "turns": 1, "warm_seconds": 3.0, "partitions": [2, 4]}
+    )
+    with bench(2) as running:
+        found = take_turns(
+            systems(running, args),
+            partial(running.stream, keys=args.keys, prefill=args.keys, rate=args.rate),
+            turns=args.turns,
+            seconds=args.seconds,
+            warm=(BASE, f"binshift, {args.bins[-1]} bins"),
+            warm_seconds=args.warm_seconds,
+        )
+    rows = table_of(found, BASE)
+    print(text(rows))
+    print(text(verdicts(rows, TARGETS, named)))
+    if not args.quick:
+        save("calm", rows, ["system"])
 
 
-def spark_count(running: Bench, stream: DataFrame) -> Any:
-    """Spark's own stateful count, RocksDB with a changelog."""
-    spark = running.spark
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
-    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
-    writer = stream.groupBy("k").agg(F.count("*").alias("n")).writeStream.format("noop").outputMode("update")
-    return writer.option("checkpointLocation", running.checkpoint()).start()
+def systems(running: Bench, args: Namespace) -> dict[str, System]:
+    """What takes turns."""
+    found: dict[str, System] = {}
+    for partitions in args.partitions:
+        found[f"spark, {partitions} partitions"] = partial(spark_count, running, partitions=partitions)
+        if partitions == 2:
+            found["spark, 2 partitions, quick files"] = partial(quick_spark_count, running)
+    return found | {f"binshift, {bins} bins": partial(binshift_count, running, bins=bins) for bins in args.bins}
 
 
-def quick_spark_count(running: Bench, stream: DataFrame) -> Any:
-    """Spark's own stateful count, with binshift's writer for checkpoint files on local disks."""
-    with install(running.spark).local_checkpoints(running.spark):
-        return spark_count(running, stream)
-
-
-def binshift_count(running: Bench, stream: DataFrame, bins: int) -> Any:
-    """The same with bins on two workers."""
-    frame = binshift.stateful(stream, bins=bins, workers=2).groupBy("k").agg(F.count("*").alias("n"))
-    writer = frame.writeStream.format("noop").outputMode("update")
-    return writer.option("checkpointLocation", running.checkpoint()).start()
-
-
-def epochs(query: Any, seconds: float) -> list[float]:
-    """Durations of the query's epochs, in seconds, without the first ones."""
-    deadline = time.monotonic() + 120
-    while len(query.recentProgress) < WARM_EPOCHS and time.monotonic() < deadline:
-        time.sleep(0.1)
-    skip = len(query.recentProgress)
-    time.sleep(seconds)
-    query.stop()
-    return [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress[skip:] if p["numInputRows"]]
-
-
-def _rows(found: dict[str, list[float]]) -> list[dict[str, object]]:
-    base = percentile(next(iter(found.values())), 50)
+def table_of(found: dict[str, Turn], base: str) -> list[dict[str, object]]:
+    """A row for each system."""
+    first = percentile(found[base].seconds, 50)
     return [
         {
             "system": name,
-            "epochs": len(values),
-            "p50": percentile(values, 50),
-            "p99": percentile(values, 99),
-            "over_spark": percentile(values, 50) / base,
+            "epochs": len(turn.seconds),
+            "p50_s": percentile(turn.seconds, 50),
+            "p99_s": percentile(turn.seconds, 99),
+            "over_spark": percentile(turn.seconds, 50) / first,
         }
-        for name, values in found.items()
+        for name, turn in found.items()
     ]
+
+
+def named(row: Row) -> str:
+    """A row in a few words."""
+    return str(row["system"])
 
 
 if __name__ == "__main__":

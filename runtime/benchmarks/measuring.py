@@ -1,32 +1,36 @@
-"""What the benchmarks share: a cluster with a session, the open-loop source, latency from scheduled times, tables.
+"""A cluster with a session for a benchmark, the open-loop source on it, and queries that take turns.
 
-Latency is open loop, as in Megaphone's evaluation (PVLDB 12(9), section 5): from the time a row was due, whether or not
-the system kept up, to the commit of its epoch; reported as percentiles over 250 ms buckets of due time.
+Systems that are compared take turns in one session, in an order that is turned round every time, since a machine's speed drifts
+and a JVM is faster the longer it runs; before the first turn each of some systems runs unmeasured.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
+import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from rich.progress import track
 
 from binshift.local import LocalCluster
 from binshift.spark import conf
 
 SOURCE = Path(__file__).parent / "java" / "OpenLoopSource.java"
-RESULTS = Path(__file__).parent / "results"
-BUCKET_SECONDS = 0.25
+KEEP_ALL = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
+POLL_SECONDS = 0.2
+START_SECONDS_MAX = 300.0
+
+System = Callable[[DataFrame], Any]
+"""Starts a query on the stream it is given."""
 
 
 @dataclass
@@ -38,44 +42,46 @@ class Bench:
     directory: Path
     _runs: int = 0
 
-    def checkpoint(self) -> str:
+    def checkpoint(self, folder: Path | None = None) -> str:
         """A directory no query has used."""
         self._runs += 1
-        return str(self.directory / f"checkpoint-{self._runs}")
+        return str((folder or self.directory) / f"checkpoint-{self._runs}")
 
-    def stream(self, *, keys: int, prefill: int = 0, rate: int = 10_000, batch: int = 0) -> DataFrame:
-        """The open-loop stream, with ``k`` = value mod ``keys``, scattered."""
-        source = self.spark.readStream.format("dev.binshift.bench.OpenLoopSource")
-        for name, value in {"prefill": prefill, "rate": rate, "batch": batch, "partitions": 2}.items():
-            source = source.option(name, value)
-        return source.load().withColumn("k", F.expr(f"pmod(value * 7919, {keys})"))
+    def stream(self, **options: int) -> DataFrame:
+        """See `open_loop`."""
+        return open_loop(self.spark, **options)
+
+
+def open_loop(spark: SparkSession, *, keys: int, prefill: int = 0, rate: int = 10_000, batch: int = 0) -> DataFrame:
+    """The open-loop stream, with ``k`` = value mod ``keys``, scattered: the first ``prefill`` rows meet every key in turn."""
+    source = spark.readStream.format("dev.binshift.bench.OpenLoopSource")
+    for name, value in {"prefill": prefill, "rate": rate, "batch": batch, "partitions": 2}.items():
+        source = source.option(name, value)
+    return source.load().withColumn("k", F.expr(f"pmod(value * 7919, {keys})"))
 
 
 @contextmanager
-def bench(workers: int, **extra: str) -> Iterator[Bench]:
+def bench(workers: int) -> Iterator[Bench]:
     """A cluster of so many workers and a session on it."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="binshift-bench-") as name, LocalCluster(Path(name), workers) as cluster:
         builder = SparkSession.builder.master(cluster.url).appName("bench")
-        settings = (
-            cluster.conf()
-            | conf.required()
-            | {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-            | extra
-        )
+        settings = cluster.conf() | conf.required() | KEEP_ALL
+        settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
         settings |= {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
         for key, value in settings.items():
             builder = builder.config(key, value)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
-        spark.sql(f"ADD JAR '{_compile(spark, Path(name))}'")
+        add_source(spark, Path(name))
         try:
             yield Bench(cluster, spark, Path(name))
         finally:
             spark.stop()
 
 
-def _compile(spark: SparkSession, directory: Path) -> Path:
+def add_source(spark: SparkSession, directory: Path) -> None:
+    """Compile the open-loop source, by the compiler that Spark brings along, and hand it to driver and executors."""
     compiler: Any = spark._jvm.org.codehaus.janino.SimpleCompiler()  # type: ignore[union-attr]
     compiler.cook(SOURCE.read_text())
     compiled = compiler.getBytecodes()
@@ -83,61 +89,73 @@ def _compile(spark: SparkSession, directory: Path) -> Path:
     with zipfile.ZipFile(jar, "w") as archive:
         for name in compiled.keySet():
             archive.writestr(name.replace(".", "/") + ".class", bytes(compiled.get(name)))
-    return jar
+    spark.sql(f"ADD JAR '{jar}'")
 
 
 @dataclass
-class Latencies:
-    """Per epoch, how long before its commit the rows in it were due.
+class Turn:
+    """What a query did while it was measured."""
 
-    Each epoch's rows are due evenly between the commit of one read and the next, so the first and the last due
-    time of an epoch tell all of them.
-    """
+    progress: list[Mapping[str, Any]] = field(default_factory=list)
+    parts: list[Mapping[str, float]] = field(default_factory=list)
+    """Of binshift's epochs: seconds by part."""
 
-    epochs: list[tuple[int, float, float, float]] = field(default_factory=list)
-    """(epoch, first due, last due, committed), in seconds since 1970."""
+    def add(self, other: Turn) -> None:
+        """One turn more."""
+        self.progress += other.progress
+        self.parts += other.parts
 
-    def buckets(self) -> list[tuple[float, float]]:
-        """(due time, worst latency) for every 250 ms of due time."""
-        worst: dict[int, float] = {}
-        for _, first, last, committed in self.epochs:
-            for bucket in range(int(first / BUCKET_SECONDS), int(last / BUCKET_SECONDS) + 1):
-                due = max(first, bucket * BUCKET_SECONDS)
-                worst[bucket] = max(worst.get(bucket, 0.0), committed - due)
-        return [(bucket * BUCKET_SECONDS, latency) for bucket, latency in sorted(worst.items())]
-
-    def between(self, start: float, end: float) -> list[float]:
-        """The worst latency of each bucket due in this time."""
-        return [latency for due, latency in self.buckets() if start <= due < end]
+    @property
+    def seconds(self) -> list[float]:
+        """From trigger to commit, for each epoch."""
+        return [each["durationMs"]["triggerExecution"] / 1000 for each in self.progress]
 
 
-def percentile(values: Sequence[float], q: float) -> float:
-    """A percentile; nan of nothing."""
-    return float(np.percentile(values, q)) if len(values) else float("nan")
+def take_turns(
+    systems: Mapping[str, System],
+    stream: Callable[[], DataFrame],
+    *,
+    turns: int,
+    seconds: float,
+    warm: Sequence[str],
+    warm_seconds: float,
+) -> dict[str, Turn]:
+    """Measure each system ``turns`` times for so many seconds; those in ``warm`` run once before, unmeasured."""
+    order = [(name, warm_seconds, False) for name in warm]
+    for turn in range(turns):
+        order += [(name, seconds, True) for name in (list(systems) if turn % 2 == 0 else reversed(list(systems)))]
+    found = {name: Turn() for name in systems}
+    for name, how_long, counts in track(order, description="turns"):
+        turn_found = measured(systems[name](stream()), how_long)
+        if counts:
+            found[name].add(turn_found)
+    return found
 
 
-def summary(values: Sequence[float]) -> dict[str, float]:
-    """Median, 99th percentile and maximum."""
-    return {"p50": percentile(values, 50), "p99": percentile(values, 99), "max": max(values, default=float("nan"))}
+def measured(query: Any, seconds: float, settle_epochs: int = 8, epochs_min: int = 3) -> Turn:
+    """Let a query settle, then measure it for so many seconds, and for three epochs at least; then stop it."""
+    await_batch(query, settle_epochs)
+    first = _batch(query)
+    time.sleep(seconds)
+    await_batch(query, first + epochs_min)
+    last = _batch(query)
+    query.stop()
+    progress = [p for p in query.recentProgress if first < p["batchId"] <= last and p["numInputRows"]]
+    timings = [t.seconds for t in getattr(query, "timings", ()) if first < t.epoch <= last]
+    return Turn(progress, timings)
 
 
-def table(rows: Sequence[Mapping[str, object]]) -> str:
-    """Rows as text columns."""
-    if not rows:
-        return "(nothing)"
-    names = list(rows[0])
-    cells = [names, *[[_shown(row.get(name)) for name in names] for row in rows]]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(names))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
+def await_batch(query: Any, batch: int, seconds: float = START_SECONDS_MAX) -> None:
+    """Wait until a batch of a query is committed."""
+    deadline = time.monotonic() + seconds
+    while _batch(query) < batch:
+        if not query.isActive:
+            raise RuntimeError(f"the query has ended: {query.exception()}")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"batch {batch} has not ended within {seconds:.0f} s")
+        time.sleep(POLL_SECONDS)
 
 
-def save(name: str, result: object) -> Path:
-    """Keep a result as JSON."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    return path
-
-
-def _shown(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+def _batch(query: Any) -> int:
+    newest = query.lastProgress
+    return -1 if newest is None else int(newest["batchId"])

@@ -1,8 +1,16 @@
-"""Runs the benchmarks: all of them, or those named (``make bench BENCH="move calm"``)."""
+"""Runs the benchmarks: all of them, one after the other, or those named.
+
+    make bench                                   everything; most of an hour
+    make bench BENCH="move calm"                 these two
+    make bench BENCH=move ARGS="--keys 1000000"  with options of its own; ARGS=--help lists them
+
+Each in a process of its own. Afterwards `python runtime/benchmarks/page.py` puts the results into docs/benchmarks.md.
+"""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,16 +19,16 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    """Each benchmark in a process of its own; the exit status is that of the first that failed."""
-    wanted = os.environ.get("BENCH", "").split() or sorted(p.stem[6:] for p in HERE.glob("bench_*.py"))
+    """Run them; the exit status is that of the first that failed."""
+    known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    wanted = os.environ.get("BENCH", "").split() or known
+    if unknown := [name for name in wanted if name not in known]:
+        print(f"there is no benchmark {unknown[0]!r}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    arguments = [*shlex.split(os.environ.get("ARGS", "")), *sys.argv[1:]]
     for name in wanted:
-        script = HERE / f"bench_{name}.py"
-        if not script.exists():
-            known = ", ".join(sorted(p.stem[6:] for p in HERE.glob("bench_*.py")))
-            print(f"there is no benchmark {name!r}; there are {known}", file=sys.stderr)
-            return 2
-        print(f"--- {name}")
-        status = subprocess.run([sys.executable, str(script), *sys.argv[1:]], check=False).returncode
+        print(f"--- {name}", flush=True)
+        status = subprocess.run([sys.executable, str(HERE / f"bench_{name}.py"), *arguments], check=False).returncode
         if status:
             return status
     return 0

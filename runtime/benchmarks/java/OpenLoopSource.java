@@ -17,6 +17,8 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -24,7 +26,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * Rows on a fixed schedule, whether or not anyone keeps up: the first "prefill" rows are due at once, then "rate" rows a
  * second. The offset is the number of rows due; row i is (i, when it was due in ms since 1970). With "batch" set, each
- * batch has exactly so many rows instead, as soon as it is asked for.
+ * batch has exactly so many rows instead, as soon as it is asked for. The clock is part of the offset, so that a query that
+ * stops and starts again finds what was due in between.
  */
 public class OpenLoopSource implements TableProvider {
   public StructType inferSchema(CaseInsensitiveStringMap options) {
@@ -92,7 +95,7 @@ public class OpenLoopSource implements TableProvider {
     }
   }
 
-  public static class LoopStream implements MicroBatchStream {
+  public static class LoopStream implements MicroBatchStream, SupportsAdmissionControl {
     private static final long TICK_MS = 10L;
     private final long prefill;
     private final long rate;
@@ -113,6 +116,15 @@ public class OpenLoopSource implements TableProvider {
     }
 
     public Offset latestOffset() {
+      return latestOffset(initialOffset(), null);
+    }
+
+    public Offset latestOffset(Offset start, ReadLimit limit) {
+      LoopOffset from = (LoopOffset) start;
+      if (startMs < 0L && from.rows > 0L) {
+        startMs = from.startMs;
+        asked = from.rows;
+      }
       long now = System.currentTimeMillis();
       if (startMs < 0L) {
         startMs = now;
@@ -154,6 +166,10 @@ public class OpenLoopSource implements TableProvider {
     public void commit(Offset end) {}
 
     public void stop() {}
+
+    public String toString() {
+      return "OpenLoopSource";
+    }
   }
 
   public static class LoopOffset extends Offset {

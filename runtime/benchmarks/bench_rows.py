@@ -1,0 +1,83 @@
+"""Rows a second on this machine's cores: every batch a fixed number of rows of as many different keys, the next one at once.
+
+Not open loop: the source always has rows. Different keys are the hard case, as nothing can be summed up before the exchange.
+Spark's own count takes turns with binshift's. Larger batches share an epoch's fixed cost among more rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from archive import save
+from counting import binshift_count, spark_count
+from latency import percentile
+from measuring import System, Turn, bench, take_turns
+from options import parsed, parser
+from tables import text
+from targets import Row, Target, verdicts
+
+TARGETS = (
+    Target(
+        "distinct keys a second, batches of 100,000",
+        "rows_per_s",
+        300_000,
+        at_least=True,
+        of=lambda row: row["system"] == "binshift" and row["batch"] == 100_000,
+    ),
+)
+
+
+def main() -> None:
+    """Alternate the systems at each size of batch; print rows a second."""
+    made = parser(__doc__)
+    made.add_argument(
+        "--keys", type=int, default=1_000_000, help="keys in the state; all batches are of different ones"
+    )
+    made.add_argument("--batch", type=int, nargs="+", default=[100_000, 400_000], help="rows of a batch")
+    made.add_argument("--bins", type=int, default=4096)
+    made.add_argument("--turns", type=int, default=2, help="of each case")
+    made.add_argument("--seconds", type=float, default=12.0, help="of a turn")
+    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured, before the first turn")
+    args = parsed(made, {"keys": 4000, "batch": [1000], "seconds": 3.0, "turns": 1, "warm_seconds": 3.0})
+    rows: list[dict[str, object]] = []
+    with bench(2) as running:
+        systems: dict[str, System] = {
+            "spark, 2 partitions": partial(spark_count, running),
+            "binshift": partial(binshift_count, running, bins=args.bins),
+        }
+        for batch in args.batch:
+            found = take_turns(
+                systems,
+                partial(running.stream, keys=args.keys, prefill=args.keys, batch=batch),
+                turns=args.turns,
+                seconds=args.seconds,
+                warm=tuple(systems) if batch == args.batch[0] else (),
+                warm_seconds=args.warm_seconds,
+            )
+            rows += [row_of(name, batch, turn) for name, turn in found.items()]
+            print(text(rows))
+    print(text(verdicts(rows, TARGETS, named)))
+    if not args.quick:
+        save("rows", rows, ["system", "batch"])
+
+
+def row_of(name: str, batch: int, turn: Turn) -> dict[str, object]:
+    """Rows a second over the whole of the measured time, pauses between triggers left out."""
+    read = sum(each["numInputRows"] for each in turn.progress)
+    return {
+        "system": name,
+        "batch": batch,
+        "epochs": len(turn.seconds),
+        "p50_s": percentile(turn.seconds, 50),
+        "p99_s": percentile(turn.seconds, 99),
+        "rows_per_s": read / sum(turn.seconds),
+    }
+
+
+def named(row: Row) -> str:
+    """A row in a few words."""
+    return f"batches of {row['batch']:,}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The queries that are compared: a count by key, as Spark has it, and as binshift has it. All write to the noop sink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from measuring import Bench
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import binshift
+from binshift.spark.jvm import install
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def spark_count(running: Bench, stream: DataFrame, partitions: int = 2, checkpoint: str | None = None) -> Any:
+    """Spark's own stateful count: RocksDB with a changelog, its fastest durable state."""
+    conf = running.spark.conf
+    conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+    conf.set("spark.sql.shuffle.partitions", str(partitions))
+    writer = stream.groupBy("k").agg(F.count("*").alias("n")).writeStream.format("noop").outputMode("update")
+    try:  # the query has a session of its own from its start on
+        return writer.option("checkpointLocation", checkpoint or running.checkpoint()).start()
+    finally:
+        conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def quick_spark_count(running: Bench, stream: DataFrame) -> Any:
+    """The same with binshift's writer for Spark's checkpoint files on local disks, which any query could use."""
+    with install(running.spark).local_checkpoints(running.spark):
+        return spark_count(running, stream)
+
+
+def binshift_count(running: Bench, stream: DataFrame, bins: int, folder: Path | None = None, **settings: Any) -> Any:
+    """The same with bins, on two workers."""
+    frame = binshift.stateful(stream, bins=bins, workers=2, **settings).groupBy("k").agg(F.count("*").alias("n"))
+    writer = frame.writeStream.format("noop").outputMode("update")
+    return writer.option("checkpointLocation", running.checkpoint(folder)).start()

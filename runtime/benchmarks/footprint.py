@@ -1,0 +1,104 @@
+"""Memory of the workers while something happens: of their process trees, JVM and Python, sampled from a thread.
+
+Two figures. *Resident* is what the processes have in memory, files included: pages of a local store count once for
+each process that maps them (the epoch's and the background's), so it overstates. *Own* leaves out files, and so the stores,
+which the system may drop and read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from binshift.local import LocalCluster
+from binshift.model import Worker
+
+SAMPLE_SECONDS = 0.25
+
+
+@dataclass
+class Footprint:
+    """MiB before and at most; filled in by `watched`."""
+
+    resident_before: float = 0.0
+    resident_max: float = 0.0
+    own_before: float = 0.0
+    own_max: float = 0.0
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    def columns(self) -> dict[str, object]:
+        """For a row of results."""
+        return {
+            "mib_before": round(self.resident_before),
+            "mib_max": round(self.resident_max),
+            "own_mib_before": round(self.own_before),
+            "own_mib_max": round(self.own_max),
+            "more_own_memory": self.own_max / self.own_before - 1 if self.own_before else None,
+        }
+
+    def sample(self, roots: list[int]) -> None:
+        """Look once."""
+        resident, own = memory_mib(family(roots))
+        self.resident_max, self.own_max = max(self.resident_max, resident), max(self.own_max, own)
+
+    def sample_until_end(self, roots: list[int]) -> None:
+        """Look now and then."""
+        while not self._end.wait(SAMPLE_SECONDS):
+            self.sample(roots)
+
+    def end(self) -> None:
+        """Look no more."""
+        self._end.set()
+
+
+@contextlib.contextmanager
+def watched(cluster: LocalCluster) -> Iterator[Footprint]:
+    """The memory of a cluster's executors, from here to the end of the block."""
+    roots = [pid for worker in sorted(cluster.running) for pid in cluster.executor_pids(Worker(worker))]
+    found = Footprint()
+    found.sample(roots)
+    found.resident_before, found.own_before = found.resident_max, found.own_max
+    thread = threading.Thread(target=found.sample_until_end, args=(roots,), daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        found.end()
+        thread.join()
+
+
+def family(roots: list[int]) -> list[int]:
+    """These processes and everything they started."""
+    children: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            parent = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    found, left = [], list(roots)
+    while left:
+        found.append(left.pop())
+        left += children.get(found[-1], [])
+    return found
+
+
+def memory_mib(pids: list[int]) -> tuple[float, float]:
+    """(resident, of that not from files) of some processes together."""
+    resident = own = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError):
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            kib = {
+                name: int(rest.split()[0])
+                for name, _, rest in (line.partition(":") for line in lines)
+                if name in WANTED
+            }
+            resident += kib.get("VmRSS", 0)
+            own += kib.get("RssAnon", 0)
+    return resident / 1024, own / 1024
+
+
+WANTED = frozenset({"VmRSS", "RssAnon"})

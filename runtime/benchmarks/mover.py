@@ -1,0 +1,89 @@
+"""One query that is filled, left calm, moved from 2 workers to 4 and back, and measured all the while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from footprint import watched
+from latency import latencies_of
+from measuring import Bench, await_batch
+from moving import Times, columns
+from pyspark.sql import functions as F
+
+import binshift
+
+SETTLE_SECONDS = 4.0
+MOVE_SECONDS_MAX = 500.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """How state is moved."""
+
+    keys: int
+    bins: int
+    strategy: str = "Optimized"
+    pre_copy: bool = True
+    batch_size: int = 256
+    rate: int = 10_000
+
+    def name(self) -> str:
+        """In a few words."""
+        return f"{self.keys:,} keys, {self.strategy}{'' if self.pre_copy else ' without pre-copy'}"
+
+
+def start(running: Bench, case: Case) -> Any:
+    """The count and a sum, on the first two of the workers."""
+    stream = running.stream(keys=case.keys, prefill=case.keys, rate=case.rate)
+    keyed = binshift.stateful(stream, workers=2, bins=case.bins, batch_size=case.batch_size).groupBy("k")
+    frame = keyed.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
+    writer = frame.writeStream.format("noop").outputMode("update")
+    return writer.option("checkpointLocation", running.checkpoint()).start()
+
+
+def warm(running: Bench, case: Case, seconds: float) -> None:
+    """Run such a query with few keys, unmeasured: until the JVMs have compiled, every epoch is slow, and a move in it no spike."""
+    few = Case(min(case.keys, 100_000), case.bins, rate=case.rate)
+    query = start(running, few)
+    await_batch(query, 8)
+    time.sleep(seconds / 2)
+    for workers in (4, 2):
+        query.rescale(workers).wait(MOVE_SECONDS_MAX)
+        time.sleep(seconds / 4)
+    query.stop()
+
+
+def out_and_back(running: Bench, case: Case, settle_epochs: int, calm_seconds: float) -> list[dict[str, Any]]:
+    """Fill, wait until calm, move out, wait, move back; a row for each of the two moves."""
+    query = start(running, case)
+    await_batch(query, settle_epochs)
+    time.sleep(SETTLE_SECONDS)
+    moves = list(_moves(running, query, case, calm_seconds))
+    query.stop()
+    found = latencies_of(query.recentProgress, case.keys, case.rate)
+    rows = []
+    for workers, times, memory in moves:
+        epochs = [each for each in query.timings if times.began <= each.committed_at <= times.ended]
+        row: dict[str, Any] = {"keys": case.keys, "bins": case.bins, "strategy": case.strategy}
+        row |= {"pre_copy": case.pre_copy, "to": workers} | columns(found, times)
+        row |= {"rows_per_s": case.keys / 2 / (times.ended - times.began)}
+        row |= {"epochs": len(epochs), "reruns": sum(each.runs - 1 for each in epochs)} | memory
+        rows.append(row)
+    return rows
+
+
+def _moves(
+    running: Bench, query: Any, case: Case, calm_seconds: float
+) -> Iterator[tuple[int, Times, dict[str, object]]]:
+    for workers in (4, 2):
+        calm_from = time.time()
+        time.sleep(calm_seconds)
+        with watched(running.cluster) as memory:
+            began = time.time()
+            query.rescale(workers, strategy=case.strategy, pre_copy=case.pre_copy).wait(MOVE_SECONDS_MAX)
+            ended = time.time()
+        time.sleep(SETTLE_SECONDS)
+        yield workers, Times(calm_from, began, ended), memory.columns()

@@ -1,0 +1,39 @@
+"""What a rescale did to the latency of records: the columns that every benchmark of a move has in common. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latency import Latencies, percentile
+
+PLOT_BEFORE_SECONDS = 6.0
+PLOT_AFTER_SECONDS = 4.0
+
+
+@dataclass(frozen=True)
+class Times:
+    """When it was calm, when the rescale was asked for, when all was in its place; in seconds since 1970."""
+
+    calm_from: float
+    began: float
+    ended: float
+
+
+def columns(found: Latencies, times: Times) -> dict[str, object]:
+    """Latency before and during, the spike (worst during over the calm p99), silence, and a plot's points."""
+    calm = found.calm(times.calm_from, times.began)
+    moving = found.moving(times.began, times.ended)
+    before, during = (times.calm_from, times.began), (times.began, times.ended)
+    return {
+        "calm_p50_s": percentile(calm, 50),
+        "calm_p99_s": percentile(calm, 99),
+        "moving_p50_s": percentile(moving, 50),
+        "moving_max_s": percentile(moving, 100),
+        "spike": percentile(moving, 100) / percentile(calm, 99),
+        "seconds": times.ended - times.began,
+        "silent_before_s": found.longest_silence(*before),
+        "silent_s": found.longest_silence(*during),
+        "skipped": found.skipped(before, during),
+        "_took": round(times.ended - times.began, 2),
+        "_latency": found.series(times.began - PLOT_BEFORE_SECONDS, times.ended + PLOT_AFTER_SECONDS, times.began),
+    }

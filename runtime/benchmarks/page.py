@@ -1,0 +1,107 @@
+"""Puts the results into docs/benchmarks.md, between its markers, and draws the plots beside it.
+
+A line ``<!-- bench: NAME -->`` begins a table and ``<!-- end -->`` ends it; NAME is a benchmark, or ``targets`` for all figures
+that have a target, or ``machine``. With ``--check`` nothing is written, and the exit status says whether the page is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import bench_bins
+import bench_calm
+import bench_log
+import bench_move
+import bench_planner
+import bench_respark
+import bench_rows
+import bench_scale
+import bench_state
+from archive import RESULTS, Row, load
+from plots import draw
+from tables import cell, markdown
+from targets import Target, verdicts
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+MARKED = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+JUDGED: Mapping[str, tuple[Sequence[Target], Callable[[Row], str]]] = {
+    module.__name__.removeprefix("bench_"): (module.TARGETS, module.named)
+    for module in (
+        *(bench_move, bench_scale, bench_respark, bench_state, bench_calm, bench_bins, bench_log, bench_rows),
+        bench_planner,
+    )
+}
+MOVED = ("calm_p50_s", "calm_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "move": ("keys", "strategy", "pre_copy", "to", *MOVED, "rows_per_s", "silent_s", "skipped"),
+    "memory": ("keys", "strategy", "pre_copy", "to", "mib_before", "mib_max", "own_mib_before", "own_mib_max"),
+    "scale": ("keys", "to", *MOVED, "silent_s", "skipped", "start_s", "register_s", "warm_s", "copy_s", "flip_s"),
+    "respark": ("system", "keys", *MOVED, "silent_s", "stop_s", "rewrite_s"),
+    "state": ("keys", "bins", "to", *MOVED, "rows_per_s", "peak_over_first"),
+}
+"""Those that are shown, where not all are."""
+SOURCES = {"memory": "move"}
+
+
+def main() -> int:
+    """Write the page and the plots, or look whether that is needed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
+    check = parser.parse_args().check
+    path = DOCS / "benchmarks.md"
+    before = path.read_text(encoding="utf-8")
+    after = rendered(before)
+    if check:
+        print("docs/benchmarks.md " + ("is up to date" if before == after else "is not what the results say"))
+        return int(before != after)
+    path.write_text(after, encoding="utf-8")
+    for name in sorted(each.stem for each in RESULTS.glob("*.json")):
+        if (picture := draw(name, load(name), DOCS / "images")) is not None:
+            print(picture.name)
+    return 0
+
+
+def rendered(page: str) -> str:
+    """The page with every marked place filled from the results."""
+    return MARKED.sub(lambda found: f"{found[1]}\n{block(found[2])}\n\n{found[3]}", page)
+
+
+def block(name: str) -> str:
+    """What belongs between two markers."""
+    if name == "targets":
+        return markdown([line for each in JUDGED for line in judged(each)])
+    if name == "machine":
+        return machine()
+    rows = load(SOURCES.get(name, name))
+    wanted = COLUMNS.get(name)
+    shown = markdown([{column: row.get(column) for column in wanted} for row in rows] if wanted else rows)
+    return f"{shown}\n\n{measured(rows)}"
+
+
+def judged(name: str) -> list[dict[str, object]]:
+    """The figures of a benchmark beside their targets."""
+    targets, named = JUDGED[name]
+    return [{"benchmark": name, **line} for line in verdicts(load(name), targets, named)]
+
+
+def measured(rows: Sequence[Row]) -> str:
+    """When, and of which commits."""
+    dates = sorted({row["_date"].split()[0] for row in rows})
+    commits = list(dict.fromkeys(row["_commit"] for row in rows))
+    return f"Measured {' and '.join(dates)}, commit {', '.join(commits)}." if rows else ""
+
+
+def machine() -> str:
+    """What the newest results were measured on."""
+    newest = max(RESULTS.glob("*.json"), key=lambda path: max(row["_date"] for row in load(path.stem)))
+    facts = json.loads(newest.read_text(encoding="utf-8"))["machine"]
+    return markdown([{"what": name.replace("_", " "), "figure": cell(value)} for name, value in facts.items()])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

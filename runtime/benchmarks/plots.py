@@ -1,0 +1,161 @@
+"""Pictures of the results, where one would rather look than read; drawn from the JSON without a display.
+
+Latency over time is the worst of every 250 ms, of rows by the time they were due; the shade is from the request to the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from archive import Row
+
+INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f3e3c3"
+OURS, OTHER, LIGHT = "#1f6f8b", "#c8553d", "#d9b8ae"
+PHASES = (("start", "#f7ecd6"), ("register", "#f3e3c3"), ("warm", "#ecd3a4"), ("copy", "#d8e4e6"), ("flip", "#b9d2d6"))
+
+
+def draw(name: str, rows: Sequence[Row], folder: Path) -> Path | None:
+    """The picture of a benchmark; None if it has none, or no results."""
+    painter = PAINTERS.get(name)
+    if painter is None or not rows:
+        return None
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.6), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    painter(figure, rows)
+    path = folder / f"bench-{name}.png"
+    figure.savefig(path, format="png", metadata={"Software": None})
+    return path
+
+
+def _move(figure: Any, rows: Sequence[Row]) -> None:
+    """A column for each number of keys, a row for each strategy; out and back, side by side in time."""
+    out = [row for row in rows if row["to"] == 4]
+    strategies = list(dict.fromkeys(row["strategy"] for row in out))
+    sizes = sorted({row["keys"] for row in out})
+    figure.set_size_inches(10, 2.1 * len(strategies) + 0.6)
+    grid = figure.subplots(len(strategies), len(sizes), squeeze=False, sharey=True)
+    for line, strategy in enumerate(strategies):
+        for column, keys in enumerate(sizes):
+            axes = grid[line][column]
+            of_these = [row for row in out if (row["strategy"], row["keys"]) == (strategy, keys)]
+            for row in sorted(of_these, key=lambda row: row["pre_copy"]):
+                color, label = (OURS, "with pre-copy") if row["pre_copy"] else (LIGHT, "without")
+                axes.plot(*_points(row), color=color, linewidth=1.3, label=label)
+                axes.axvspan(0, row["_took"], color=color, alpha=0.13, linewidth=0)
+            _titled(axes, f"{strategy}, {keys:,} keys", "worst latency, s" if column == 0 else "")
+            if of_these:
+                axes.legend(frameon=False, fontsize=8, loc="upper right")
+    for axes in grid[-1]:
+        axes.set_xlabel("seconds after the request", color=INK)
+
+
+def _scale(figure: Any, rows: Sequence[Row]) -> None:
+    for axes, row in zip(_side_by_side(figure, len(rows)), rows, strict=True):
+        axes.plot(*_points(row), color=OURS, linewidth=1.3)
+        at = 0.0
+        for phase, color in PHASES:
+            took = row.get(f"{phase}_s") or 0.0
+            axes.axvspan(at, at + took, color=color, linewidth=0, label=phase if took else None, zorder=0)
+            at += took
+        _titled(axes, f"binshift scale {row['to']}, {row['keys']:,} keys", "worst latency, s")
+        axes.set_xlabel("seconds after the command", color=INK)
+        axes.legend(frameon=False, fontsize=8, loc="upper right")
+
+
+def _respark(figure: Any, rows: Sequence[Row]) -> None:
+    axes = figure.subplots()
+    for row in rows:
+        label = "Spark: stop, repartition, start" if row["system"] == "spark" else "binshift"
+        axes.plot(*_points(row), color=OTHER if row["system"] == "spark" else OURS, linewidth=1.5, label=label)
+    axes.set_yscale("log")
+    _titled(axes, f"2 to 4 workers, {rows[0]['keys']:,} keys", "worst latency, s (log)", zero=False)
+    axes.set_xlabel("seconds after the request", color=INK)
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _calm(figure: Any, rows: Sequence[Row]) -> None:
+    axes = figure.subplots()
+    names = [row["system"] for row in rows][::-1]
+    for column, offset, shade in (("p50_s", 0.2, 1.0), ("p99_s", -0.2, 0.45)):
+        values = [row[column] for row in rows][::-1]
+        colors = [OURS if "bins" in name else OTHER for name in names]
+        places = [place + offset for place in range(len(names))]
+        axes.barh(places, values, height=0.36, color=colors, alpha=shade)
+        for place, value in zip(places, values, strict=True):
+            axes.text(value * 1.03, place, f"{value:.3f} s {column[:3]}", va="center", fontsize=8, color=INK)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_xscale("log")
+    axes.set_xlim(right=2.2 * max(row["p99_s"] for row in rows))
+    _titled(axes, "a calm epoch, from trigger to commit (log)", "", zero=False)
+
+
+def _bins(figure: Any, rows: Sequence[Row]) -> None:
+    axes = figure.subplots()
+    ordered = sorted(rows, key=lambda row: row["bins"])
+    at = [math.log2(row["bins"]) for row in ordered]
+    for column, color in (("p50_s", OURS), ("p99_s", LIGHT)):
+        axes.plot(at, [row[column] for row in ordered], "o-", color=color, label=column[:3])
+    axes.set_xticks(at, [f"{row['bins']:,}" for row in ordered])
+    _titled(axes, "a calm epoch by the number of bins, two workers", "seconds")
+    axes.set_xlabel("bins", color=INK)
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _state(figure: Any, rows: Sequence[Row]) -> None:
+    axes = figure.subplots()
+    for to, color, way in ((4, OURS, "out"), (2, OTHER, "back")):
+        some = sorted((row for row in rows if row["to"] == to), key=lambda row: row["keys"])
+        at = [math.log2(row["keys"]) for row in some]
+        axes.plot(at, [row["moving_max_s"] for row in some], "o-", color=color, label=f"worst while moving, {way}")
+        axes.plot(
+            at, [row["calm_p99_s"] for row in some], "o--", color=color, alpha=0.5, label=f"calm p99 before, {way}"
+        )
+        axes.set_xticks(at, [f"{row['keys']:,}\n{row['bins']:,} bins" for row in some])
+    _titled(axes, "record latency as the state grows, bins growing alike", "seconds")
+    axes.legend(frameon=False, fontsize=9)
+
+
+def _epoch(figure: Any, rows: Sequence[Row]) -> None:
+    axes = figure.subplots()
+    parts = rows[:-1][::-1]
+    axes.barh([row["part"] for row in parts], [row["mean_ms"] for row in parts], color=OURS)
+    for place, row in enumerate(parts):
+        axes.text(
+            max(0.0, row["mean_ms"]), place, f"  {row['mean_ms']:.1f} ms, {row['share']}", va="center", fontsize=8
+        )
+    _titled(axes, f"where a calm epoch of {rows[-1]['mean_ms']:.0f} ms goes, mean", "", zero=False)
+
+
+def _points(row: Row) -> tuple[list[float], list[float]]:
+    return [point[0] for point in row["_latency"]], [point[1] for point in row["_latency"]]
+
+
+def _side_by_side(figure: Any, count: int) -> list[Any]:
+    return list(figure.subplots(1, count, squeeze=False, sharey=True)[0])
+
+
+def _titled(axes: Any, title: str, label: str, zero: bool = True) -> None:
+    axes.set_title(title, loc="left", color=INK, fontsize=10)
+    axes.set_ylabel(label, color=INK)
+    if zero:
+        axes.set_ylim(bottom=0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(colors=FAINT)
+
+
+PAINTERS: Mapping[str, Callable[[Any, Sequence[Row]], None]] = {
+    "move": _move,
+    "scale": _scale,
+    "respark": _respark,
+    "calm": _calm,
+    "bins": _bins,
+    "state": _state,
+    "epoch": _epoch,
+}

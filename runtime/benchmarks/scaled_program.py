@@ -1,0 +1,40 @@
+"""The program that `bench_scale` has `binshift run` run: ``scaled_program CHECKPOINT RESULT KEYS RATE BINS``.
+
+As a user's program it knows nothing of clusters or workers. When its query has been stopped it leaves Spark's progress reports at
+RESULT: latency is computed from them afterwards, so that measuring costs the query nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from measuring import KEEP_ALL, add_source, open_loop
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+
+
+def main() -> None:
+    """Run until stopped, then say what happened."""
+    checkpoint, result, keys, rate, bins = sys.argv[1:]
+    builder = SparkSession.builder
+    for key, value in (KEEP_ALL | {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory() as folder:
+        add_source(spark, Path(folder))
+        stream = open_loop(spark, keys=int(keys), prefill=int(keys), rate=int(rate))
+        frame = binshift.stateful(stream, bins=int(bins)).groupBy("k").agg(F.count("*").alias("n"))
+        writer = frame.writeStream.format("noop").outputMode("update").queryName("scaled")
+        query = writer.option("checkpointLocation", checkpoint).start()
+        query.awaitTermination()
+    Path(result).write_text(json.dumps([json.loads(each.json) for each in query.recentProgress]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
