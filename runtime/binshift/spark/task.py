@@ -160,7 +160,9 @@ def niced(work: Callable[[], Result]) -> Result:
     """
 
     def run() -> Result:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)
+        thread = threading.get_native_id()
+        # An executor that is nicer already may not become less so.
+        os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
         return work()
 
     with ThreadPoolExecutor(1, "binshift-background") as pool:
