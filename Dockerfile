@@ -22,10 +22,11 @@ RUN apt-get update \
     && install -d -o 10001 -g 10001 /app /var/lib/binshift
 # No build tools; and the standard library compiled now, as nothing can be written at run time.
 RUN find /usr -depth \( -path '*-packages/pip*' -o -path '*-packages/setuptools*' -o -path '*-packages/wheel*' \
-         -o -path '*-packages/pkg_resources*' -o -path '*-packages/_distutils_hack*' -o -path '*/ensurepip*' \) -delete \
+         -o -path '*-packages/pkg_resources*' -o -path '*-packages/_distutils_hack*' \
+         -o -path '*-packages/distutils-precedence.pth' -o -path '*/ensurepip*' \) -delete \
     && rm -f /usr/bin/pip* /usr/local/bin/pip* /usr/share/python-wheels/* \
     && python3 -m compileall -q "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" -x '/(test|tests|lib2to3)/'
-ENV PATH=/opt/binshift/bin:/usr/local/bin:/usr/bin:/bin \
+ENV PATH=/opt/binshift/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LANG=C.UTF-8 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
@@ -34,7 +35,7 @@ ENTRYPOINT ["/usr/bin/tini", "--"]
 
 # ---------------------------------------------------------------------------------- Python packages, built out of sight
 FROM ${BASE_IMAGE} AS build
-ARG PIP_INDEX_URL
+ARG PIP_INDEX_URL=
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_DEFAULT_TIMEOUT=180
 WORKDIR /src
 COPY requirements/build.txt requirements/
@@ -43,18 +44,18 @@ RUN python3 -m venv /opt/build \
     && /opt/build/bin/pip install -q --require-hashes --no-deps -r requirements/build.txt \
     && python3 -m venv --without-pip /opt/binshift
 
+# binshift alone; laid over the packages it needs, so that a change of it makes one small layer.
 FROM build AS own
 COPY pyproject.toml README.md LICENSE ./
 COPY operator/binshift_operator operator/binshift_operator
 COPY runtime/binshift runtime/binshift
-RUN /opt/build/bin/pip wheel -q --no-deps --no-build-isolation --no-index -w /wheels .
+RUN /opt/build/bin/pip wheel -q --no-deps --no-build-isolation --no-index -w /wheels . \
+    && /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /wheels/*.whl
 
 FROM build AS operator-packages
 COPY requirements/operator.txt requirements/
 RUN /opt/build/bin/pip --python /opt/binshift/bin/python install -q --require-hashes --no-deps --only-binary :all: \
         -r requirements/operator.txt
-COPY --from=own /wheels /wheels
-RUN /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /wheels/*.whl
 
 FROM build AS spark-packages
 COPY requirements/runtime.txt requirements/
@@ -62,24 +63,26 @@ COPY requirements/runtime.txt requirements/
 RUN /opt/build/bin/pip wheel -q --require-hashes --no-deps --no-build-isolation -w /third -r requirements/runtime.txt \
     && /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /third/*.whl \
     && rm -rf /third
-COPY --from=own /wheels /wheels
-RUN /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /wheels/*.whl
 
 # ------------------------------------------------------------------------------------------------------------ the images
 FROM slim AS operator
 LABEL org.opencontainers.image.title="binshift operator" org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=operator-packages /opt/binshift /opt/binshift
+COPY --from=own /opt/binshift /opt/binshift
 USER 10001:10001
 CMD ["python", "-m", "binshift_operator"]
 
 FROM slim AS spark
 ARG JRE_PACKAGE=openjdk-17-jre-headless
 LABEL org.opencontainers.image.title="binshift on Spark" org.opencontainers.image.licenses="Apache-2.0"
-RUN apt-get update \
+# The package wants a folder that slim images lack.
+RUN mkdir -p /usr/share/man/man1 \
+    && apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ${JRE_PACKAGE} \
-    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
+    && rm -rf /usr/share/man/man1 /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
     && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
 ENV JAVA_HOME=/opt/java
 COPY --from=spark-packages /opt/binshift /opt/binshift
+COPY --from=own /opt/binshift /opt/binshift
 USER 10001:10001
 CMD ["binshift", "--help"]

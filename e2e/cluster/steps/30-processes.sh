@@ -17,7 +17,8 @@ start() {
     ! alive "$name" || return 0
     # nsenter and not `ip netns exec`: that mounts a new /sys, which hides the cgroups.
     [ "$where" = host ] || prefix=(nsenter --net="/run/netns/$NETNS" --)
-    setsid "${prefix[@]}" "$@" >>"$RUN/logs/$name.log" 2>&1 </dev/null &
+    # Whatever else is open here (a lock of the caller's, say) must not stay open for as long as the node is up.
+    setsid "${prefix[@]}" "$@" >>"$RUN/logs/$name.log" 2>&1 </dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
     id=$!
     disown
     echo $id >"$RUN/pids/$name"
