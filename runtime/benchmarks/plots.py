@@ -49,8 +49,7 @@ def _move(figure: Any, rows: Sequence[Row]) -> None:
                 axes.plot(*_points(row), color=color, linewidth=1.3, label=label)
                 axes.axvspan(0, row["_took"], color=color, alpha=0.13, linewidth=0)
             _titled(axes, f"{strategy}, {keys:,} keys", "worst latency, s" if column == 0 else "")
-            if of_these:
-                axes.legend(frameon=False, fontsize=8, loc="upper right")
+            _legend(axes, 2)
     for axes in grid[-1]:
         axes.set_xlabel("seconds after the request", color=INK)
 
@@ -63,9 +62,9 @@ def _scale(figure: Any, rows: Sequence[Row]) -> None:
             took = row.get(f"{phase}_s") or 0.0
             axes.axvspan(at, at + took, color=color, linewidth=0, label=phase if took else None, zorder=0)
             at += took
-        _titled(axes, f"binshift scale {row['to']}, {row['keys']:,} keys", "worst latency, s")
+        _titled(axes, f"scale {row['to']}, {row['keys']:,} keys", "worst latency, s")
         axes.set_xlabel("seconds after the command", color=INK)
-        axes.legend(frameon=False, fontsize=8, loc="upper right")
+        _legend(axes, len(PHASES))
 
 
 def _respark(figure: Any, rows: Sequence[Row]) -> None:
@@ -76,23 +75,24 @@ def _respark(figure: Any, rows: Sequence[Row]) -> None:
     axes.set_yscale("log")
     _titled(axes, f"2 to 4 workers, {rows[0]['keys']:,} keys", "worst latency, s (log)", zero=False)
     axes.set_xlabel("seconds after the request", color=INK)
-    axes.legend(frameon=False, fontsize=9)
+    _legend(axes, 4)
 
 
 def _calm(figure: Any, rows: Sequence[Row]) -> None:
+    """Dots, not bars: on a logarithmic scale the length of a bar says nothing."""
     axes = figure.subplots()
-    names = [row["system"] for row in rows][::-1]
-    for column, offset, shade in (("p50_s", 0.2, 1.0), ("p99_s", -0.2, 0.45)):
-        values = [row[column] for row in rows][::-1]
-        colors = [OURS if "bins" in name else OTHER for name in names]
-        places = [place + offset for place in range(len(names))]
-        axes.barh(places, values, height=0.36, color=colors, alpha=shade)
-        for place, value in zip(places, values, strict=True):
-            axes.text(value * 1.03, place, f"{value:.3f} s {column[:3]}", va="center", fontsize=8, color=INK)
-    axes.set_yticks(range(len(names)), names)
+    for place, row in enumerate(reversed(rows)):
+        color = OURS if "bins" in row["system"] else OTHER
+        axes.plot([row["p50_s"], row["p99_s"]], [place, place], color=color, linewidth=1, alpha=0.5)
+        axes.plot([row["p50_s"]], [place], "o", color=color)
+        axes.plot([row["p99_s"]], [place], "o", color=color, markerfacecolor="white")
+        label = f"{row['p50_s']:.3f} s, p99 {row['p99_s']:.3f} s"
+        axes.annotate(label, (row["p99_s"], place), (8, -3), textcoords="offset points", fontsize=8, color=INK)
+    axes.set_yticks(range(len(rows)), [row["system"] for row in reversed(rows)])
     axes.set_xscale("log")
-    axes.set_xlim(right=2.2 * max(row["p99_s"] for row in rows))
-    _titled(axes, "a calm epoch, from trigger to commit (log)", "", zero=False)
+    axes.set_xlim(right=3 * max(row["p99_s"] for row in rows))
+    axes.grid(axis="x", alpha=0.3)
+    _titled(axes, "a calm epoch, from trigger to commit: median and p99, seconds (log)", "", zero=False)
 
 
 def _bins(figure: Any, rows: Sequence[Row]) -> None:
@@ -104,7 +104,7 @@ def _bins(figure: Any, rows: Sequence[Row]) -> None:
     axes.set_xticks(at, [f"{row['bins']:,}" for row in ordered])
     _titled(axes, "a calm epoch by the number of bins, two workers", "seconds")
     axes.set_xlabel("bins", color=INK)
-    axes.legend(frameon=False, fontsize=9)
+    _legend(axes, 4)
 
 
 def _state(figure: Any, rows: Sequence[Row]) -> None:
@@ -118,7 +118,7 @@ def _state(figure: Any, rows: Sequence[Row]) -> None:
         )
         axes.set_xticks(at, [f"{row['keys']:,}\n{row['bins']:,} bins" for row in some])
     _titled(axes, "record latency as the state grows, bins growing alike", "seconds")
-    axes.legend(frameon=False, fontsize=9)
+    _legend(axes, 4)
 
 
 def _epoch(figure: Any, rows: Sequence[Row]) -> None:
@@ -134,6 +134,20 @@ def _epoch(figure: Any, rows: Sequence[Row]) -> None:
 
 def _points(row: Row) -> tuple[list[float], list[float]]:
     return [point[0] for point in row["_latency"]], [point[1] for point in row["_latency"]]
+
+
+def _legend(axes: Any, columns: int) -> None:
+    """Above the axes, where it hides nothing."""
+    axes.legend(
+        frameon=False,
+        fontsize=8,
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=columns,
+        columnspacing=0.9,
+        handlelength=1.2,
+        borderaxespad=0,
+    )
 
 
 def _side_by_side(figure: Any, count: int) -> list[Any]:
