@@ -19,7 +19,7 @@ class Surroundings:
     """What rendering has to know of the operator: where its pods are, who may call the control API."""
 
     namespace: str = "binshift"
-    app: str = "binshift-operator"
+    app: str = "binshift"
 
 
 def rendered(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Manifest]:

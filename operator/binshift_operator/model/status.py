@@ -1,4 +1,4 @@
-"""What the status of a dataflow says, as frozen values; `binshift_operator.manifests` writes and reads its JSON.
+"""What the status of a dataflow says, as frozen values; `binshift_operator.statuses` writes and reads its JSON.
 
 It is for people and for what must outlive the operator's process: since when something is awaited, at which epoch a
 target settled, which slots held bins, which generation timed out. Losing it costs time, never correctness.

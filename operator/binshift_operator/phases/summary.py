@@ -75,8 +75,13 @@ def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | 
     shown, target, last = runtime.migration, runtime.target, before.migration
     if target is not None and shown.generation == 0 and runtime.migration_workers == target.workers:
         shown = replace(shown, generation=target.generation)
-    continued = last is not None and not last.ended and last.generation == shown.generation != 0
-    if continued and last is not None and last.started_at is not None:
+    same = last is not None and last.generation == shown.generation != 0
+    if (
+        last is not None
+        and same
+        and last.started_at is not None
+        and (not last.ended or last.ended_at == shown.ended_at)
+    ):
         began = last.started_at if shown.started_at is None else min(last.started_at, shown.started_at)
         shown = replace(shown, started_at=began)
     return replace(shown, reason=shortened(shown.reason, REASON_CHARACTERS_MAX))

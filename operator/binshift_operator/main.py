@@ -1,0 +1,76 @@
+"""The operator's process: puts the parts together, watches, looks, and ends when it is told to.
+
+Kopf watches on the main thread and handles signals; looks happen on threads of their own (`looking`), so that a slow driver or
+API server holds up neither the watch nor the probes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+
+import kopf
+from prometheus_client.registry import CollectorRegistry
+
+from binshift_operator import logs, watching
+from binshift_operator.act import Actor
+from binshift_operator.configuration import Configuration
+from binshift_operator.errors import InvalidConfiguration, Unreachable
+from binshift_operator.kube import Kube, ServerConnection
+from binshift_operator.looking import Looking
+from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.observe import Observer
+from binshift_operator.probes import ProbeServer
+from binshift_operator.reconcile import Reconciler
+from binshift_operator.schedule import Schedule
+
+log = logging.getLogger(__name__)
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Run until a signal; the exit status."""
+    try:
+        configuration = Configuration.from_environment(environment)
+        connection = ServerConnection()
+    except (InvalidConfiguration, Unreachable) as wrong:
+        sys.stderr.write(f"binshift-operator: {wrong}\n")
+        return 2
+    logs.configured(configuration.log_level)
+    collected = CollectorRegistry()
+    metrics = OperatorMetrics(collected)
+    kube = Kube(connection, metrics.wrote)
+    observer = Observer(kube, configuration.address, configuration.around, time.time)
+    reconciler = Reconciler(kube, observer, Actor(kube), configuration.limits, metrics, time.time)
+    schedule = Schedule(time.monotonic)
+    looking = Looking(
+        schedule,
+        reconciler.look,
+        kube,
+        metrics,
+        configuration.namespaces,
+        configuration.resync_seconds,
+        configuration.workers,
+    )
+    probes = ProbeServer(configuration.http_port, looking.stuck, looking.unready, collected)
+    probes.start()
+    looking.start()
+    log.info("the operator looks after dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
+    try:
+        kopf.run(
+            registry=watching.registry(schedule.wake),
+            clusterwide=not configuration.namespaces,
+            namespaces=configuration.namespaces,
+            standalone=True,
+        )
+    finally:
+        looking.stop()
+        probes.stop()
+    return 0
+
+
+def run() -> None:
+    """The command's entry point."""
+    sys.exit(main(os.environ))

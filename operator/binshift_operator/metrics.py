@@ -1,0 +1,94 @@
+"""Every metric of the operator, declared once, in a registry that is passed in. No label is unbounded: none names a dataflow."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter as Count
+from collections.abc import Iterator
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from binshift_operator.model.names import Key
+from binshift_operator.model.status import ConditionType, Phase, Status
+
+LOOK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+WAIT_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+
+
+class _Dataflows(Collector):
+    """Dataflows by condition and by phase, as last seen."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._statuses: dict[Key, Status] = {}
+
+    def note(self, key: Key, status: Status | None) -> None:
+        with self._lock:
+            if status is None:
+                self._statuses.pop(key, None)
+            else:
+                self._statuses[key] = status
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        with self._lock:
+            seen = list(self._statuses.values())
+        by_condition = GaugeMetricFamily(
+            "binshift_operator_dataflows", "Dataflows by condition that is True.", labels=["condition"]
+        )
+        for kind in ConditionType:
+            true = sum(1 for status in seen if (found := status.condition(kind)) is not None and found.status)
+            by_condition.add_metric([kind.value], true)
+        by_phase = GaugeMetricFamily("binshift_operator_phases", "Dataflows by phase.", labels=["phase"])
+        phases = Count(status.phase for status in seen)
+        for phase in Phase:
+            by_phase.add_metric([phase.value], phases[phase])
+        yield by_condition
+        yield by_phase
+
+
+class OperatorMetrics:
+    """The operator's metrics.
+
+    Args:
+        registry: where they are shown.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._dataflows = _Dataflows()
+        registry.register(self._dataflows)
+        self.looks = Counter(
+            "binshift_operator_reconciles", "Looks at a dataflow, by outcome.", ["outcome"], registry=registry
+        )
+        self.look_seconds = Histogram(
+            "binshift_operator_reconcile_seconds", "Duration of a look.", buckets=LOOK_BUCKETS, registry=registry
+        )
+        self.writes = Counter(
+            "binshift_operator_api_writes", "Writes the API server accepted.", ["verb", "kind"], registry=registry
+        )
+        self.failures = Counter(
+            "binshift_operator_failures", "Actions and looks that failed, by error.", ["error"], registry=registry
+        )
+        self.awaited_seconds = Histogram(
+            "binshift_operator_awaited_seconds",
+            "How long something was awaited (pods, registration, migration, ...), by reason.",
+            ["reason"],
+            buckets=WAIT_BUCKETS,
+            registry=registry,
+        )
+
+    def seen(self, key: Key, before: Status, after: Status, now: float) -> None:
+        """A look has ended with this status."""
+        self._dataflows.note(key, after)
+        last = before.awaiting
+        if last is not None and (after.awaiting is None or after.awaiting.reason != last.reason):
+            self.awaited_seconds.labels(last.reason).observe(max(0.0, now - last.since))
+
+    def gone(self, key: Key) -> None:
+        """A dataflow is there no more."""
+        self._dataflows.note(key, None)
+
+    def wrote(self, verb: str, kind: str) -> None:
+        """The API server accepted a write."""
+        self.writes.labels(verb, kind).inc()

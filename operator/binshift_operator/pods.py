@@ -1,0 +1,98 @@
+"""A pod of the API server as decisions see it: how it does, by what a person would have to do about it. Pure but for dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from binshift_operator.model import names
+from binshift_operator.model.status import shortened
+from binshift_operator.model.world import Pod, PodState
+
+NO_IMAGE: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "RegistryUnavailable",
+    }
+)
+NO_START: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+RECENT_SECONDS: Final = 600.0
+"""How long a container's end by the out-of-memory killer is told of."""
+
+
+def pod_of(found: Mapping[str, Any], now: float) -> Pod:
+    """The pod in an object of the API server; ``now`` in seconds since 1970."""
+    meta, status = found["metadata"], found.get("status") or {}
+    annotations = meta.get("annotations") or {}
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    grace = float(meta.get("deletionGracePeriodSeconds") or 0)
+    due = meta.get("deletionTimestamp")
+    state, message = _state(found, conditions, now)
+    containers = status.get("containerStatuses") or ()
+    return Pod(
+        name=meta["name"],
+        uid=meta["uid"],
+        slot=_slot(meta["name"]),
+        is_driver=(meta.get("labels") or {}).get(names.LABEL_COMPONENT) == names.DRIVER,
+        going_since=None if due is None else seconds(due) - grace,
+        grace_seconds=grace,
+        node_lost=(conditions.get("DisruptionTarget") or {}).get("reason") == "DeletionByTaintManager",
+        spec_hash=annotations.get(names.ANNOTATION_SPEC, ""),
+        keys_hash=annotations.get(names.ANNOTATION_KEYS, ""),
+        ready=(conditions.get("Ready") or {}).get("status") == "True",
+        state=state,
+        message=shortened(message, 900),
+        restarts=sum(int(each.get("restartCount") or 0) for each in containers),
+    )
+
+
+def _slot(name: str) -> int:
+    found = re.search(r"-(\d+)$", name)
+    return int(found[1]) if found else 0
+
+
+def _state(found: Mapping[str, Any], conditions: Mapping[str, Any], now: float) -> tuple[PodState, str]:
+    status = found.get("status") or {}
+    # A pod may have failed and list no containers at all: its phase comes first.
+    if status.get("phase") == "Failed":
+        return PodState.EVICTED, f"{status.get('reason') or 'Failed'}: {status.get('message') or 'the pod has ended'}"
+    scheduled = conditions.get("PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return PodState.UNSCHEDULABLE, str(scheduled.get("message") or scheduled.get("reason") or "")
+    for container in status.get("containerStatuses") or ():
+        for state, message in _of_container(container, now):
+            return state, message
+    return PodState.FINE, ""
+
+
+def _of_container(container: Mapping[str, Any], now: float) -> Iterator[tuple[PodState, str]]:
+    name = container.get("name")
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
+    if reason in NO_IMAGE:
+        yield PodState.IMAGE, f"image {container.get('image')}: {reason}: {message}"
+    if reason in NO_START:
+        yield PodState.CONFIG, f"container {name}: {reason}: {message}"
+    now_ended = (container.get("state") or {}).get("terminated")
+    ended = now_ended or (container.get("lastState") or {}).get("terminated") or {}
+    recent = "finishedAt" in ended and now - seconds(ended["finishedAt"]) < RECENT_SECONDS
+    if ended.get("reason") == "OOMKilled" and recent:
+        times = container.get("restartCount") or 0
+        yield (
+            PodState.OUT_OF_MEMORY,
+            f"container {name} exceeded limits.memory and was killed; it was started {times} times again",
+        )
+    if reason == "CrashLoopBackOff":
+        said = str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}").strip()
+        yield PodState.CRASHING, f"container {name} ends again and again: {said}"
+
+
+def seconds(text: str) -> float:
+    """A point in time of the API server, in seconds since 1970."""
+    return datetime.fromisoformat(text).timestamp()

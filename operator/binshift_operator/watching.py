@@ -1,0 +1,58 @@
+"""What Kopf is used for: watching. Each event wakes the schedule, and nothing else is done with it.
+
+Only `kopf.on.event` is registered: handlers of other kinds, timers and daemons would put finalizers and annotations on users'
+objects, and a finalizer keeps an object from going for as long as its operator is away. A test sees to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from binshift_operator.model.names import FIELD_MANAGER, GROUP, LABEL_INSTANCE, LABEL_MANAGED_BY, PLURAL, VERSION
+from binshift_operator.schedule import Place
+
+PREFIX = f"operator.{GROUP}"
+"""Of annotations, if Kopf ever wrote any."""
+SERVER_SECONDS = 300
+CLIENT_SECONDS = 330
+CONNECT_SECONDS = 15
+REQUEST_SECONDS = 60
+CHUNK = 500
+
+
+def registry(wake: Callable[[Place], None]) -> kopf.OperatorRegistry:
+    """The handlers: all of them wake the dataflow that an event is about."""
+    found = kopf.OperatorRegistry()
+
+    async def of_dataflow(namespace: str | None, name: str | None, **_: Any) -> None:
+        wake((namespace or "", name or ""))
+
+    async def of_child(namespace: str | None, labels: Any, **_: Any) -> None:
+        if LABEL_INSTANCE in labels:
+            wake((namespace or "", labels[LABEL_INSTANCE]))
+
+    ours = {LABEL_MANAGED_BY: FIELD_MANAGER}
+    kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=found)(of_dataflow)
+    for resource in ("pods", "statefulsets"):
+        kopf.on.event(resource, id=resource, labels=ours, registry=found)(of_child)
+    kopf.on.startup(id="configure", registry=found)(configure)
+    return found
+
+
+async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+    """Settings fit for running for months: time limits everywhere, nothing of Kopf's on users' objects."""
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = SERVER_SECONDS
+    settings.watching.client_timeout = CLIENT_SECONDS
+    settings.watching.connect_timeout = CONNECT_SECONDS
+    settings.watching.chunk_size = CHUNK
+    settings.networking.request_timeout = REQUEST_SECONDS
+    settings.networking.connect_timeout = CONNECT_SECONDS
+    settings.persistence.finalizer = f"{PREFIX}/never"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=PREFIX, v1=False)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=PREFIX, v1=False)
