@@ -92,7 +92,7 @@ class ControlServer:
         """
         if self._thread is not None:
             raise InvalidSettings(f"the control server runs already, at {self.url}")
-        self._socket = bound(self._host, self._wanted) if self._given is None else self._given.dup()
+        self._socket = bound(self._host, self._wanted) if self._given is None else _shared(self._given)
         self._server = _Server(_config(self._app))
         arguments = {"sockets": [self._socket]}
         self._thread = threading.Thread(target=self._server.run, kwargs=arguments, name="binshift-http", daemon=True)
@@ -137,6 +137,16 @@ def bound(host: str, port: int) -> socket.socket:
             raise InvalidSettings(_unbound(host, port, error)) from error
         undo.pop_all()
     return listener
+
+
+def _shared(listener: socket.socket) -> socket.socket:
+    """A socket of ours on the same address.
+
+    Whether a call blocks belongs to what both share, also with other processes: were it set to, even for a moment, a server
+    there could wait in it for ever.
+    """
+    listener.setblocking(False)
+    return listener.dup()
 
 
 def _unbound(host: str, port: int, error: OSError | OverflowError) -> str:
