@@ -63,7 +63,8 @@ def _state(found: Mapping[str, Any], conditions: Mapping[str, Any], now: float) 
     if status.get("phase") == "Failed":
         return PodState.EVICTED, f"{status.get('reason') or 'Failed'}: {status.get('message') or 'the pod has ended'}"
     scheduled = conditions.get("PodScheduled") or {}
-    if scheduled.get("status") == "False":
+    # Other reasons are the scheduler's own hiccups: it tries again at once.
+    if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         return PodState.UNSCHEDULABLE, str(scheduled.get("message") or scheduled.get("reason") or "")
     for container in status.get("containerStatuses") or ():
         for state, message in _of_container(container, now):

@@ -25,6 +25,8 @@ from binshift_operator.observe import Observer
 from binshift_operator.phases import Told, transitions
 
 log = logging.getLogger(__name__)
+NEXT_STEP_SECONDS = 0.5
+"""After something was done."""
 GONE_SECONDS = -1.0
 """Instead of a time for the next look: there is nothing to look at any more."""
 
@@ -123,7 +125,7 @@ class Reconciler:
 
 def _next(decision: Decision, done: int) -> float:
     """A step that led somewhere is followed by the next one soon."""
-    return decision.look_again_seconds / 2 if done else decision.look_again_seconds
+    return NEXT_STEP_SECONDS if done else decision.look_again_seconds
 
 
 def invalid(found: Object, before: Status, why: str, now: float) -> Status:

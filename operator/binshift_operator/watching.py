@@ -39,6 +39,8 @@ def registry(wake: Callable[[Place], None]) -> kopf.OperatorRegistry:
     for resource in ("pods", "statefulsets"):
         kopf.on.event(resource, id=resource, labels=ours, registry=found)(of_child)
     kopf.on.startup(id="configure", registry=found)(configure)
+    # A registry of our own has no way of its own to log in; this one reads a rotated token again when the old one is refused.
+    kopf.on.login(id="login", registry=found)(kopf.login_via_client)
     return found
 
 

@@ -16,6 +16,10 @@ from binshift_operator.model.status import Status
 from binshift_operator.model.world import ClaimState, Found, RunState, World
 
 
+PATIENCE = 20.0
+"""How many times something is looked at while it is awaited twice as long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What to do, what to say, and when to look again at the latest (seconds; an event may come first)."""
@@ -44,8 +48,15 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
     status = phases.status(
         dataflow, world, before, said, phases.Patience(limits.fresh_seconds, limits.unreachable_seconds)
     )
-    rest = isinstance(step.reason, AtRest) and not actions
-    return Decision(actions, status, limits.rest_seconds if rest else limits.busy_seconds)
+    return Decision(actions, status, _pause(step, status, world.now, limits))
+
+
+def _pause(step: Step, status: Status, now: float, limits: Limits) -> float:
+    """Until the next look: the longer something is awaited, the less it is asked for; events wake the operator besides."""
+    if isinstance(step.reason, AtRest):
+        return limits.rest_seconds
+    waited = 0.0 if status.awaiting is None else now - status.awaiting.since
+    return min(max(waited / PATIENCE, limits.busy_seconds), limits.rest_seconds)
 
 
 def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
