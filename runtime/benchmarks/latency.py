@@ -93,11 +93,9 @@ def _span(progress: Mapping[str, Any], prefill: int, rate: int) -> Span | None:
 
 
 def _offset(text: Any) -> tuple[int, int] | None:
-    """(rows, start of the clock in ms), as the source writes it."""
-    if text is None:
-        return None
-    rows, start_ms = json.loads(text) if isinstance(text, str) else text
-    return int(rows), int(start_ms)
+    """(rows, start of the clock in ms), as the source writes it; None for none, which Spark writes in two ways."""
+    said = json.loads(text) if isinstance(text, str) else text
+    return None if said is None else (int(said[0]), int(said[1]))
 
 
 def percentile(values: Sequence[float], q: float) -> float:

@@ -24,7 +24,7 @@ import bench_scale
 import bench_state
 from archive import RESULTS, Row, load
 from plots import draw
-from tables import cell, markdown
+from tables import markdown
 from targets import Target, verdicts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -98,9 +98,11 @@ def measured(rows: Sequence[Row]) -> str:
 
 def machine() -> str:
     """What the newest results were measured on."""
-    newest = max(RESULTS.glob("*.json"), key=lambda path: max(row["_date"] for row in load(path.stem)))
-    facts = json.loads(newest.read_text(encoding="utf-8"))["machine"]
-    return markdown([{"what": name.replace("_", " "), "figure": cell(value)} for name, value in facts.items()])
+    kept = {max(row["_date"] for row in load(path.stem)): path for path in RESULTS.glob("*.json")}
+    if not kept:
+        return markdown([])
+    facts = json.loads(kept[max(kept)].read_text(encoding="utf-8"))["machine"]
+    return markdown([{"what": name.replace("_", " "), "figure": str(value)} for name, value in facts.items()])
 
 
 if __name__ == "__main__":
