@@ -140,9 +140,9 @@ def measured(query: Any, seconds: float, settle_epochs: int = 8, epochs_min: int
     await_batch(query, first + epochs_min)
     last = _batch(query)
     query.stop()
+    parts = {each.epoch: each.seconds for each in getattr(query, "timings", ())}
     progress = [p for p in query.recentProgress if first < p["batchId"] <= last and p["numInputRows"]]
-    timings = [t.seconds for t in getattr(query, "timings", ()) if first < t.epoch <= last]
-    return Turn(progress, timings)
+    return Turn(progress, [parts[p["batchId"]] for p in progress] if parts else [])
 
 
 def await_batch(query: Any, batch: int, seconds: float = START_SECONDS_MAX) -> None:
