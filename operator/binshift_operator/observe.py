@@ -59,12 +59,14 @@ class Observer:
         address: where the control API of a dataflow is.
         around: see `children.Surroundings`.
         clock: seconds since 1970.
+        connect: makes the client of a control API, of its address and token.
     """
 
     kube: Kube
     address: Callable[[Key], str]
     around: Surroundings
     clock: Callable[[], float]
+    connect: Callable[[str, str], Control] = Control
 
     def look(self, dataflow: Dataflow, refusals: Mapping[Child, str]) -> Seen:
         """What is now. ``refusals``: what the API server did not take of the children, when last asked.
@@ -85,7 +87,7 @@ class Observer:
             if child is not Child.KEYS:
                 children[child] = self._seen(key, child, manifests.get(child))
         pods = self._pods(key, now)
-        control = Control(self.address(key), keys[CONTROL_TOKEN]) if keys is not None else None
+        control = self.connect(self.address(key), keys[CONTROL_TOKEN]) if keys is not None else None
         runtime, silence = _runtime(control, pods)
         world = World(
             now=now,

@@ -15,7 +15,6 @@ from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
 from binshift_operator.model.world import ClaimState, Found, RunState, World
 
-
 PATIENCE = 20.0
 """How many times something is looked at while it is awaited twice as long."""
 

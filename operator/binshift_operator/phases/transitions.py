@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from binshift_operator.model.reasons import AtRest
 from binshift_operator.model.status import Condition, ConditionType, MigrationShown, Status, shortened
 
 
@@ -39,7 +40,8 @@ def _of_condition(last: Condition | None, now: Condition) -> list[Told]:
     if now.type is ConditionType.READY:
         changed = last is None or last.status is not now.status
         return [Told("Ready" if now.status else "NotReady", now.message, warning=not now.status)] if changed else []
-    return [Told(now.reason, now.message)] if now.status else []
+    # That everything is in place is told with its generation.
+    return [] if now.reason == AtRest.SETTLED else [Told(now.reason, now.message)]
 
 
 def _of_migration(last: MigrationShown | None, now: MigrationShown | None) -> list[Told]:

@@ -1,0 +1,257 @@
+"""A cluster made up in memory: controllers, kubelets, one dataflow's runtime, and the operator that looks after it.
+
+Time passes in ticks of one second. `SimCluster.check` holds after every tick and every write: one driver, no executor taken from
+a query that runs while it holds bins or is wanted, no finalizer, no Secret written over, nothing foreign touched.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from crd_cases import BASE
+from prometheus_client.registry import CollectorRegistry
+from sim_runtime import Log, Query, SimControl
+from sim_server import Crash, SimServer
+
+from binshift_operator.act import Actor
+from binshift_operator.children import Surroundings, fingerprint, tokens
+from binshift_operator.decide import Limits
+from binshift_operator.errors import OperatorError
+from binshift_operator.kube import Kube
+from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, LABEL_COMPONENT, LABEL_UID
+from binshift_operator.observe import Observer
+from binshift_operator.reconcile import Reconciler
+
+NS, NAME = "default", "clicks"
+SDF = ("StreamingDataflow", NS, NAME)
+LIMITS = Limits(
+    registration_wait_seconds=6, stop_wait_seconds=4, stop_seconds_max=20, lost_node_seconds=10, retry_seconds=3
+)
+ENDING_TICKS = 2
+
+
+@dataclass
+class SimCluster:
+    """Everything there is; `start` makes the dataflow.
+
+    Attributes:
+        no_room: slots of executors that cannot be scheduled.
+        failing: why the program fails, if it does.
+        silent: whether the control API cannot be reached.
+    """
+
+    no_room: set[int] = field(default_factory=set)
+    failing: str = ""
+    silent: bool = False
+    now: float = 1_700_000_000.0
+    log: Log = field(default_factory=Log)
+    queries: dict[str, Query] = field(default_factory=dict)
+    secrets: dict[str, Any] = field(default_factory=dict)
+    looks: int = 0
+
+    def __post_init__(self) -> None:
+        self.server = SimServer(lambda: self.now)
+        self.restart_operator()
+
+    def start(self, replicas: int = 2, uid_free: bool = True) -> SimCluster:
+        """A person makes the claim and the dataflow."""
+        claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": NAME, "namespace": NS}}
+        if ("PersistentVolumeClaim", NS, NAME) not in self.server.objects:
+            self.server.put("PersistentVolumeClaim", {**claim, "spec": {"accessModes": ["ReadWriteMany"]}})
+        made = copy.deepcopy(BASE)
+        made["metadata"]["namespace"] = NS
+        made["spec"]["replicas"] = replicas
+        self.server.put("StreamingDataflow", made)
+        return self
+
+    def restart_operator(self) -> None:
+        """A new process of the operator: it remembers nothing."""
+        kube = Kube(self.server)
+        observer = Observer(kube, lambda key: "", Surroundings(), lambda: self.now, self._connected)
+        metrics = OperatorMetrics(CollectorRegistry())
+        self.reconciler = Reconciler(kube, observer, Actor(kube), LIMITS, metrics, lambda: self.now)
+
+    def _connected(self, address: str, token: str) -> SimControl:
+        keys = fingerprint(tokens(self.server.objects[("Secret", NS, f"{NAME}-keys")]) or {})
+        return SimControl(token, self._query, self.server.count, keys)
+
+    def _query(self) -> Query | None:
+        pod = self.server.objects.get(("Pod", NS, f"{NAME}-driver-0"))
+        return None if pod is None or self.silent else self.queries.get(pod["metadata"]["uid"])
+
+    # ------------------------------------------------------------------------------------------------------ what happens
+
+    @property
+    def dataflow(self) -> dict[str, Any] | None:
+        """The resource."""
+        return self.server.objects.get(SDF)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Its status."""
+        return (self.dataflow or {}).get("status") or {}
+
+    def edit(self, **spec: Any) -> None:
+        """A person edits the spec."""
+        self.server.edit(*SDF, spec)
+
+    def pods(self, component: str) -> list[dict[str, Any]]:
+        """The live objects of pods, those that end included."""
+        found = [each for (kind, _, _), each in sorted(self.server.objects.items()) if kind == "Pod"]
+        return [each for each in found if each["metadata"]["labels"].get(LABEL_COMPONENT) == component]
+
+    def look(self) -> None:
+        """The operator looks once; if it crashes, a new one comes."""
+        self.looks += 1
+        try:
+            self.reconciler.look(NS, NAME)
+        except Crash:
+            self.restart_operator()
+        except OperatorError:
+            pass
+        self.check()
+
+    def tick(self, ticks: int = 1) -> None:
+        """Time passes for all but the operator."""
+        for _ in range(ticks):
+            self.now += 1.0
+            self._stateful_sets()
+            self._kubelet()
+            self._runtime()
+            self.check()
+
+    def run(self, ticks: int) -> None:
+        """Time passes, and the operator looks."""
+        for _ in range(ticks):
+            self.look()
+            self.tick()
+
+    def _stateful_sets(self) -> None:
+        for (kind, _, name), owner in list(self.server.objects.items()):
+            if kind != "StatefulSet":
+                continue
+            meta, spec = owner["metadata"], owner["spec"]
+            for slot in range(spec["replicas"]):
+                if ("Pod", NS, f"{name}-{slot}") not in self.server.objects:
+                    self._make_pod(owner, f"{name}-{slot}")
+            for _, _, pod in [key for key in self.server.objects if key[0] == "Pod"]:
+                stem, _, number = pod.rpartition("-")
+                if stem == name and int(number) >= spec["replicas"]:
+                    self._end_pod(pod)
+            owner["status"] = {"observedGeneration": meta["generation"]}
+
+    def _make_pod(self, owner: dict[str, Any], name: str) -> None:
+        template = copy.deepcopy(owner["spec"]["template"])
+        meta = {**template["metadata"], "name": name, "namespace": NS}
+        meta["ownerReferences"] = [{"uid": owner["metadata"]["uid"], "controller": True, "kind": "StatefulSet"}]
+        self.server.put(
+            "Pod", {"kind": "Pod", "metadata": meta, "spec": template["spec"], "status": {"born": self.now}}
+        )
+
+    def _end_pod(self, name: str) -> None:
+        """The StatefulSet's controller takes a pod away: only what holds nothing may go while a query runs."""
+        pod = self.server.objects[("Pod", NS, name)]
+        if "deletionTimestamp" not in pod["metadata"]:
+            self.assert_may_go(pod)
+            self.server.remove(("Pod", NS, name))
+
+    def _kubelet(self) -> None:
+        for key, pod in list(self.server.objects.items()):
+            if key[0] != "Pod":
+                continue
+            meta, slot = pod["metadata"], int(key[2].rpartition("-")[2])
+            if "deletionTimestamp" in meta:
+                meta["ending"] = meta.get("ending", 0) + 1
+                if meta["ending"] > ENDING_TICKS:
+                    del self.server.objects[key]
+                    self.queries.pop(meta["uid"], None)
+                continue
+            executor = meta["labels"][LABEL_COMPONENT] == "executor"
+            if executor and slot in self.no_room and "phase" not in pod["status"]:
+                refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+                pod["status"]["conditions"] = [refused]
+                continue
+            pod["status"] |= {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+    def _runtime(self) -> None:
+        for pod in self.pods("driver"):
+            meta = pod["metadata"]
+            if pod["status"].get("phase") != "Running":
+                continue
+            keys = meta["annotations"][ANNOTATION_KEYS]
+            query = self.queries.setdefault(meta["uid"], Query(self.log, meta["uid"], keys))
+            if "deletionTimestamp" in meta:
+                query.state = "Stopped"  # SIGTERM is a stop in order
+            query.failing = self.failing
+            query.tick(self._registered(keys))
+
+    def _registered(self, keys: str) -> set[int]:
+        return {
+            int(pod["metadata"]["name"].rpartition("-")[2])
+            for pod in self.pods("executor")
+            if pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+            and pod["metadata"]["annotations"][ANNOTATION_KEYS] == keys
+        }
+
+    # ------------------------------------------------------------------------------------------------ what must always hold
+
+    def assert_may_go(self, pod: dict[str, Any]) -> None:
+        """An executor's pod may be taken only if no query runs, or it holds no bins and shall hold none."""
+        running = [query for query in self.queries.values() if query.state == "Running"]
+        if pod["metadata"]["labels"][LABEL_COMPONENT] != "executor" or not running or self.log.target is None:
+            return
+        if self.dataflow is None or pod["metadata"]["labels"][LABEL_UID] != self.dataflow["metadata"]["uid"]:
+            return  # everything goes with its dataflow
+        slot = int(pod["metadata"]["name"].rpartition("-")[2])
+        assert slot not in self.log.holding, f"executor {slot} is taken while it holds bins"
+        assert slot not in self.log.target["workers"], f"executor {slot} is taken while bins may come to it"
+
+    def check(self) -> None:
+        """What must hold at every moment."""
+        assert len(self.pods("driver")) <= 1, "two drivers"
+        running = [query for query in self.queries.values() if query.state == "Running"]
+        assert len(running) <= 1, "two queries"
+        for (kind, _, name), found in self.server.objects.items():
+            assert not found["metadata"].get("finalizers"), f"{kind} {name} has a finalizer"
+            if kind == "Secret":
+                known = self.secrets.setdefault(found["metadata"]["uid"], copy.deepcopy(found["data"]))
+                assert known == found["data"], "a Secret was written over"
+
+    def settled(self) -> bool:
+        """Whether the operator says that the newest edit is in place."""
+        found = self.dataflow
+        return found is not None and self.status.get("settledGeneration") == found["metadata"]["generation"]
+
+    def converge(self, ticks: int = 150) -> None:
+        """Nothing goes wrong any more: it must come to what the spec asks for."""
+        self.no_room, self.failing, self.silent, self.server.down = set(), "", False, False
+        for _ in range(ticks):
+            if self.settled() and self.problems() == []:
+                return
+            self.run(1)
+        raise AssertionError(f"{self.problems()}; the status is {self.status}")
+
+    def problems(self) -> list[str]:
+        """What is not as the spec asks for."""
+        found = self.dataflow
+        assert found is not None
+        spec, found_problems = found["spec"], []
+        executors, drivers = self.pods("executor"), self.pods("driver")
+        if spec.get("suspend"):
+            return ["pods are left"] if executors or drivers else []
+        count = spec["replicas"]
+        if len(executors) != count or len(drivers) != 1:
+            found_problems.append(f"{len(executors)} executors and {len(drivers)} drivers")
+        if self.log.holding != set(range(count)) or not self.log.settled:
+            found_problems.append(f"route {self.log.route}")
+        hashes = {pod["metadata"]["annotations"][ANNOTATION_SPEC] for pod in executors + drivers}
+        if len(hashes) > 1:
+            found_problems.append("pods of different specs")
+        conditions = {each["type"]: each["status"] for each in self.status.get("conditions", [])}
+        if conditions.get("Degraded") != "False" or conditions.get("Progressing") != "False":
+            found_problems.append(f"conditions {conditions}")
+        return found_problems
