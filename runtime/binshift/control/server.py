@@ -15,6 +15,7 @@ from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from binshift.errors import InvalidSettings
 
@@ -23,6 +24,8 @@ STOP_SECONDS_MAX: Final = 5
 """How long requests under way may take once the server is told to stop."""
 CONNECTIONS_MAX: Final = 128
 """More are answered 503 at once."""
+LINGER_SECONDS: Final = 0.2
+"""How long a connection on which nothing was asked yet is kept when the server stops: the request may be on its way."""
 IDLE_SECONDS_MAX: Final = 30
 HEADER_BYTES_MAX: Final = 16 * 1024
 BACKLOG: Final = 64
@@ -46,6 +49,21 @@ class _Server(uvicorn.Server):
             super().run(sockets)
         finally:
             self.decided.set()
+
+
+class _Connection(H11Protocol):
+    """Uvicorn's, that does not turn away who has just connected."""
+
+    def shutdown(self) -> None:
+        """As Uvicorn's, a moment later if nothing was asked yet."""
+        if self.cycle is None:
+            self.loop.call_later(LINGER_SECONDS, self._closed)
+        else:
+            super().shutdown()
+
+    def _closed(self) -> None:
+        if not self.transport.is_closing():
+            super().shutdown()
 
 
 class ControlServer:
@@ -172,6 +190,6 @@ def _config(app: FastAPI) -> uvicorn.Config:
         timeout_keep_alive=IDLE_SECONDS_MAX,
         timeout_graceful_shutdown=STOP_SECONDS_MAX,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-        http="h11",
+        http=_Connection,
         loop="asyncio",
     )

@@ -1,7 +1,8 @@
 """What the driver's two processes say to each other: lines of JSON, one pipe each way.
 
-The driver's first line to the program's process has the tokens, so that they are in no environment; later ones are wishes.
-The process tells when its query answers for itself, and how everything ended. The sockets of the control API are inherited.
+The driver's first line to the program's process has tokens and secret, so that they are in no environment; later ones are wishes.
+The process tells when it has a query, and how everything ended. The sockets of the control API are inherited; one of the two
+answers on them at a time, and callers wait while one hands over to the other.
 """
 
 from __future__ import annotations
@@ -16,24 +17,30 @@ import msgspec
 DESCRIPTORS_VARIABLE: Final = "BINSHIFT_DESCRIPTORS"
 """Numbers of the inherited files: the API's socket, the health socket, the pipe to the driver."""
 LINE_BYTES_MAX: Final = 64 * 1024
+SERVE: Final = b"serve"
+"""Wish: answer on the sockets from now on, nobody else does."""
 STOP: Final = b"stop"
-"""The one wish: stop the query after its epoch."""
+"""Wish: stop the query after its epoch."""
 
 
 class Hello(msgspec.Struct, frozen=True):
     """The driver's first line.
 
     Attributes:
+        folder: an empty one that only we can read; the driver removes it.
+        secret: Spark's; empty for none.
         admin: opens everything; None for nobody.
         drain: may only drain.
     """
 
+    folder: str
+    secret: str = ""
     admin: str | None = None
     drain: str | None = None
 
 
-class Serving(msgspec.Struct, frozen=True, tag=True):
-    """There is a query, and this process answers for it.
+class Started(msgspec.Struct, frozen=True, tag=True):
+    """There is a query: this process can answer for it.
 
     Attributes:
         application: Spark's id of this session.
@@ -46,12 +53,18 @@ class Stopping(msgspec.Struct, frozen=True, tag=True):
     """The query was asked to stop from outside: whatever comes of it, the program is not run again."""
 
 
-class Stopped(msgspec.Struct, frozen=True, tag=True):
-    """The query was asked to stop from outside, and has."""
+class Over(msgspec.Struct, frozen=True, tag=True):
+    """The query has ended; the program may go on.
+
+    Attributes:
+        asked: whether it was asked to stop from outside.
+    """
+
+    asked: bool
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """The program has ended, and its process is about to.
+    """The program has ended, and its process is about to; it answers no longer.
 
     Attributes:
         state: one of `binshift.control.models.State`.
@@ -68,7 +81,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True):
     """The process has ended: nobody has the pipe any more."""
 
 
-Word = Serving | Stopping | Stopped | Ended
+Word = Started | Stopping | Over | Ended
 """What the program's process says."""
 
 Message = Word | Gone

@@ -58,7 +58,7 @@ class Front:
             self._serving = True
 
     def release(self) -> None:
-        """The program answers now; requests under way are answered here. May be called again."""
+        """Leave the sockets to the program, once requests under way are answered. May be called again."""
         if self._serving:
             self._serving = False
             self._control.stop()

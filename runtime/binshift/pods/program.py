@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,9 +21,11 @@ import msgspec
 
 from binshift.control import Control, ControlSettings, Listeners, QuerySurface, Tokens
 from binshift.control.models import State
+from binshift.errors import BinshiftError
 from binshift.pods import channel, lifecycle
 from binshift.pods.daemons import logged
-from binshift.pods.settings import address_of
+from binshift.pods.session import prepare
+from binshift.pods.settings import DriverSettings, address_of
 from binshift.pods.waiting import await_name, await_port
 from binshift.running.script import run_script, watch_parent
 from binshift.spark import query
@@ -45,41 +48,42 @@ class Child:
     def __init__(self, teller: channel.Teller, control: Control) -> None:
         self._teller, self._control = teller, control
         self._surface: QuerySurface | None = None
-        self._filling = threading.Lock()
+        self._serving = self._over = False
+        self._lock = threading.Lock()
 
     def started(self, started: DataflowQuery) -> None:
-        """The program has a query: answer for it from now on."""
-        with self._filling:
-            first = self._surface is None
+        """The program has a query: answer for it as soon as nobody else answers."""
+        with self._lock:
             self._surface = surface = self._control.attach(started)
         threading.Thread(target=self._watch, args=(surface,), name="binshift-stopped", daemon=True).start()
-        if first:
-            self._control.start()
-        self._teller.tell(channel.Serving(str(started.sparkSession.sparkContext.applicationId)))
+        self._teller.tell(channel.Started(started.application))
 
     def heard(self, line: bytes) -> None:
         """The driver wishes something."""
-        if line.strip() != channel.STOP:
-            return
-        with self._filling:
-            if self._surface is not None:
+        with self._lock:
+            if line.strip() == channel.SERVE and not (self._over or self._serving):
+                self._serving = True
+                self._control.start()
+            elif line.strip() == channel.STOP and self._surface is not None:
                 self._surface.stop()
-                return
-            # No epoch can be under way.
-            self._teller.tell(channel.Ended(State.STOPPED, "", True))
-            os._exit(0)
+            elif line.strip() == channel.STOP and not self._over:
+                # Without a query no epoch can be under way.
+                self._teller.tell(channel.Ended(State.STOPPED, "", True))
+                os._exit(0)
 
     def ended(self, error: BaseException | None, text: str) -> None:
-        """The program has ended: say how, and leave the sockets to the driver."""
+        """The program has ended: leave the sockets to the driver, and say how."""
         surface = self._surface
         seen = None if surface is None else surface.state()
         asked = surface is not None and surface.stop_asked
         outcome = lifecycle.of_program(seen, asked, error, text)
+        with self._lock:
+            self._over = True
+            self._control.stop()
         self._teller.tell(channel.Ended(outcome.state, outcome.reason, asked))
-        self._control.stop()
 
     def _watch(self, surface: QuerySurface) -> None:
-        """Say that the query was asked to stop, and when it has."""
+        """Say that the query was asked to stop, and when it has ended."""
         never, told = threading.Event(), False
         while not never.wait(LOOK_SECONDS):
             ended = surface.state()[0] is not State.RUNNING
@@ -87,8 +91,7 @@ class Child:
                 told = True
                 self._teller.tell(channel.Stopping())
             if ended:
-                if told:
-                    self._teller.tell(channel.Stopped())
+                self._teller.tell(channel.Over(told))
                 return
 
 
@@ -105,10 +108,17 @@ def main(arguments: Sequence[str]) -> int:
     child = Child(channel.Teller(pipe), Control(settings, listeners))
     threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
     query.STARTED.append(child.started)
+    app = Path(arguments[0])
+    given = replace(DriverSettings.from_environment(os.environ), secret=hello.secret)
+    try:
+        os.environ.update(prepare(given, app, os.environ.get("PYTHONPATH", ""), Path(hello.folder)))
+    except (BinshiftError, OSError) as error:
+        child.ended(error, f"{type(error).__name__}: {error}")
+        return 1
     # Else Spark would end at a name that nobody knows yet, and ask a master again only after twenty seconds.
-    await_name(os.environ["BINSHIFT_HOST"])
-    await_port(*address_of(os.environ["BINSHIFT_MASTER"]))
-    return _run(Path(arguments[0]), arguments[1:], child)
+    await_name(given.host)
+    await_port(*address_of(given.master))
+    return _run(app, arguments[1:], child)
 
 
 def _run(app: Path, arguments: Sequence[str], child: Child) -> int:

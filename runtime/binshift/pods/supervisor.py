@@ -72,6 +72,12 @@ class _Run:
         """It shall have ended by then."""
         self.deadline = min(self.deadline, moment)
 
+    def unwatch(self) -> None:
+        """It needs its master no longer."""
+        if self.watch is not None:
+            self.watch.stop()
+            self.watch = None
+
     def next(self, seconds: float) -> Event | None:
         """The next event, if there is one within so many seconds."""
         try:
@@ -87,6 +93,7 @@ class Supervisor:
     Attributes:
         command: starts the program's process.
         environment: of it.
+        hello: said to it first.
         control: who may use the API.
         listeners: the API's sockets.
         interrupts: signals that have arrived.
@@ -98,6 +105,7 @@ class Supervisor:
 
     command: Sequence[str]
     environment: Mapping[str, str]
+    hello: channel.Hello
     control: ControlSettings
     listeners: Listeners
     interrupts: Interrupts
@@ -150,11 +158,10 @@ class Supervisor:
         run = _Run(self._started(events), events)
         try:
             outcome = self._watched(run)
+            self.front.show(outcome.state, outcome.reason)
         finally:
-            if run.watch is not None:
-                run.watch.stop()
+            run.unwatch()
             run.process.end()
-        self.front.show(outcome.state, outcome.reason)
         return outcome
 
     def _started(self, events: queue.Queue[Event]) -> ProgramProcess:
@@ -165,8 +172,7 @@ class Supervisor:
             process = ProgramProcess(self.command, environment, inherited)
         finally:
             os.close(theirs)
-        tokens = self.control.tokens
-        process.say(msgspec.json.encode(channel.Hello(tokens.admin, tokens.drain)))
+        process.say(msgspec.json.encode(self.hello))
         channel.listen(ours, events.put)
         return process
 
@@ -182,20 +188,24 @@ class Supervisor:
                 self._ask(run)
             if self.interrupts.seen > 1 or self.clock() > run.deadline:
                 self._forced = run.ended is None
-                log.warning("the program did not end in time; its processes are ended")
+                log.warning("the program does not end in time: its processes are ended")
+                run.ended = run.ended or Outcome(State.FAILED, run.why or "the program did not end in time")
                 return self._outcome(run)
 
     def _note(self, run: _Run, event: channel.Word | Lost) -> None:
         match event:
-            case channel.Serving(application):
+            case channel.Started(application):
                 run.served_at = self.clock()
                 self.front.release()
+                run.process.say(channel.SERVE)
                 self._watch_master(run, application)
             case channel.Stopping():
                 if not run.why:
                     self._stop.set()
-            case channel.Stopped():
-                run.by(self.clock() + END_SECONDS)
+            case channel.Over(asked):
+                run.unwatch()  # a program may end its session, and do something else
+                if asked:
+                    run.by(self.clock() + END_SECONDS)
             case channel.Ended(state, reason, asked):
                 if asked and not run.why:
                     self._stop.set()
@@ -216,8 +226,7 @@ class Supervisor:
         run.process.say(channel.STOP)
 
     def _watch_master(self, run: _Run, application: str) -> None:
-        if run.watch is not None:
-            run.watch.stop()
+        run.unwatch()
         run.watch = MasterWatch(self.status_port, application, lambda: run.events.put(Lost()))
         run.watch.start()
 

@@ -1,0 +1,30 @@
+"""A user's program for a driver pod: fails while a file says so, else counts. ``program FAILING``.
+
+It names no master, no conf and no checkpoint: it is given all of them. Secrets it is not given.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from counted import stream
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+
+
+def main(failing: Path) -> None:
+    """Run until the query ends."""
+    if failing.exists():
+        raise ValueError(failing.read_text())
+    assert not {"BINSHIFT_TOKEN", "BINSHIFT_DRAIN_TOKEN", "_SPARK_AUTH_SECRET"} & os.environ.keys()
+    spark = SparkSession.builder.getOrCreate()
+    counted = binshift.stateful(stream(spark), bins=32).groupBy("name").agg(F.count("*"))
+    counted.writeStream.outputMode("update").format("noop").queryName("podded").start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,74 @@
+"""A program's process as the driver knows it, without Spark: says what it is told to say. ``pods_child KIND [FILE]``.
+
+Kinds: ``serves`` until it is asked to stop; ``stubborn`` serves and never stops; ``serves-and-dies`` is killed once FILE is
+there; ``fails``, ``finishes`` and ``dies`` at once; ``fails-once`` finishes when FILE is there, and puts it there.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+from control_fakes import FakeSurface
+
+from binshift.control import Control, ControlSettings, Listeners, Tokens
+from binshift.pods import channel
+from binshift.running.script import watch_parent
+
+
+def main(kind: str, file: Path) -> int:
+    """Play it."""
+    api, health, pipe = channel.inherited(os.environ)
+    teller = channel.Teller(pipe)
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    watch_parent(lines.put)
+    hello = msgspec.json.decode(lines.get(), type=channel.Hello)
+    if kind == "fails-once" and file.exists():
+        kind = "finishes"
+    if kind in {"fails", "fails-once"}:
+        file.touch()
+        teller.tell(channel.Ended("Failed", "ValueError: no"))
+        return 1
+    if kind == "finishes":
+        teller.tell(channel.Ended("Finished", ""))
+        return 0
+    if kind == "dies":
+        _die()
+    listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
+    control = Control(ControlSettings(tokens=Tokens(hello.admin, hello.drain)), listeners)
+    surface = FakeSurface()
+    control.slot.fill(surface)
+    teller.tell(channel.Started("app-1"))
+    assert lines.get().strip() == channel.SERVE
+    control.start()
+    while kind == "serves-and-dies":
+        if file.exists():
+            file.unlink()
+            _die()
+        time.sleep(0.01)
+    while kind == "stubborn":
+        time.sleep(1)
+    while not surface.stopped and lines.empty():
+        time.sleep(0.01)
+    surface.stopped = True
+    teller.tell(channel.Stopping())
+    teller.tell(channel.Over(True))
+    control.stop()
+    teller.tell(channel.Ended("Stopped", "", asked=True))
+    return 0
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,182 @@
+"""What the pods' processes make of their environment: Spark's conf, command lines, and errors that name a variable."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binshift.errors import InvalidSettings
+from binshift.pods import conf, daemons, driver, master, session, waiting, worker
+from binshift.pods.settings import DriverSettings
+from binshift.ports import Ports
+
+DRIVER = {"BINSHIFT_MASTER": "spark://d-0.d:7077", "BINSHIFT_HOST": "d-0.d"}
+WORKER = {**DRIVER, "BINSHIFT_HOST": "x-1.x", "BINSHIFT_EXECUTOR_MEMORY": "900m", "BINSHIFT_EXECUTOR_CORES": "3"}
+
+
+def properties(text: str) -> dict[str, str]:
+    """A file of properties as Java reads it, as far as we write it."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    pairs = (line.replace("=", " ", 1).split(None, 1) for line in lines)
+    return {key: value.replace("\\\\", "\\") for key, value in pairs}
+
+
+def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
+    """The user's conf beats what anybody may overrule, and loses to addresses, ports, the checkpoint and what binshift needs."""
+    given = "spark.app.name mine\nspark.driver.port=1\nspark.sql.shuffle.partitions 3\nspark.scheduler.mode FIFO\n"
+    (tmp_path / "spark-defaults.conf").write_text(given)
+    environment = {
+        **DRIVER,
+        "SPARK_CONF_DIR": str(tmp_path),
+        "BINSHIFT_CHECKPOINT": "s3a://b/c",
+        "_SPARK_AUTH_SECRET": "se\\cret",
+    }
+    settings = DriverSettings.from_environment(environment)
+    found = properties(session.defaults(settings, Path("/app/main.py"), "/libs"))
+    assert (found["spark.app.name"], found["spark.sql.shuffle.partitions"]) == ("mine", "3")
+    assert (found["spark.driver.port"], found["spark.blockManager.port"]) == ("7402", "7413")
+    assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("d-0.d", "0.0.0.0")
+    assert (found["spark.scheduler.mode"], found["spark.binshift.checkpoint"]) == ("FAIR", "s3a://b/c")
+    assert (found["spark.authenticate"], found["spark.authenticate.secret"]) == ("true", "se\\cret")
+    assert found["spark.executorEnv.PYTHONPATH"] == "/app:/libs"
+    assert "secret" not in repr(settings)
+
+
+def test_without_a_secret_nothing_is_authenticated() -> None:
+    """Then it is for the given conf to say."""
+    found = conf.fixed(DriverSettings("spark://h:1", "h"), {}, Path("/app/main.py"), "")
+    assert not [key for key in found if "authenticate" in key or "checkpoint" in key]
+
+
+def test_a_value_may_have_any_characters() -> None:
+    """Backslashes and leading blanks survive Java's reading; a line's end cannot start another property."""
+    assert conf.defaults_file({"a": "b\\c"}, "given", {"d": " e\nf"}) == "a=b\\\\c\n\ngiven\nd=\\ e\\nf\n"
+
+
+def test_the_programs_environment_has_no_secrets() -> None:
+    """Tokens and Spark's secret stay out of it."""
+    environment = {**DRIVER, "BINSHIFT_TOKEN": "t1", "BINSHIFT_DRAIN_TOKEN": "t2", "_SPARK_AUTH_SECRET": "t3"}
+    assert driver.program_environment(environment) == DRIVER
+
+
+def test_spark_finds_its_conf(tmp_path: Path) -> None:
+    """The folder has the given files, and defaults that only we can read; variables lead there, and carry no secret."""
+    given, folder = tmp_path / "given", tmp_path / "folder"
+    given.mkdir()
+    folder.mkdir()
+    (given / "log4j2.properties").write_text("x")
+    (given / "spark-defaults.conf").write_text("a b")
+    settings = DriverSettings("spark://h:1", "h", secret="t3", conf=given)
+    found = session.prepare(settings, Path("/app/main.py"), "", folder)
+    assert "t3" not in str(found)
+    assert (found["SPARK_CONF_DIR"], found["SPARK_LOCAL_HOSTNAME"]) == (str(folder), "h")
+    assert found["PYSPARK_SUBMIT_ARGS"] == "--master spark://h:1 pyspark-shell"
+    assert (folder / "log4j2.properties").read_text() == "x"
+    defaults = folder / "spark-defaults.conf"
+    assert {"a b", "spark.authenticate.secret=t3"} <= set(defaults.read_text().splitlines())
+    assert stat.S_IMODE(defaults.stat().st_mode) == 0o600
+
+
+def test_the_masters_command_line() -> None:
+    """It listens on its own name, keeps its memory in files, lets executors be started for ever, and takes no jobs."""
+    assert master.arguments(DRIVER) == ["--host", "d-0.d", "--port", "7077", "--webui-port", "7079"]
+    options = master.java_options(Path("/var/lib/binshift/master"))
+    for wanted in (
+        "-Dspark.deploy.recoveryMode=FILESYSTEM",
+        "-Dspark.deploy.recoveryDirectory=/var/lib/binshift/master",
+        "-Dspark.deploy.maxExecutorRetries=-1",
+        "-Dspark.master.rest.enabled=false",
+        "-Dspark.ui.killEnabled=false",
+        "-Dsun.net.inetaddr.ttl=5",
+    ):
+        assert wanted in options.split()
+
+
+def test_the_workers_command_line() -> None:
+    """It offers all it has, under its own name, to its master."""
+    text = " ".join(worker.arguments({**WORKER, "BINSHIFT_DIRECTORY": "/d"}))
+    assert (
+        text == "--host x-1.x --port 7078 --webui-port 0 --cores 3 --memory 900m --work-dir /d/work spark://d-0.d:7077"
+    )
+
+
+def test_a_daemons_environment() -> None:
+    """Its heap is small unless it is said otherwise, its page is on loopback, and given options come last."""
+    found = daemons.daemon_environment({"SPARK_DAEMON_JAVA_OPTS": "-Xx", "A": "b"}, "x-1.x", "-Dy")
+    assert (found["SPARK_DAEMON_MEMORY"], found["SPARK_LOCAL_IP"]) == ("128m", "127.0.0.1")
+    assert (found["SPARK_DAEMON_JAVA_OPTS"], found["A"]) == ("-Dy -Xx", "b")
+    assert (Path(found["SPARK_HOME"]) / "bin" / "spark-class").exists()
+    assert daemons.daemon_environment({"SPARK_DAEMON_MEMORY": "1g"}, "h", "")["SPARK_DAEMON_MEMORY"] == "1g"
+
+
+@pytest.mark.parametrize(
+    ("read", "environment", "words"),
+    [
+        (DriverSettings.from_environment, {}, "BINSHIFT_MASTER is not set"),
+        (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_HOST": ""}, "BINSHIFT_HOST is not set"),
+        (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_MASTER": "local[2]"}, r"local\[2\].*spark://HOST:7077"),
+        (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_STOP_SECONDS": "nan"}, "BINSHIFT_STOP_SECONDS is 'nan'"),
+        (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_STOP_SECONDS": "soon"}, "BINSHIFT_STOP_SECONDS"),
+        (worker.arguments, DRIVER, "BINSHIFT_EXECUTOR_CORES is not set"),
+        (worker.arguments, {**WORKER, "BINSHIFT_EXECUTOR_CORES": "1"}, "'1'; it must be a number of task slots, 2"),
+        (worker.arguments, {**WORKER, "BINSHIFT_EXECUTOR_MEMORY": "900Mi"}, "'900Mi'.*such as 900m"),
+        (master.arguments, {"BINSHIFT_HOST": "h", "BINSHIFT_MASTER_PORT": "0"}, "BINSHIFT_MASTER_PORT"),
+    ],
+)
+def test_a_wrong_environment_is_named(
+    read: Callable[[Mapping[str, str]], Any], environment: dict[str, str], words: str
+) -> None:
+    """The message has the variable, its value, and what would fit."""
+    with pytest.raises(InvalidSettings, match=words):
+        read(environment)
+
+
+@pytest.mark.parametrize("module", ["driver", "master", "worker"])
+def test_a_process_that_cannot_start_says_why(module: str) -> None:
+    """One line, no traceback, and a status of its own."""
+    command = [sys.executable, "-m", f"binshift.pods.{module}", *(["/app/main.py"] if module == "driver" else [])]
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+    assert "cannot start: BINSHIFT_" in ran.stderr
+
+
+def test_the_control_api_is_where_the_table_says() -> None:
+    """On all addresses of the pod and the fixed ports, for those with a token."""
+    environment = {**DRIVER, "BINSHIFT_TOKEN": "abc"}
+    found = driver.control_settings(DriverSettings.from_environment(environment), environment)
+    assert (found.host, found.port, found.health_port) == ("0.0.0.0", Ports().control, Ports().health)
+    assert found.tokens.admin == "abc"
+
+
+def test_a_reason_is_left_where_somebody_looks(tmp_path: Path) -> None:
+    """In a file that is there, or can be; outside of Kubernetes nobody looks."""
+    driver.leave(tmp_path / "termination", "why")
+    assert (tmp_path / "termination").read_text() == "why"
+    driver.leave(Path("/dev/no-termination-log"), "why")
+    driver.leave(tmp_path / "nowhere" / "termination", "why")
+    assert not Path("/dev/no-termination-log").exists()
+
+
+def test_others_are_awaited(caplog: pytest.LogCaptureFixture) -> None:
+    """A name and a port that are there are not waited for; those that do not come are given up."""
+    caplog.set_level(logging.INFO, "binshift.pods.waiting")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        assert waiting.await_name("localhost")
+        assert waiting.await_port("127.0.0.1", port, 5)
+        assert caplog.messages == []
+    assert not waiting.await_port("127.0.0.1", port, 0.3)
+    assert not waiting.await_name("no.such.name.invalid", 0.0)
+    assert any(f"127.0.0.1:{port}" in said for said in caplog.messages)

@@ -1,0 +1,125 @@
+"""What a program's end means, and when it is run again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binshift.control.models import REASON_CHARACTERS_MAX, State
+from binshift.errors import Fenced, LogOwned
+from binshift.pods import lifecycle
+from binshift.pods.connection import LOST_SECONDS, Connection, knows
+from binshift.pods.lifecycle import Again, Outcome, Rest, after, again_reason, of_process, of_program, stopped, tail
+
+ENDS = (State.STOPPED, State.FINISHED, State.FAILED, State.FENCED)
+
+
+@given(st.sampled_from(ENDS), st.integers(0, 10**9), st.floats(0, 1e9))
+def test_only_a_failure_is_tried_again(state: State, failures: int, healthy: float) -> None:
+    """Every other end rests; the wait is between a second and a minute, and never shorter after more failures."""
+    step = after(Outcome(state, "", healthy), failures)
+    if state is not State.FAILED:
+        assert step == Rest()
+        return
+    assert isinstance(step, Again)
+    assert lifecycle.FIRST_SECONDS <= step.after_seconds <= lifecycle.LAST_SECONDS
+    further = after(Outcome(state, "", healthy), failures + 1)
+    assert isinstance(further, Again)
+    assert further.after_seconds >= step.after_seconds
+
+
+def test_the_wait_doubles_up_to_a_minute() -> None:
+    """1, 2, 4 ... 60 s; after five healthy minutes it begins anew."""
+    waits, failures = [], 0
+    for _ in range(8):
+        step = after(Outcome(State.FAILED), failures)
+        assert isinstance(step, Again)
+        failures = step.failures
+        waits.append(step.after_seconds)
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert after(Outcome(State.FAILED, "", lifecycle.HEALTHY_SECONDS - 1), failures) == Again(60, 9)
+    assert after(Outcome(State.FAILED, "", lifecycle.HEALTHY_SECONDS), failures) == Again(1, 1)
+
+
+RUNNING, STOPPED = (State.RUNNING, ""), (State.STOPPED, "")
+
+
+@pytest.mark.parametrize(
+    ("query", "asked", "error", "text", "state", "words"),
+    [
+        (None, False, None, "", State.FINISHED, "without having started"),
+        ((State.FINISHED, ""), False, None, "", State.FINISHED, ""),
+        (STOPPED, True, None, "", State.STOPPED, ""),
+        (STOPPED, False, None, "", State.FINISHED, "stopped its query"),
+        (RUNNING, False, None, "", State.FAILED, "awaitTermination"),
+        ((State.FAILED, "no space"), False, None, "", State.FAILED, "no space"),
+        (RUNNING, False, ValueError("x"), "Traceback\nValueError: x\n", State.FAILED, "Traceback\nValueError: x"),
+        (None, False, None, "the program ended with exit status 3", State.FAILED, "exit status 3"),
+        (None, False, LogOwned("another"), "LogOwned: another", State.FAILED, "another"),
+        ((State.FENCED, "a newer driver"), False, None, "", State.FENCED, "a newer driver"),
+        (STOPPED, True, ValueError("after the stop"), "ValueError: after the stop", State.FAILED, "after the stop"),
+    ],
+)
+def test_an_end_is_called_by_its_name(
+    query: tuple[State, str] | None, asked: bool, error: Exception | None, text: str, state: State, words: str
+) -> None:
+    """A program's end is what its query did last, unless it raised; the reason tells people what to do."""
+    outcome = of_program(query, asked, error, text)
+    assert outcome.state is state
+    assert words in outcome.reason
+
+
+def test_who_is_fenced_rests_however_it_was_wrapped() -> None:
+    """An error that comes of a newer driver's is one, at any depth, and in circles too."""
+    fenced, outer = Fenced("the driver of term 4 has taken over"), RuntimeError("query failed")
+    outer.__cause__ = ValueError("in between")
+    outer.__cause__.__context__ = fenced
+    fenced.__context__ = outer
+    assert of_program(RUNNING, False, outer, "Traceback") == Outcome(State.FENCED, str(fenced))
+
+
+@pytest.mark.parametrize("state", ENDS)
+def test_what_was_asked_to_stop_is_not_tried_again(state: State) -> None:
+    """It is Stopped, whatever it ended with, with the reason if it failed; one that had ended before is what it was."""
+    outcome = stopped(Outcome(state, "why"))
+    assert after(outcome, 0) == Rest()
+    assert outcome.state is (State.STOPPED if state in {State.FAILED, State.STOPPED} else state)
+    assert bool(outcome.reason) is (state is not State.STOPPED)
+
+
+def test_a_process_that_says_nothing_is_judged_by_its_status() -> None:
+    """A signal is named, and what it mostly means."""
+    assert "no memory left" in of_process(137).reason
+    assert "signal 11" in of_process(139).reason
+    assert "status 1 " in of_process(1).reason
+
+
+@given(st.text(), st.integers(10, 400))
+def test_a_tail_fits(text: str, characters: int) -> None:
+    """However long a traceback is, its end is kept, and fits in an answer with words around it."""
+    end = tail(text, characters)
+    assert len(end) <= characters
+    assert text.strip().endswith(end.removeprefix("... ").strip())
+    assert len(again_reason(Outcome(State.FAILED, tail(text * 100)), 10**6)) <= REASON_CHARACTERS_MAX
+
+
+def test_a_master_that_forgets_is_noticed() -> None:
+    """One that does not know the program for a minute has lost it; a restart that takes less has not."""
+    connection = Connection()
+    assert not any(connection.seen(at % 50 == 0, float(at)) for at in range(0, 1000, 5))
+    assert not connection.seen(True, 1999.0)
+    assert not connection.seen(False, 2000.0)
+    assert connection.seen(False, 2000.0 + LOST_SECONDS)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        *(None, 3, [], {}, {"activeapps": None}, {"activeapps": [{}]}, {"activeapps": [{"id": "app-1"}]}),
+        *({"activeapps": [{"id": "app-1", "state": "UNKNOWN"}]}, {"activeapps": [{"id": "app-2", "state": "RUNNING"}]}),
+    ],
+)
+def test_nonsense_is_no_connection(status: object) -> None:
+    """Only a master that names the program, as one that it has, knows it."""
+    assert not knows(status, "app-1")
