@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from clusters import Cluster, bring_up
+from clusters import ROOT, Cluster, bring_up
 from stage import Stage, build_images, install, make_namespace, stage, system
 from story import Story
+
+# The table of valid and invalid objects is the operator's.
+sys.path.append(str(ROOT / "operator" / "tests"))
 
 LINES = pytest.StashKey[list[str]]()
 
@@ -32,6 +36,13 @@ def chart(cluster: Cluster) -> None:
 @pytest.fixture
 def scene(cluster: Cluster, chart: None) -> Iterator[Stage]:
     """A namespace for one story."""
+    with stage(cluster) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def module_scene(cluster: Cluster, chart: None) -> Iterator[Stage]:
+    """A namespace for all the tests of a file that leave nothing in it."""
     with stage(cluster) as made:
         yield made
 

@@ -16,8 +16,8 @@ from kube import Kube, Refused, until
 KIND = "streamingdataflow"
 DRIVER, EXECUTOR = "driver", "executor"
 HEALTH_PORT = 7401
-READY_SECONDS_MAX = 180.0
-SETTLED_SECONDS_MAX = 300.0
+READY_SECONDS_MAX = 300.0
+SETTLED_SECONDS_MAX = 420.0
 
 
 @dataclass(frozen=True)

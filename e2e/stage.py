@@ -19,6 +19,7 @@ from workloads import minimal
 OPERATOR_IMAGE = "localhost/binshift-operator:dev"
 SPARK_IMAGE = "localhost/binshift-spark:dev"
 MINIMAL_IMAGE = "localhost/binshift-minimal:dev"
+FLIGHTS_IMAGE = "localhost/binshift-flights:dev"
 CHART = ROOT / "charts" / "binshift"
 SYSTEM = "binshift-system"
 RELEASE = "binshift"

@@ -84,7 +84,7 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
             into[key] = value
 
 
-def watcher(image: str) -> list[dict[str, Any]]:
+def watcher(image: str, claim: str = NAME) -> list[dict[str, Any]]:
     """A pod that only waits, with the volume and the scripts in it."""
     scripts = {path.name: path.read_text(encoding="utf-8") for path in INSIDE.glob("*.py")}
     container = {
@@ -100,7 +100,7 @@ def watcher(image: str) -> list[dict[str, Any]]:
         ],
     }
     volumes = [
-        {"name": "data", "persistentVolumeClaim": {"claimName": NAME}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": claim}},
         {"name": "scripts", "configMap": {"name": WATCHER}},
         {"name": "tmp", "emptyDir": {}},
     ]
