@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -53,6 +53,18 @@ def told(request: pytest.FixtureRequest) -> Iterator[Story]:
     story = Story(request.node.name.removeprefix("test_"))
     yield story
     request.config.stash.setdefault(LINES, []).append(story.line or f"{story.name}: not told to its end")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A story that fails shows what a person would look at; its stage is still there now."""
+    report = yield
+    scene = getattr(item, "funcargs", {}).get("scene")
+    if report.failed and call.when == "call" and scene is not None:
+        report.sections.append(("what kubectl says", scene.why()))
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

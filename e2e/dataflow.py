@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kube import Kube, Refused, until
+from kube import Kube, until
 
 KIND = "streamingdataflow"
 DRIVER, EXECUTOR = "driver", "executor"
@@ -151,17 +151,3 @@ class Dataflow:
         selector = f"--field-selector=involvedObject.kind=StreamingDataflow,involvedObject.name={self.name}"
         answer = json.loads(self.kube("get", "events", selector, "--sort-by=.metadata.creationTimestamp", "-o", "json"))
         return [str(event["reason"]) for event in answer["items"]]
-
-    def why(self) -> str:
-        """What a person would look at when something is wrong."""
-        parts = [["describe", KIND, self.name], ["get", "pods", "-o", "wide"]]
-        for pod in self.pods():
-            name, containers = pod["metadata"]["name"], pod["spec"]["containers"]
-            parts += [["logs", name, "-c", container["name"], "--tail=40"] for container in containers]
-        said = []
-        for part in parts:
-            try:
-                said.append(f"$ kubectl {' '.join(part)}\n{self.kube(*part)}")
-            except Refused as refusal:
-                said.append(str(refusal))
-        return "\n".join(said)

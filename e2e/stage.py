@@ -19,6 +19,7 @@ from workloads import minimal
 OPERATOR_IMAGE = "localhost/binshift-operator:dev"
 SPARK_IMAGE = "localhost/binshift-spark:dev"
 MINIMAL_IMAGE = "localhost/binshift-minimal:dev"
+UPGRADED_IMAGE = "localhost/binshift-operator:upgraded"
 FLIGHTS_IMAGE = "localhost/binshift-flights:dev"
 CHART = ROOT / "charts" / "binshift"
 SYSTEM = "binshift-system"
@@ -73,6 +74,22 @@ class Stage:
         objects = minimal.objects(self.cluster.storage_class, **changes)
         self.kube.apply(*objects, *minimal.watcher(SPARK_IMAGE))
         return Dataflow(self.kube, minimal.NAME)
+
+    def why(self) -> str:
+        """What a person would look at when something is wrong."""
+        parts = [(self.kube, ["describe", KIND]), (self.kube, ["get", "pods", "-o", "wide"])]
+        parts.append((self.system, ["logs", "deployment/binshift-operator", "--tail=60"]))
+        for pod in self.kube.list("pods"):
+            name, containers = pod["metadata"]["name"], pod["spec"]["containers"]
+            parts += [(self.kube, ["logs", name, "-c", container["name"], "--tail=40"]) for container in containers]
+        said = []
+        for kube, words in parts:
+            try:
+                answer = kube(*words)
+            except Refused as refusal:
+                answer = str(refusal)
+            said.append(f"$ kubectl {' '.join(words)}\n{answer}")
+        return "\n".join(said)
 
 
 @contextmanager

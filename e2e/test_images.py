@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -53,9 +54,14 @@ def test_image(scene: Stage, image: str, spark: bool) -> None:
 
 def look(kube: Kube, name: str, image: str) -> dict[str, object]:
     """What `LOOK` prints in a pod of the image."""
-    container = {"name": "look", "image": image, "args": ["python", "-c", LOOK], "securityContext": SAFE}
+    container: dict[str, Any] = {
+        "name": "look",
+        "image": image,
+        "args": ["python", "-c", LOOK],
+        "securityContext": SAFE,
+    }
     container |= {"volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}]}
-    spec = {"containers": [container], "restartPolicy": "Never", "securityContext": SAFE_POD}
+    spec: dict[str, Any] = {"containers": [container], "restartPolicy": "Never", "securityContext": SAFE_POD}
     spec |= {"volumes": [{"name": "tmp", "emptyDir": {}}], "automountServiceAccountToken": False}
     kube.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
     until("the end of the pod", 60, lambda: kube.get("pod", name)["status"]["phase"] in ("Succeeded", "Failed"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import stage as stages
+from clusters import ROOT
 from dataflow import KIND
 from kube import until
 from stage import Stage
 from story import Story
+
+UPGRADED = ROOT / "e2e" / "workloads" / "upgraded"
 
 
 def test_kubectl_wait_returns(scene: Stage, told: Story) -> None:
@@ -64,9 +67,11 @@ def test_operator_upgrade_touches_no_pod(scene: Stage, told: Story) -> None:
     dataflow.await_settled()
     dataflow.await_epochs(8)
     before = dataflow.pod_uids()
+    repository, _, tag = stages.UPGRADED_IMAGE.rpartition(":")
+    scene.cluster.image(stages.UPGRADED_IMAGE, UPGRADED)
     try:
         with told.act():
-            stages.install(scene.system, {"podAnnotations.e2e": "upgraded"})
+            stages.install(scene.system, {"image.repository": repository, "image.tag": tag})
             dataflow.await_epochs(15)
     finally:
         stages.install(scene.system)
