@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +71,21 @@ def out_and_back(running: Bench, case: Case, settle_epochs: int, calm_seconds: f
         row |= {"pre_copy": case.pre_copy, "to": workers} | columns(found, times)
         row |= {"rows_per_s": case.keys / 2 / (times.ended - times.began)}
         row |= {"epochs": len(epochs), "reruns": sum(each.runs - 1 for each in epochs)} | memory
+        row |= {"_epoch_ms": epoch_ms(query.timings, times)}
         rows.append(row)
     return rows
+
+
+def epoch_ms(timings: Sequence[Any], times: Times) -> dict[str, tuple[float, float]]:
+    """Where an epoch's time went, by part: mean milliseconds in calm times, and while moving."""
+    calm = [each.seconds for each in timings if times.calm_from <= each.committed_at < times.began]
+    moving = [each.seconds for each in timings if times.began <= each.committed_at <= times.ended]
+    parts = dict.fromkeys(part for seconds in [*calm, *moving] for part in seconds)
+    return {part: (_mean_ms(calm, part), _mean_ms(moving, part)) for part in parts}
+
+
+def _mean_ms(epochs: Sequence[Mapping[str, float]], part: str) -> float:
+    return round(1000 * sum(each.get(part, 0.0) for each in epochs) / max(1, len(epochs)), 1)
 
 
 def _moves(

@@ -77,10 +77,26 @@ def block(name: str) -> str:
         return markdown([line for each in JUDGED for line in judged(each)])
     if name == "machine":
         return machine()
+    if name == "parts":
+        return markdown(parts(load("move")))
     rows = load(SOURCES.get(name, name))
     wanted = COLUMNS.get(name)
     shown = markdown([{column: row.get(column) for column in wanted} for row in rows] if wanted else rows)
     return f"{shown}\n\n{measured(rows)}"
+
+
+def parts(rows: Sequence[Row]) -> list[dict[str, object]]:
+    """Where an epoch's time goes while the largest state moves out, beside calm times before."""
+    out = [row for row in rows if row["to"] == 4 and row["strategy"] == "Optimized" and row["pre_copy"]]
+    timed = [row for row in out if row.get("_epoch_ms")]
+    if not timed:
+        return []
+    largest = max(timed, key=lambda row: row["keys"])
+    name = f"{largest['keys']:,} keys, mean ms"
+    return [
+        {"part": part.replace("_", " ", 1), f"{name}, calm": calm, f"{name}, moving": moving}
+        for part, (calm, moving) in largest["_epoch_ms"].items()
+    ]
 
 
 def judged(name: str) -> list[dict[str, object]]:

@@ -157,8 +157,9 @@ def _side_by_side(figure: Any, count: int) -> list[Any]:
 def _titled(axes: Any, title: str, label: str, zero: bool = True) -> None:
     axes.set_title(title, loc="left", color=INK, fontsize=10)
     axes.set_ylabel(label, color=INK)
-    if zero:
-        axes.set_ylim(bottom=0)
+    if zero and axes.lines:  # of all that share the axis, not of the first
+        highest = max(float(y) for line in axes.lines for y in line.get_ydata())
+        axes.set_ylim(0, max(1.08 * highest, axes.get_ylim()[1] if axes.get_ylim()[0] == 0 else 0))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.tick_params(colors=FAINT)
