@@ -54,11 +54,6 @@ class EpochPlan:
     previous_watermarks: Mapping[str, int | None]
     replay: CommitRecord | None = None
 
-    @property
-    def watermark_ms(self) -> int | None:
-        """The watermark of a query with one operator."""
-        return next(iter(self.watermarks.values()), None)
-
 
 def one_each(plan: EpochPlan, operators: Sequence[str], summaries: Sequence[Summary]) -> list[Summary]:
     """Exactly one summary of one run for each operator and worker, in order (architecture 4.4)."""

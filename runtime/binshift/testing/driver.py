@@ -125,7 +125,7 @@ class Driver:
     ) -> Iterator[Task]:
         world = self._world
         rows = {
-            name: shares(flow.arranged(batch.rows, world.bins, plan.watermarks[name]), plan.route.owners, plan.workers)
+            name: shares(flow.arranged(batch.rows, world.bins), plan.route.owners, plan.workers)
             for name, flow in world.flows.items()
         }
         for spec in self.coordinator.specs(plan, run, bring_up):

@@ -56,7 +56,7 @@ class Flow(Protocol):
     def operator(self) -> Operator:
         """What tasks run."""
 
-    def arranged(self, rows: Sequence[Row], bins: int, watermark_ms: int | None) -> pa.RecordBatch:
+    def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
         """F: an epoch's rows as S takes them, with their bins, in S's order."""
 
     def packed(self, state: State, bins: int) -> Packed:
@@ -127,13 +127,11 @@ class Totals:
         """When a group is over, in milliseconds: the end of its window."""
         return int(key[1] + self.window_ms)
 
-    def arranged(self, rows: Sequence[Row], bins: int, watermark_ms: int | None) -> pa.RecordBatch:
+    def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
         """One row a group, with partial aggregates."""
         groups: dict[Key, list[Row]] = {}
         for row in rows:
-            key = self.key_of(row)
-            if not (self.expires and watermark_ms is not None and self.expiry_of(key) <= watermark_ms):
-                groups.setdefault(key, []).append(row)
+            groups.setdefault(self.key_of(row), []).append(row)
         columns: dict[str, Any] = {
             BIN_COLUMN: pa.array([bin_of(key, bins) for key in groups], pa.int32()),
             **_columns(self.key_schema, groups),
@@ -220,7 +218,7 @@ class StateFlow:
         """The key of a row."""
         return tuple(row[column] for column in self.keys)
 
-    def arranged(self, rows: Sequence[Row], bins: int, watermark_ms: int | None) -> pa.RecordBatch:
+    def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
         """All rows by bin, key and the order they came in."""
         keys = [self.key_of(row) for row in rows]
         order = sorted(range(len(rows)), key=lambda at: (bin_of(keys[at], bins), keys[at], at))

@@ -10,13 +10,13 @@ import random
 
 import pytest
 from oracle_fixed import place
-from oracle_flows import chain, rows_for
+from oracle_flows import chain, moody, rows_for
 
 from binshift.errors import Fenced
 from binshift.log.layout import RECORDS
-from binshift.model import Bin
+from binshift.model import Bin, Epoch
 from binshift.store.contract import StoreLimits
-from binshift.testing import Fault, Faults, SimulatedCluster, Tuning
+from binshift.testing import Fault, Faults, Flow, SimulatedCluster, Tuning
 
 pytestmark = pytest.mark.oracle
 
@@ -41,10 +41,12 @@ IN_A_ROUND = {
 }
 
 
-def cluster_with(faults: Faults) -> SimulatedCluster:
-    """Two workers, a third machine, and a rescale that has just been asked for."""
+def cluster_with(faults: Faults, flow: Flow | None = None) -> SimulatedCluster:
+    """Two workers, a third machine, and three epochs of state."""
     tuning = Tuning(snapshot_cycle_epochs=1, collect_every_epochs=1, stores=StoreLimits(lock_seconds_max=0.05))
-    cluster = SimulatedCluster(chain(), bins=8, workers=2, slots=3, tuning=tuning, faults=faults)
+    cluster = SimulatedCluster(
+        flow or chain(), bins=8, workers=2, slots=3, tuning=tuning, faults=faults, deterministic=flow is None
+    )
     rng = random.Random(8)
     for number in range(3):
         cluster.epoch(rows_for(rng, number, 8, 10))
@@ -154,3 +156,38 @@ def test_an_old_task_commits_before_the_new_run_begins_there() -> None:
     cluster.epoch(rows_for(random.Random(1), 3, 8, 20))
     assert woken
     cluster.epoch([])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_snapshot_of_a_run_that_never_counts(seed: int) -> None:
+    """A task has committed to its store, its state is written as a snapshot, and then the run fails: no record names it."""
+    faults = Faults()
+    cluster = cluster_with(faults, moody())
+    cluster.world.rng.seed(seed)
+    first = place("executor 0", "sending its summary", 1, lambda: [cluster.background() for _ in range(3)])
+    second = place("driver", "delivering", 1, Fault.KILL)
+    faults.plan = lambda effect: first(effect) or second(effect)
+    for number in range(3, 7):
+        cluster.epoch(rows_for(random.Random(seed), number, 8, 20))
+    cluster.background()
+    cluster.epoch([])
+    assert len(faults.struck) == 2
+    cluster.witness.rebuild()
+
+
+def test_a_collection_while_an_epoch_waits_for_its_record() -> None:
+    """Files that the next record will name are not garbage, however long that takes."""
+    faults = Faults()
+    cluster = cluster_with(faults)
+
+    def collect() -> None:
+        for now in (1e6, 2e6):
+            log = cluster.driver.log
+            log.collect(spark_committed=Epoch(log.index.last - 1), now=now)
+
+    faults.plan = place("driver", "delivering", 1, collect)
+    for number in range(3, 6):
+        cluster.epoch(rows_for(random.Random(4), number, 8, 20))
+        cluster.background()
+    assert faults.struck
+    cluster.witness.rebuild()

@@ -1,0 +1,272 @@
+"""Broken variants of the protocol: each breaks one rule, as a careless change might.
+
+A variant is a change of one or two functions of the protocol's own code, made and taken back by `broken`. Those under `CAUGHT`
+break an invariant, and the oracle has to notice within a few histories; each names the rule it breaks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+import test_oracle_zombies as zombies
+from oracle_histories import play
+
+from binshift.log import retention, terms
+from binshift.log.index import BringUp, Index
+from binshift.log.layout import record_name
+from binshift.log.log import Log
+from binshift.log.records import CommitRecord, SnapshotRef, encode_record
+from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
+from binshift.protocol import background, bringup, coordinator, task
+from binshift.protocol.spec import EpochSpec
+from binshift.store import copies as store_copies
+from binshift.store import transitions, undo
+from binshift.store.binstore import BinStore
+from binshift.store.status import Status
+
+Patch = pytest.MonkeyPatch
+
+
+def undo_skipped(patch: Patch) -> None:
+    """What a failed run left in a store stays, under the stamp of the epoch before (I2)."""
+
+    def skipped(self: BinStore, fence: Fence, to: Stamp) -> bool:
+        with self._gate.writing(fence) as (transaction, status):
+            if status.undo_to != to:
+                return False
+            record = undo.read(transaction)
+            undo.write(transaction, None)
+            self._gate.save(transaction, transitions.undone(status, to, record.owned, record.base))
+            return True
+
+    patch.setattr(BinStore, "undo", skipped)
+
+
+def stamps_not_compared(patch: Patch) -> None:
+    """A task takes its store for the state recorded for the epoch before, whatever it holds (I2)."""
+    patch.setattr(task.EpochTask, "_at_base", lambda self, status: True)
+    patch.setattr(task.EpochTask, "_base", lambda self: self.store.status().stamp)
+
+
+def task_fence_ignored(patch: Patch) -> None:
+    """A task that was replaced may still commit to a store (I8)."""
+
+    def let_in(status: Status, fence: Fence) -> Status:
+        return replace(status, fence=max(status.fence, fence))
+
+    patch.setattr(transitions, "admit", let_in)
+    patch.setattr(transitions, "admit_background", let_in)
+
+
+def driver_fence_ignored(patch: Patch) -> None:
+    """A driver does not look whether another one has taken over (I8)."""
+    patch.setattr(terms, "check_newest", lambda storage, term: None)
+
+
+def record_overwritten(patch: Patch) -> None:
+    """The record of an epoch that exists is written over instead of being adopted (I3)."""
+
+    def overwritten(self: Log, record: CommitRecord) -> CommitRecord:
+        name, data = record_name(Epoch(record.epoch)), encode_record(record)
+        with self._lock:
+            after = self._index.apply(record)
+            if not self.storage.put_if_absent(name, data):
+                self.storage.delete([name])
+                self.storage.put_if_absent(name, data)
+            self._index = after
+        return record
+
+    patch.setattr(Log, "append", overwritten)
+
+
+def replay_writes(patch: Patch) -> None:
+    """A replay keeps the state it computed instead of the recorded one (I3)."""
+    settle = task.EpochTask._settle
+
+    def plain(self: task.EpochTask, changes: Sequence[Any]) -> Any:
+        recorded = self.spec.replay
+        if recorded is None:
+            return settle(self, changes)
+        return recorded.stamp, recorded.delta, task.merge_last_wins(changes)
+
+    patch.setattr(task.EpochTask, "_settle", plain)
+
+
+def delta_skipped(patch: Patch) -> None:
+    """A copy is counted as caught up without the newest delta's rows (I2)."""
+    rows = bringup._delta_rows
+
+    def fewer(storage: Any, files: BringUp, epoch: Epoch, bins: BinSet) -> Iterator[Any]:
+        return rows(storage, files, epoch, bins) if epoch < files.to else iter(())
+
+    patch.setattr(bringup, "_delta_rows", fewer)
+
+
+def loaded_to_the_delta_before(patch: Patch) -> None:
+    """A copy that is built from nothing lacks the newest delta (I4)."""
+    rows = bringup._all_rows
+
+    def fewer(storage: Any, files: BringUp, bins: BinSet) -> Iterator[Any]:
+        return rows(storage, replace(files, deltas=tuple(d for d in files.deltas if d.epoch < files.to)), bins)
+
+    patch.setattr(bringup, "_all_rows", fewer)
+
+
+def half_a_copy_counts(patch: Patch) -> None:
+    """A copy counts before all of its rows are there (I2)."""
+    install = BinStore.install_copies
+
+    def hasty(self: BinStore, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Any], **how: Any) -> None:
+        fewer = [part.slice(0, part.num_rows // 2) for part in entries]
+        install(self, fence, bins, epoch, fewer, **how)
+
+    patch.setattr(BinStore, "install_copies", hasty)
+
+
+def older_rows_stay(patch: Patch) -> None:
+    """The rows of an earlier copy are not deleted before a new one begins (I2)."""
+    patch.setattr(store_copies, "_delete", lambda gate, transaction, bins: bins)
+
+
+def moved_bins_stay(patch: Patch) -> None:
+    """A worker goes on owning the bins it has given away (I1)."""
+    commit = transitions.committed
+
+    def greedy(status: Status, expect: Stamp, stamp: Stamp, owned: BinSet) -> Status:
+        after = commit(status, expect, stamp, owned)
+        return replace(after, owned=after.owned | status.owned, copies=after.held_copies.without(status.owned))
+
+    patch.setattr(transitions, "committed", greedy)
+
+
+def flip_forgotten_by_the_record(patch: Patch) -> None:
+    """The moves of an epoch are carried out and not recorded (I1)."""
+    patch.setattr(coordinator, "route_changes", lambda moves: ())
+
+
+def snapshot_of_two_moments(patch: Patch) -> None:
+    """A snapshot is said to be of the state of which the store's last one was; its rows are those of now (I3)."""
+    take, stamps = background._snapshot, dict[tuple[str, Worker], Stamp]()
+
+    def mixed(spec: Any, store: BinStore, storage: Any) -> SnapshotRef | None:
+        found, of = take(spec, store, storage), (spec.operator, spec.worker)
+        said, stamps[of] = stamps.get(of), store.status().stamp
+        if found is None or said is None:
+            return found
+        return msgspec.structs.replace(found, epoch=said.epoch, attempt=said.attempt)
+
+    patch.setattr(background, "_snapshot", mixed)
+
+
+def one_file_too_many(patch: Patch) -> None:
+    """Retention deletes the oldest epoch that is still needed (I4)."""
+    floor = retention.floor
+
+    def higher(index: Index, spark_committed: Epoch, running: Any = ()) -> Epoch:
+        found = floor(index, spark_committed, running)
+        return Epoch(min(found + 1, index.last))
+
+    patch.setattr(retention, "floor", higher)
+
+
+def unnamed_files_of_the_future(patch: Patch) -> None:
+    """Retention deletes files of an epoch whose record is still to come (I3)."""
+    patch.setattr(retention, "_is_garbage", lambda index, named, file, floor, term: file.kind == "deltas" and not named)
+
+
+def lost_executors_not_noticed(patch: Patch) -> None:
+    """A driver believes that an executor that came anew holds what the one before it held."""
+    specs = coordinator.Coordinator.specs
+
+    def trusting(
+        self: coordinator.Coordinator, plan: Any, run: int, bring_up: frozenset[Worker]
+    ) -> tuple[EpochSpec, ...]:
+        return tuple(replace(each, bring_up=None) for each in specs(self, plan, run, bring_up))
+
+    patch.setattr(coordinator.Coordinator, "specs", trusting)
+
+
+def older_deltas_win(patch: Patch) -> None:
+    """Of two deltas of one key the older one counts (I4)."""
+    merge = bringup.merge_last_wins
+    patch.setattr(bringup, "merge_last_wins", lambda parts: merge(list(parts)[::-1]))
+
+
+def deletions_forgotten(patch: Patch) -> None:
+    """Keys that were deleted come back with a bring-up (I4)."""
+    rows = bringup._all_rows
+
+    def kept(storage: Any, files: BringUp, bins: BinSet) -> Iterator[Any]:
+        for part in rows(storage, files, bins):
+            yield part.filter(part.column("value").is_valid())
+
+    patch.setattr(bringup, "_all_rows", kept)
+
+
+MUTANTS: dict[str, Callable[[Patch], None]] = {
+    each.__name__: each
+    for each in (
+        undo_skipped,
+        stamps_not_compared,
+        task_fence_ignored,
+        driver_fence_ignored,
+        record_overwritten,
+        replay_writes,
+        delta_skipped,
+        loaded_to_the_delta_before,
+        half_a_copy_counts,
+        older_rows_stay,
+        moved_bins_stay,
+        flip_forgotten_by_the_record,
+        snapshot_of_two_moments,
+        one_file_too_many,
+        unnamed_files_of_the_future,
+        lost_executors_not_noticed,
+        older_deltas_win,
+        deletions_forgotten,
+    )
+}
+
+
+@contextlib.contextmanager
+def broken(name: str) -> Iterator[None]:
+    """The protocol with one rule broken, while this lasts."""
+    with pytest.MonkeyPatch.context() as patch:
+        MUTANTS[name](patch)
+        yield
+
+
+STORIES: tuple[Callable[[], object], ...] = (
+    *(
+        partial(zombies.test_an_epoch_goes_on_after_another_driver_has_finished_it, named)
+        for named in zombies.IN_AN_EPOCH
+    ),
+    *(partial(zombies.test_a_round_goes_on_after_another_driver_has_gone_on, named) for named in zombies.IN_A_ROUND),
+    *(partial(zombies.test_tasks_of_a_failed_run_go_on_later, seed) for seed in range(4)),
+    *(partial(zombies.test_a_snapshot_of_a_run_that_never_counts, seed) for seed in range(4)),
+    zombies.test_a_collection_while_an_epoch_waits_for_its_record,
+)
+"""What is played before the histories: those who go on after they were replaced."""
+
+
+def caught(name: str, seeds: int) -> str:
+    """The first story or history that contradicts the variant, and how; empty if none does.
+
+    A tale as long as the whole of it is never told: the variants are many, and each is expected to fail.
+    """
+    logging.disable(logging.CRITICAL)
+    histories = (partial(play, seed, moody=moody) for seed in range(seeds) for moody in (False, True))
+    for number, story in enumerate((*STORIES, *histories)):
+        try:
+            with broken(name):
+                story()
+        except BaseException as error:  # whatever the oracle says
+            return f"story {number}: {type(error).__name__}: {str(error)[:200]}"
+    return ""
