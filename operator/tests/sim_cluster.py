@@ -22,7 +22,7 @@ from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, LABEL_COMPONENT, LABEL_UID
-from binshift_operator.observe import Observer
+from binshift_operator.observe import KINDS, Observer
 from binshift_operator.reconcile import Reconciler
 
 NS, NAME = "default", "clicks"
@@ -31,6 +31,7 @@ LIMITS = Limits(
     registration_wait_seconds=6, stop_wait_seconds=4, stop_seconds_max=20, lost_node_seconds=10, retry_seconds=3
 )
 ENDING_TICKS = 2
+CHILDREN = set(KINDS.values())
 
 
 @dataclass
@@ -54,9 +55,21 @@ class SimCluster:
 
     def __post_init__(self) -> None:
         self.server = SimServer(lambda: self.now)
+        self.server.deleting = self.assert_may_go
+        self.heard = self.now
         self.restart_operator()
 
-    def start(self, replicas: int = 2, uid_free: bool = True) -> SimCluster:
+    def fork(self) -> SimCluster:
+        """Another cluster in the same state, with an operator of its own."""
+        parts = (self.server.objects, self.server.version, self.log, self.queries, self.secrets, self.now)
+        other = SimCluster()
+        (other.server.objects, other.server.version, other.log, other.queries, other.secrets, other.now) = (
+            copy.deepcopy(parts)
+        )
+        other.heard = other.now
+        return other
+
+    def start(self, replicas: int = 2) -> SimCluster:
         """A person makes the claim and the dataflow."""
         claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": NAME, "namespace": NS}}
         if ("PersistentVolumeClaim", NS, NAME) not in self.server.objects:
@@ -118,6 +131,7 @@ class SimCluster:
         """Time passes for all but the operator."""
         for _ in range(ticks):
             self.now += 1.0
+            self.heard = self.heard if self.silent else self.now
             self._stateful_sets()
             self._kubelet()
             self._runtime()
@@ -183,8 +197,8 @@ class SimCluster:
                 continue
             keys = meta["annotations"][ANNOTATION_KEYS]
             query = self.queries.setdefault(meta["uid"], Query(self.log, meta["uid"], keys))
-            if "deletionTimestamp" in meta:
-                query.state = "Stopped"  # SIGTERM is a stop in order
+            if meta.get("ending", 0) > 1:
+                query.state = "Stopped"  # SIGTERM is a stop in order, once the epoch is finished
             query.failing = self.failing
             query.tick(self._registered(keys))
 
@@ -200,15 +214,25 @@ class SimCluster:
     # ------------------------------------------------------------------------------------------------ what must always hold
 
     def assert_may_go(self, pod: dict[str, Any]) -> None:
-        """An executor's pod may be taken only if no query runs, or it holds no bins and shall hold none."""
+        """An executor's pod may be taken only if no query runs, or it holds no bins and shall hold none; a driver's, once its
+        query has stopped, unless it could not be asked to.
+        """
         running = [query for query in self.queries.values() if query.state == "Running"]
-        if pod["metadata"]["labels"][LABEL_COMPONENT] != "executor" or not running or self.log.target is None:
+        if not running or self.log.target is None:
             return
         if self.dataflow is None or pod["metadata"]["labels"][LABEL_UID] != self.dataflow["metadata"]["uid"]:
             return  # everything goes with its dataflow
+        if pod["metadata"]["labels"][LABEL_COMPONENT] == "driver":
+            secret = self.server.objects.get(("Secret", NS, f"{NAME}-keys"))
+            locked_out = secret is None or fingerprint(tokens(secret) or {}) != running[0].keys
+            spoken_to = self.now - self.heard < 1 and not locked_out
+            assert not spoken_to or "deletionTimestamp" in pod["metadata"], "a driver is taken while its query runs"
+            return
         slot = int(pod["metadata"]["name"].rpartition("-")[2])
         assert slot not in self.log.holding, f"executor {slot} is taken while it holds bins"
         assert slot not in self.log.target["workers"], f"executor {slot} is taken while bins may come to it"
+        held = self.log.left.get(slot, -1) < self.log.epoch
+        assert held, f"executor {slot} is taken in the epoch in which its last bin left, which may be replayed"
 
     def check(self) -> None:
         """What must hold at every moment."""
@@ -229,6 +253,7 @@ class SimCluster:
     def converge(self, ticks: int = 150) -> None:
         """Nothing goes wrong any more: it must come to what the spec asks for."""
         self.no_room, self.failing, self.silent, self.server.down = set(), "", False, False
+        self.run(2)
         for _ in range(ticks):
             if self.settled() and self.problems() == []:
                 return
@@ -240,9 +265,11 @@ class SimCluster:
         found = self.dataflow
         assert found is not None
         spec, found_problems = found["spec"], []
+        kinds = {kind for kind, _, _ in self.server.objects}
+        found_problems += [f"there is no {kind}" for kind in sorted(CHILDREN - kinds)]
         executors, drivers = self.pods("executor"), self.pods("driver")
         if spec.get("suspend"):
-            return ["pods are left"] if executors or drivers else []
+            return found_problems + (["pods are left"] if executors or drivers else [])
         count = spec["replicas"]
         if len(executors) != count or len(drivers) != 1:
             found_problems.append(f"{len(executors)} executors and {len(drivers)} drivers")

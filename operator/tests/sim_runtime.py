@@ -26,6 +26,8 @@ class Log:
     epoch: int = -1
     route: dict[int, int] = field(default_factory=dict)
     target: dict[str, Any] | None = None
+    left: dict[int, int] = field(default_factory=dict)
+    """Worker -> the epoch in which its last bin left it."""
 
     @property
     def holding(self) -> set[int]:
@@ -108,6 +110,7 @@ class Query:
             if not over or not under:
                 break
             route[over[0]] -= 1
+            self.log.left[over[0]] = self.log.epoch
             route[under[0]] = route.get(under[0], 0) + 1
             self.migration["binsMoved"] += 1
         if self.log.settled:

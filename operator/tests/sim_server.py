@@ -32,6 +32,7 @@ class SimServer:
         self.writes: list[str] = []
         self.crash_after: int | None = None
         self.down = False
+        self.deleting: Callable[[Object], None] = lambda found: None
 
     # ------------------------------------------------------------------------------------------------- for the operator
 
@@ -118,6 +119,7 @@ class SimServer:
         uid = (body.get("preconditions") or {}).get("uid")
         if uid and uid != found["metadata"]["uid"]:
             return 409, {"message": "it is another one"}
+        self.deleting(found)
         self.remove(key, at_once=body.get("gracePeriodSeconds") == 0)
         return 200, {}
 

@@ -55,7 +55,7 @@ def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Ste
         return _over(world, dataflow, runtime)
     if runtime is not None and (runtime.state is not RunState.RUNNING or runtime.route_version is None):
         runtime = None
-    settling = _settling(runtime, before)
+    settling = _settling(dataflow, runtime, before)
     late = migrations.timed_out(dataflow, runtime, before, world.now)
     wanted = _wanted(dataflow, runtime, before, world.now, limits, late)
     said = _said(dataflow, world, before, runtime, wanted, settling)
@@ -88,10 +88,12 @@ def _over(world: World, dataflow: Dataflow, runtime: RuntimeSeen) -> Step:
     return Step(actions, AtRest.FENCED, "another run owns the checkpoint")
 
 
-def _settling(runtime: RuntimeSeen | None, before: Status) -> Settling | None:
-    """Since which epoch the target has been settled; None while it is not, or nothing is known."""
+def _settling(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status) -> Settling | None:
+    """Since which epoch our target has been settled; None while it is not, or nothing is known."""
     if runtime is None or runtime.target is None or not runtime.target.settled:
         return None
+    if runtime.target.owner != dataflow.key.uid:
+        return None  # an earlier dataflow's, whose generations say nothing of ours
     last = before.settling
     if last is not None and last.generation == runtime.target.generation and last.epoch <= runtime.epoch:
         return last

@@ -1,0 +1,171 @@
+"""The resource's definition: what the operator takes for granted of it, and its schema on the table of valid and invalid objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from crd_cases import BASE, CREATED, EDITED, FULL, Case, changed
+
+from binshift_operator import statuses
+from binshift_operator.model import names
+from binshift_operator.model.names import Key
+from binshift_operator.model.specification import DEFAULTS, LIVE, MigrationPolicy, read
+from binshift_operator.model.status import (
+    Awaiting,
+    Condition,
+    ConditionType,
+    MigrationShown,
+    Phase,
+    Settling,
+    Status,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+CRD = yaml.safe_load((ROOT / "crds" / "streamingdataflows.yaml").read_text(encoding="utf-8"))
+VERSION = CRD["spec"]["versions"][0]
+SCHEMA = VERSION["schema"]["openAPIV3Schema"]
+SPEC = SCHEMA["properties"]["spec"]["properties"]
+
+
+def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every field below a schema, with its path."""
+    for name, each in (schema.get("properties") or {}).items():
+        yield f"{path}.{name}", each
+        yield from fields(each, f"{path}.{name}")
+    if "items" in schema:
+        yield from fields(schema["items"], f"{path}[]")
+
+
+def closed(schema: Any) -> Any:
+    """The schema as a server has it that refuses unknown fields."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: closed(each) for name, each in schema.items()}
+    if (
+        schema.get("type") == "object"
+        and "properties" in schema
+        and not schema.get("x-kubernetes-preserve-unknown-fields")
+    ):
+        made["additionalProperties"] = False
+    return made
+
+
+def validate(manifest: dict[str, Any]) -> None:
+    """Against the JSON schema alone."""
+    schema = closed(SCHEMA)
+    schema["properties"]["metadata"] = {"type": "object"}
+    jsonschema.validate(manifest, schema, cls=jsonschema.Draft4Validator)
+
+
+def test_names_are_those_of_the_operator() -> None:
+    """Group, version, kind and plural are what the operator asks for."""
+    kinds = CRD["spec"]["names"]
+    assert (CRD["spec"]["group"], VERSION["name"]) == (names.GROUP, names.VERSION)
+    assert (kinds["kind"], kinds["plural"], kinds["shortNames"]) == (names.KIND, names.PLURAL, ["sdf"])
+
+
+def test_chart_has_the_same() -> None:
+    """The chart's copy of the definition is the definition."""
+    copy = ROOT / "charts" / "binshift" / "crds" / "streamingdataflows.yaml"
+    assert copy.read_bytes() == (ROOT / "crds" / "streamingdataflows.yaml").read_bytes()
+
+
+def test_every_field_is_described() -> None:
+    """`kubectl explain` has a sentence for every field."""
+    bare = [path for path, each in fields(SCHEMA) if path not in (".metadata",) and not each.get("description")]
+    assert bare == []
+
+
+def test_scale_subresource() -> None:
+    """`kubectl scale` and autoscalers find replicas and selector."""
+    assert VERSION["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+
+
+def test_both_pods_take_the_same() -> None:
+    """What can be said of a driver's pod can be said of an executor's."""
+
+    def without_prose(schema: Any) -> Any:
+        if isinstance(schema, dict):
+            return {name: without_prose(each) for name, each in schema.items() if name != "description"}
+        return schema
+
+    driver, executor = (SPEC[component]["properties"]["pod"] for component in ("driver", "executor"))
+    assert without_prose(driver) == without_prose(executor)
+
+
+def test_defaults_are_those_of_the_operator() -> None:
+    """A value that the server fills in counts as not written, so that it restarts nothing."""
+    filled = {name: each["default"] for name, each in SPEC.items() if each.get("default") not in (None, {})}
+    for name, value in filled.items():
+        assert name in LIVE or DEFAULTS.get(name) == value, name
+    for component in ("driver", "executor"):
+        assert SPEC[component]["properties"]["resources"]["default"] == DEFAULTS[component]["resources"]
+    migration = {name: each["default"] for name, each in SPEC["migration"]["properties"].items()}
+    assert read(stored({"spec.migration": migration})).migration == MigrationPolicy()
+
+
+def stored(changes: dict[str, Any]) -> dict[str, Any]:
+    """An object as the server keeps it."""
+    made = changed(changes)
+    made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 7}
+    return made
+
+
+@pytest.mark.parametrize("case", [*CREATED, *EDITED], ids=lambda case: case.name)
+def test_schema_on_the_table(case: Case) -> None:
+    """The schema accepts what is valid, and refuses what it is said to; the rest is CEL's, on a real server."""
+    manifest = changed(case.changes)
+    if case.schema:
+        with pytest.raises(jsonschema.ValidationError):
+            validate(manifest)
+    elif not case.refused:
+        validate(manifest)
+
+
+def test_unknown_fields_are_refused() -> None:
+    """A misspelt field is no field."""
+    with pytest.raises(jsonschema.ValidationError):
+        validate(changed({"spec.replica": 2}))
+
+
+def test_every_field_has_a_valid_example() -> None:
+    """The table has an object in which every part of the spec is used."""
+    used = changed(FULL)["spec"]
+    assert sorted(used) == sorted(SPEC)
+
+
+SHOWN = MigrationShown(3, "copying", 7002, "Fluid", 1, 9, 77, 1e9, None, 0.25, 0.5, "why")
+FULL_STATUS = Status(
+    7, 6, 4, 3, Phase.RESCALING, 99, 12, 0.31, Awaiting("Migration", 1e9), Settling(7002, 90), 4, 5, SHOWN, (SHOWN,),
+    tuple(Condition(kind, True, "Because", "a message", 7, 1e9) for kind in ConditionType),
+)  # fmt: skip
+
+
+def test_status_fits_the_schema() -> None:
+    """What the operator writes is what the definition describes: nothing would be pruned."""
+    status = statuses.written(FULL_STATUS, Key("default", "clicks", "u"))
+    validate({**BASE, "status": status})
+    known = set(SCHEMA["properties"]["status"]["properties"])
+    assert set(status) == known
+
+
+def test_status_is_read_back() -> None:
+    """The next look finds what this one wrote."""
+    assert statuses.read(statuses.written(FULL_STATUS, Key("default", "clicks", "u"))) == FULL_STATUS
+
+
+@pytest.mark.parametrize("found", [{}, {"conditions": "x"}, {"awaiting": {}}, {"phase": "Odd"}, {"epoch": None}])
+def test_strange_status_is_none(found: dict[str, Any]) -> None:
+    """A status that somebody else wrote costs what it remembered, and no more."""
+    assert statuses.read(found).settled_generation == 0

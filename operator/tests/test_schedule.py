@@ -1,0 +1,97 @@
+"""When a dataflow is looked at."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from binshift_operator.schedule import BACKOFF_SECONDS_MAX, Schedule
+
+A, B = ("ns", "a"), ("ns", "b")
+
+
+class Clock:
+    """One that is set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_one_place_each() -> None:
+    """Woken twice, a dataflow is looked at once."""
+    schedule = Schedule(Clock())
+    schedule.wake(A)
+    schedule.wake(A)
+    assert schedule.take(0) == A
+    assert schedule.take(0) is None
+
+
+def test_woken_while_looked_at() -> None:
+    """A wake-up during a look leads to another one right after it, never beside it."""
+    schedule = Schedule(Clock())
+    schedule.wake(A)
+    assert schedule.take(0) == A
+    schedule.wake(A)
+    assert schedule.take(0) is None
+    schedule.done(A, 60.0)
+    assert schedule.take(0) == A
+
+
+def test_again_in_time() -> None:
+    """After a look the next one comes when it was asked for, or not at all."""
+    clock = Clock()
+    schedule = Schedule(clock)
+    schedule.known({A, B})
+    assert {schedule.take(0), schedule.take(0)} == {A, B}
+    schedule.done(A, 5.0)
+    schedule.done(B, None)
+    assert schedule.take(0) is None
+    clock.now += 5.0
+    assert schedule.take(0) == A
+    assert schedule.take(0) is None
+
+
+def test_listing_disturbs_nobody() -> None:
+    """Those that are known keep their times when all are listed."""
+    clock = Clock()
+    schedule = Schedule(clock)
+    schedule.known({A})
+    schedule.take(0)
+    schedule.done(A, 5.0)
+    schedule.known({A})
+    assert schedule.take(0) is None
+
+
+@given(st.integers(1, 40))
+def test_failures_are_followed_by_longer_waits(failures: int) -> None:
+    """The wait doubles up to its limit, events do not shorten it, and one success ends it."""
+    clock = Clock()
+    schedule = Schedule(clock, jitter=lambda: 1.0)
+    schedule.wake(A)
+    waits = []
+    for _ in range(failures):
+        began = clock.now
+        while schedule.take(0) is None:
+            schedule.wake(A)
+            clock.now += 0.25
+        waits.append(clock.now - began)
+        schedule.failed(A)
+    assert waits == sorted(waits)
+    assert waits[-1] <= BACKOFF_SECONDS_MAX + 1
+    clock.now += BACKOFF_SECONDS_MAX
+    assert schedule.take(0) == A
+    schedule.done(A, None)
+    schedule.wake(A)
+    assert schedule.take(0) == A
+
+
+def test_closed() -> None:
+    """A closed schedule gives nobody anything to do."""
+    schedule = Schedule(Clock())
+    schedule.wake(A)
+    schedule.close()
+    assert schedule.take(60) is None
+    assert schedule.closed

@@ -1,0 +1,82 @@
+"""What Kopf is asked for: to watch, and never to put a finalizer or an annotation on anybody's object."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import kopf
+import pytest
+
+import binshift_operator
+from binshift_operator import watching
+
+SOURCES = sorted(Path(binshift_operator.__file__).parent.rglob("*.py"))
+HARMLESS = {"kopf.on.event", "kopf.on.startup", "kopf.on.login"}
+"""Of Kopf's handlers, those that leave objects alone."""
+
+
+def woken() -> tuple[kopf.OperatorRegistry, list[tuple[str, str]]]:
+    """The registry, and whom it wakes."""
+    places: list[tuple[str, str]] = []
+    return watching.registry(places.append), places
+
+
+def test_no_handler_needs_a_finalizer() -> None:
+    """Nothing is registered with Kopf for which it would block a deletion or keep notes on an object."""
+    registry, _ = woken()
+    assert registry._watching.get_all_handlers()
+    for kind in ("_changing", "_spawning", "_indexing"):
+        assert list(getattr(registry, kind).get_all_handlers()) == []
+    for handler in registry._watching.get_all_handlers():
+        assert not getattr(handler, "requires_finalizer", False)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_source_writes_a_finalizer(path: Path) -> None:
+    """No module uses another of Kopf's decorators, or writes the field."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert {name for name in used if name.startswith("kopf.on.")} <= HARMLESS
+    assert not {name for name in used if name in ("kopf.timer", "kopf.daemon", "kopf.index", "kopf.adopt")}
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert "finalizers" not in texts
+
+
+def test_events_wake_their_dataflow() -> None:
+    """An event of a dataflow wakes it; one of a pod wakes the dataflow in its label."""
+    registry, places = woken()
+    handlers = {handler.id: handler.fn for handler in registry._watching.get_all_handlers()}
+    assert set(handlers) == {"dataflow", "pods", "statefulsets"}
+
+    async def told() -> None:
+        await call(handlers["dataflow"], namespace="ns", name="clicks", labels={})
+        await call(handlers["pods"], namespace="ns", name="x", labels={"app.kubernetes.io/instance": "views"})
+        await call(handlers["pods"], namespace="ns", name="x", labels={})
+
+    asyncio.run(told())
+    assert places == [("ns", "clicks"), ("ns", "views")]
+
+
+async def call(function: Any, **arguments: Any) -> None:
+    """As Kopf does, with more arguments than are used."""
+    await function(**arguments, patch=None, logger=None)
+
+
+def test_settings() -> None:
+    """Watches and requests have time limits, and Kopf's own notes would have our prefix."""
+    settings = kopf.OperatorSettings()
+    asyncio.run(watching.configure(settings=settings))
+    assert settings.posting.enabled is False
+    assert settings.scanning.disabled is True
+    assert settings.peering.standalone is True
+    for seconds in (
+        settings.watching.server_timeout,
+        settings.watching.client_timeout,
+        settings.networking.request_timeout,
+    ):
+        assert seconds is not None
+        assert seconds > 0
+    assert settings.persistence.finalizer.startswith(watching.PREFIX)
