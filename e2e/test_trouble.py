@@ -22,7 +22,7 @@ def test_image_that_is_not_there(scene: Stage, told: Story) -> None:
 
 def test_executors_that_do_not_fit(scene: Stage, told: Story) -> None:
     """Where the node has no room for more executors, Degraded says what the scheduler said, and the stream goes on."""
-    resources = {"requests": {"cpu": "100m", "memory": "1536Mi"}, "limits": {"memory": "1536Mi"}}
+    resources = {"requests": {"cpu": "100m", "memory": "1792Mi"}, "limits": {"memory": "1792Mi"}}
     dataflow = scene.apply(executor={"resources": resources})
     dataflow.await_condition("Ready")
     dataflow.await_settled()
@@ -41,7 +41,7 @@ def test_executors_that_do_not_fit(scene: Stage, told: Story) -> None:
 
 def test_program_that_fails(scene: Stage, told: Story) -> None:
     """The end of the program's own traceback is in the condition, and `kubectl describe` shows it."""
-    dataflow = scene.apply(application={"args": ["/data/results", "--keys", "none"]})
+    dataflow = scene.apply(application={"args": ["/checkpoint/results", "--keys", "none"]})
     said = dataflow.await_condition("Degraded", reason="ProgramFailed", seconds=SEEN_SECONDS_MAX)
     assert "--keys" in said["message"]
     assert "ProgramFailed" in scene.kube("describe", KIND, dataflow.name)
