@@ -49,7 +49,7 @@ def conditions(
     judged = {
         ConditionType.READY: ready(dataflow, world, before, patience),
         ConditionType.PROGRESSING: Judged(not said.at_rest, said.reason.value, said.message),
-        ConditionType.MIGRATING: migrating(migration),
+        ConditionType.MIGRATING: migrating(dataflow, world, migration),
         ConditionType.DEGRADED: degraded(world, before, said, patience),
     }
     return tuple(_dated(kind, each, dataflow.generation, before, world.now) for kind, each in judged.items())
@@ -97,10 +97,12 @@ def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
     )
 
 
-def migrating(migration: MigrationShown | None) -> Judged:
+def migrating(dataflow: Dataflow, world: World, migration: MigrationShown | None) -> Judged:
     """Whether bins are moving."""
-    if migration is None or migration.ended:
+    if migration is None or migration.ended or dataflow.suspend:
         return Judged(False, "Idle", "no bins are moving")
+    if world.runtime is None or world.runtime.state is not RunState.RUNNING:
+        return Judged(None, "NotRunning", "bins were moving when the driver was last heard of")
     moved = (
         "" if migration.bins_total is None else f", {migration.bins_moved or 0} of {migration.bins_total} bins moved"
     )

@@ -69,10 +69,14 @@ def _timed_out(said: Said, known: RuntimeSeen | None, dataflow: Dataflow, before
 
 def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | None:
     """The newest one; of one that a new driver goes on with, the beginning and the generation that are known."""
+    last, target = before.migration, None if runtime is None else runtime.target
     if runtime is None or runtime.migration is None:
-        # A driver that starts anew knows of none yet: the one that ran is not over for that.
-        return before.migration
-    shown, target, last = runtime.migration, runtime.target, before.migration
+        if last is None or last.ended or target is None or not target.settled:
+            return last  # a driver that starts anew knows of none yet: the one that ran is not over for that
+        return replace(last, phase="settled", reason="it was done when the driver started anew")
+    shown = runtime.migration
+    if shown.phase == "settled" and not shown.bins_total and (last is None or last.ended):
+        return last  # nothing had to move, as when a worker without bins is drained
     if target is not None and shown.generation == 0 and runtime.migration_workers == target.workers:
         shown = replace(shown, generation=target.generation)
     same = last is not None and last.generation == shown.generation != 0
