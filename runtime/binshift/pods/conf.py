@@ -27,6 +27,7 @@ def overrulable(program: Path, directory: Path) -> dict[str, str]:
     return {
         "spark.app.name": program.stem,
         "spark.local.dir": str(directory / "driver"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.driver.defaultJavaOptions": NAME_OPTIONS,
         "spark.executor.defaultJavaOptions": NAME_OPTIONS,
         "spark.executor.logs.rolling.strategy": "size",
