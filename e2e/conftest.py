@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from clusters import ROOT, Cluster, bring_up
-from stage import Stage, build_images, install, make_namespace, stage, system
+from stage import Stage, build_images, install, make_namespace, renew, stage, system
 from story import Story
 
 # The table of valid and invalid objects is the operator's.
@@ -31,6 +31,7 @@ def chart(cluster: Cluster) -> None:
     kube = system(cluster)
     make_namespace(kube)
     install(kube)
+    renew(kube)
 
 
 @pytest.fixture

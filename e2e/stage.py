@@ -24,6 +24,7 @@ FLIGHTS_IMAGE = "localhost/binshift-flights:dev"
 CHART = ROOT / "charts" / "binshift"
 SYSTEM = "binshift-system"
 RELEASE = "binshift"
+OPERATOR = "binshift-operator"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "binshift.dev/e2e": "true"}
 
 
@@ -40,11 +41,18 @@ def system(cluster: Cluster) -> Kube:
 
 
 def install(kube: Kube, values: Mapping[str, str] | None = None) -> None:
-    """Install the chart, or bring what is installed to it."""
+    """Install the chart, or bring what is installed to it; helm itself leaves a CRD that is there as it is."""
+    kube("apply", "--server-side", "--force-conflicts", "--filename", str(ROOT / "crds"))
     repository, _, tag = OPERATOR_IMAGE.rpartition(":")
     settings = {"image.repository": repository, "image.tag": tag} | dict(values or {})
     options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     kube.helm("upgrade", "--install", RELEASE, str(CHART), "--wait", "--timeout", "120s", *options)
+
+
+def renew(kube: Kube) -> None:
+    """Have the operator's pod replaced, as an image may have changed under its name."""
+    kube("rollout", "restart", f"deployment/{OPERATOR}")
+    kube("rollout", "status", f"deployment/{OPERATOR}", "--timeout=120s", seconds=130)
 
 
 def make_namespace(kube: Kube) -> None:
@@ -78,7 +86,7 @@ class Stage:
     def why(self) -> str:
         """What a person would look at when something is wrong."""
         parts = [(self.kube, ["describe", KIND]), (self.kube, ["get", "pods", "-o", "wide"])]
-        parts.append((self.system, ["logs", "deployment/binshift-operator", "--tail=60"]))
+        parts.append((self.system, ["logs", f"deployment/{OPERATOR}", "--tail=60"]))
         for pod in self.kube.list("pods"):
             name, containers = pod["metadata"]["name"], pod["spec"]["containers"]
             parts += [(self.kube, ["logs", name, "-c", container["name"], "--tail=40"]) for container in containers]

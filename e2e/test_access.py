@@ -7,11 +7,10 @@ import json
 import pytest
 
 from kube import Refused
-from stage import SPARK_IMAGE, Stage
+from stage import OPERATOR, SPARK_IMAGE, Stage
 from story import Story
 from workloads.minimal import WATCHER
 
-OPERATOR = "binshift-operator"
 RIGHTS_DENIED = [
     ("create", "pods/exec"),
     ("create", "pods"),
