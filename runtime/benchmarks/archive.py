@@ -22,9 +22,18 @@ MEASURED_WITH = ("binshift", "pyspark", "pyarrow", "lmdb")
 Row = dict[str, Any]
 
 
-def save(name: str, rows: Sequence[Mapping[str, Any]], case: Sequence[str], folder: Path = RESULTS) -> list[Row]:
-    """Keep rows, each known by its columns ``case``; returns all that the file now holds, in a steady order."""
-    when = {"_date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), "_commit": commit()}
+def save(
+    name: str, rows: Sequence[Mapping[str, Any]], case: Sequence[str], folder: Path = RESULTS, elsewhere: float = 0.0
+) -> list[Row]:
+    """Keep rows, each known by its columns ``case``; returns all that the file now holds, in a steady order.
+
+    ``elsewhere``: cores that others used meanwhile.
+    """
+    when = {
+        "_date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
+        "_commit": commit(),
+        "_elsewhere": round(elsewhere, 2),
+    }
     rows = merged(load(name, folder), [{**row, **when} for row in rows], case)
     folder.mkdir(exist_ok=True)
     lines = ",\n  ".join(json.dumps(row) for row in rows)

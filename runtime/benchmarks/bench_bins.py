@@ -12,7 +12,7 @@ from archive import save
 from counting import binshift_count
 from latency import percentile
 from measuring import Turn, bench, take_turns
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
@@ -49,7 +49,7 @@ def main() -> None:
     print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("bins", rows, ["bins"])
+        save("bins", rows, ["bins"], elsewhere=WATCH.cores())
 
 
 def table_of(found: dict[str, Turn]) -> list[dict[str, object]]:

@@ -16,7 +16,7 @@ from archive import save
 from counting import binshift_count, quick_spark_count, spark_count
 from latency import percentile
 from measuring import Bench, System, Turn, bench, take_turns
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
@@ -53,7 +53,7 @@ def main() -> None:
     print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("calm", rows, ["system"])
+        save("calm", rows, ["system"], elsewhere=WATCH.cores())
 
 
 def systems(running: Bench, args: Namespace) -> dict[str, System]:

@@ -14,7 +14,7 @@ from archive import save
 from counting import binshift_count
 from latency import percentile
 from measuring import bench, measured
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from tables import text
 
 SPARKS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
@@ -36,7 +36,7 @@ def main() -> None:
     rows = table_of([parts_of(*both) for both in zip(turn.progress, turn.parts, strict=True)])
     print(text(rows))
     if not args.quick:
-        save("epoch", rows, ["part"])
+        save("epoch", rows, ["part"], elsewhere=WATCH.cores())
 
 
 def parts_of(progress: Mapping[str, Any], parts: Mapping[str, float]) -> dict[str, float]:

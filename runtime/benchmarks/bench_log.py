@@ -15,7 +15,7 @@ from archive import save
 from counting import binshift_count
 from latency import percentile
 from measuring import Turn, bench, take_turns
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
@@ -52,7 +52,7 @@ def main() -> None:
     print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("log", rows, ["where"])
+        save("log", rows, ["where"], elsewhere=WATCH.cores())
 
 
 def row_of(where: str, turn: Turn) -> dict[str, object]:

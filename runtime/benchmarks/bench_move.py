@@ -13,7 +13,7 @@ from argparse import Namespace
 from archive import save
 from measuring import bench
 from mover import Case, out_and_back, warm
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from rich.progress import track
 from tables import text
 from targets import Row, Target, verdicts
@@ -56,7 +56,7 @@ def main() -> None:
             rows += out_and_back(running, case, args.settle_epochs, args.calm_seconds)
             print(text(rows[-2:]), flush=True)
             if not args.quick:
-                save("move", rows[-2:], ["keys", "bins", "strategy", "pre_copy", "to"])
+                save("move", rows[-2:], ["keys", "bins", "strategy", "pre_copy", "to"], elsewhere=WATCH.cores())
     print(text(verdicts(rows, TARGETS, named)))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from archive import save
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from rich.progress import track
 from tables import text
 from targets import Row, Target, verdicts
@@ -93,7 +93,7 @@ def main() -> None:
     worst = [max((row for row in rows if row["planned"]), key=lambda row: row["cpu_s"])]
     print(text(verdicts(worst, TARGETS, named)))
     if not args.quick:
-        save("planner", rows, ["case", "strategy", "batch_size"])
+        save("planner", rows, ["case", "strategy", "batch_size"], elsewhere=WATCH.cores())
 
 
 def row_of(

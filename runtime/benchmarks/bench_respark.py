@@ -16,7 +16,7 @@ from counting import binshift_count, spark_count
 from latency import Latencies, latencies_of
 from measuring import Bench, await_batch, bench, measured
 from moving import Times, columns
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
@@ -46,7 +46,7 @@ def main() -> None:
     print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("respark", rows, ["system", "keys"])
+        save("respark", rows, ["system", "keys"], elsewhere=WATCH.cores())
 
 
 def by_spark(running: Bench, args: Namespace) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from archive import save
 from counting import binshift_count, spark_count
 from latency import percentile
 from measuring import System, Turn, bench, take_turns
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
 
@@ -58,7 +58,7 @@ def main() -> None:
             print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("rows", rows, ["system", "batch"])
+        save("rows", rows, ["system", "batch"], elsewhere=WATCH.cores())
 
 
 def row_of(name: str, batch: int, turn: Turn) -> dict[str, object]:

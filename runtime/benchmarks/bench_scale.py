@@ -30,7 +30,7 @@ from typing import Any
 from archive import save
 from latency import latencies_of
 from moving import Times, columns
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from rich.console import Console
 from tables import text
 from targets import Row, Target, verdicts
@@ -64,7 +64,7 @@ def main() -> None:
     print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("scale", rows, ["keys", "to"])
+        save("scale", rows, ["keys", "to"], elsewhere=WATCH.cores())
 
 
 def scaled(keys: int, args: Namespace) -> list[dict[str, Any]]:

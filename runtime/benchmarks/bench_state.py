@@ -11,7 +11,7 @@ from typing import Any
 from archive import save
 from measuring import bench
 from mover import Case, out_and_back, warm
-from options import parsed, parser
+from options import WATCH, parsed, parser
 from rich.progress import track
 from tables import text
 from targets import Row, Target, verdicts
@@ -43,7 +43,7 @@ def main() -> None:
     print(text(rows))
     print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("state", rows, ["keys", "bins", "to"])
+        save("state", rows, ["keys", "bins", "to"], elsewhere=WATCH.cores())
 
 
 def named(row: Row) -> str:

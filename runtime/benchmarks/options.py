@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
+from elsewhere import Elsewhere
+
 HOW = """\
 `make bench BENCH=NAME ARGS="--quick"` runs it with all that it needs, --quick only to see that it works.
 Close everything else first: on two cores, any other work is in the figures. What they mean: docs/benchmarks.md.
 """
+
+
+WATCH = Elsewhere()
+"""Of this process; begins to look once the options are known."""
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -28,4 +34,5 @@ def parsed(made: argparse.ArgumentParser, quick: Mapping[str, object]) -> argpar
     if given.quick:
         made.set_defaults(**quick)
         given = made.parse_args()
+    WATCH.start()
     return given

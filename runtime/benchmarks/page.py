@@ -109,7 +109,10 @@ def measured(rows: Sequence[Row]) -> str:
     """When, and of which commits."""
     dates = sorted({row["_date"].split()[0] for row in rows})
     commits = list(dict.fromkeys(row["_commit"] for row in rows))
-    return f"Measured {' and '.join(dates)}, commit {', '.join(commits)}." if rows else ""
+    if not rows:
+        return ""
+    busy = max(row.get("_elsewhere", 0.0) for row in rows)
+    return f"Measured {' and '.join(dates)}, commit {', '.join(commits)}; others used {busy:.2f} cores meanwhile."
 
 
 def machine() -> str:

@@ -1,0 +1,66 @@
+"""How busy the machine was with something else while a benchmark ran: a figure that goes with every result.
+
+From a thread, every two seconds: processor time of the whole machine, less that of this process and everything it started. What
+lives shorter than that counts as elsewhere, and so do the kernel's own threads: a few hundredths of a core are nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from footprint import family
+
+SAMPLE_SECONDS = 2.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Elsewhere:
+    """Begins when it is made."""
+
+    _began: float = field(default_factory=time.monotonic)
+    _machine: float = field(default_factory=lambda: machine_seconds())
+    _ours: dict[int, float] = field(default_factory=dict)
+    _before: dict[int, float] = field(default_factory=dict)
+
+    def start(self) -> Elsewhere:
+        """Look every few seconds from now on."""
+        self.sample()
+        self._before = dict(self._ours)
+        threading.Thread(target=self._forever, daemon=True).start()
+        return self
+
+    def sample(self) -> None:
+        """Note what our processes have used so far; those that have ended keep what they had."""
+        self._ours |= {pid: used for pid in family([os.getpid()]) if (used := process_seconds(pid)) is not None}
+
+    def cores(self) -> float:
+        """Cores that others used, on average since the beginning."""
+        self.sample()
+        ours = sum(self._ours.values()) - sum(self._before.values())
+        whole = machine_seconds() - self._machine
+        return max(0.0, (whole - ours) / max(0.001, time.monotonic() - self._began))
+
+    def _forever(self) -> None:
+        while True:
+            time.sleep(SAMPLE_SECONDS)
+            self.sample()
+
+
+def machine_seconds() -> float:
+    """Processor time that the whole machine has spent on anything, idling and waiting left out."""
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / TICKS
+
+
+def process_seconds(pid: int) -> float | None:
+    """Processor time of a process, without its children; None if it has ended."""
+    with contextlib.suppress(OSError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+    return None
