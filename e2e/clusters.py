@@ -44,13 +44,25 @@ class Cluster:
     storage_class: str
     own: bool
 
+    def build(self, name: str, folder: Path, *options: str) -> None:
+        """Build an image that others start from."""
+        build = [str(NODE), "build", name, str(folder), *options]
+        if not self.own:
+            build = [
+                *shlex.split(os.environ.get("BINSHIFT_E2E_BUILD", "docker build")),
+                "-t",
+                name,
+                *options,
+                str(folder),
+            ]
+        _run(build, IMAGE_SECONDS_MAX)
+
     def image(self, name: str, folder: Path, *options: str) -> None:
         """Build an image and bring it to the nodes; quick if nothing changed."""
         if self.own:
             _run([str(NODE), "image", name, str(folder), *options], IMAGE_SECONDS_MAX)
             return
-        build = shlex.split(os.environ.get("BINSHIFT_E2E_BUILD", "docker build"))
-        _run([*build, "-t", name, *options, str(folder)], IMAGE_SECONDS_MAX)
+        self.build(name, folder, *options)
         _run([*shlex.split(os.environ["BINSHIFT_E2E_LOAD"]), name], IMAGE_SECONDS_MAX)
 
     def tidy(self) -> None:

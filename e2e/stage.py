@@ -31,7 +31,7 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "binshift.dev/
 def build_images(cluster: Cluster) -> None:
     """Build and load everything the stories run; quick where nothing changed."""
     cluster.image(OPERATOR_IMAGE, ROOT, "--target", "operator")
-    cluster.image(SPARK_IMAGE, ROOT, "--target", "spark")
+    cluster.build(SPARK_IMAGE, ROOT, "--target", "spark")
     cluster.image(MINIMAL_IMAGE, minimal.FOLDER)
 
 
@@ -80,7 +80,7 @@ class Stage:
     def apply(self, **changes: Any) -> Dataflow:
         """Apply the minimal example, with these changes of its spec, and what watches it."""
         objects = minimal.objects(self.cluster.storage_class, **changes)
-        self.kube.apply(*objects, *minimal.watcher(SPARK_IMAGE))
+        self.kube.apply(*objects, *minimal.watcher(MINIMAL_IMAGE))
         return Dataflow(self.kube, minimal.NAME)
 
     def why(self) -> str:

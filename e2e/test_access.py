@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kube import Refused
-from stage import OPERATOR, SPARK_IMAGE, Stage
+from stage import MINIMAL_IMAGE, OPERATOR, Stage
 from story import Story
 from workloads.minimal import WATCHER
 
@@ -64,7 +64,7 @@ def test_dataflow_has_no_rights(scene: Stage) -> None:
 
 def test_pods_have_to_be_restricted(scene: Stage) -> None:
     """The stories' namespaces do enforce the restricted standard, or that they pass in them would say nothing."""
-    spec = {"containers": [{"name": "c", "image": SPARK_IMAGE}]}
+    spec = {"containers": [{"name": "c", "image": MINIMAL_IMAGE}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "careless"}, "spec": spec}
     said = scene.kube.refused("apply", "--filename", "-", stdin=json.dumps(pod))
     assert "violates PodSecurity" in said

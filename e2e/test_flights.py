@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusters import ROOT
 from dataflow import Dataflow
-from stage import FLIGHTS_IMAGE, SPARK_IMAGE, Stage
+from stage import FLIGHTS_IMAGE, MINIMAL_IMAGE, Stage
 from story import Story
 from workloads import flights, minimal
 
@@ -12,7 +12,7 @@ from workloads import flights, minimal
 def test_flights(scene: Stage, told: Story) -> None:
     """Ready, `kubectl scale` to 4, and every statistic of every aircraft, route and hour is what pandas says."""
     scene.cluster.image(FLIGHTS_IMAGE, ROOT, "--file", str(flights.FOLDER / "Dockerfile"))
-    scene.kube.apply(*flights.objects(scene.cluster.storage_class), *minimal.watcher(SPARK_IMAGE, flights.NAME))
+    scene.kube.apply(*flights.objects(scene.cluster.storage_class), *minimal.watcher(MINIMAL_IMAGE, flights.NAME))
     dataflow = Dataflow(scene.kube, flights.NAME)
     dataflow.await_condition("Ready")
     dataflow.await_epochs(5)

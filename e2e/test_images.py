@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kube import Kube, until
-from stage import OPERATOR_IMAGE, SPARK_IMAGE, Stage
+from stage import MINIMAL_IMAGE, OPERATOR_IMAGE, Stage
 from workloads.minimal import SAFE, SAFE_POD
 
 LOOK = """
@@ -35,9 +35,11 @@ def scene(module_scene: Stage) -> Stage:
     return module_scene
 
 
-@pytest.mark.parametrize(("image", "spark"), [(OPERATOR_IMAGE, False), (SPARK_IMAGE, True)], ids=["operator", "spark"])
+@pytest.mark.parametrize(
+    ("image", "spark"), [(OPERATOR_IMAGE, False), (MINIMAL_IMAGE, True)], ids=["operator", "spark"]
+)
 def test_image(scene: Stage, image: str, spark: bool) -> None:
-    """User 10001, tini, a root file system that cannot be written to, no build tools; Java and Spark where they belong."""
+    """User 10001, tini, a root file system that cannot be written to, no build tools; Java and Spark where they belong (in every user's image)."""
     found = look(scene.kube, "spark" if spark else "operator", image)
     assert found == {
         "user": 10001,

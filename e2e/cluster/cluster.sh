@@ -5,6 +5,7 @@
 #   cluster.sh down                end everything; what etcd, the images and the certificates hold is kept for the next `up`
 #   cluster.sh wipe                down, and the next `up` starts an empty cluster; what was built is kept
 #   cluster.sh image NAME:TAG DIRECTORY [OPTION...]    build a Dockerfile (OPTIONs are buildah's) and load the image
+#   cluster.sh build NAME:TAG DIRECTORY [OPTION...]    the same without loading: what other images start FROM
 #   cluster.sh load FILE           load a docker or OCI archive into the node
 #   cluster.sh remove NAME:TAG     remove an image from the node
 #   cluster.sh volumes             make released volumes anew, empty
@@ -26,8 +27,9 @@ done
 case "${1:-}" in
     up | down | wipe | status | volumes | remove) "$@" ;;
     image) shift; build_and_load "$@" ;;
+    build) shift; build_only "$@" ;;
     load) load "${2:?which file?}" ;;
     end) end "${2:?which process?}" ;;
     env) printf 'export KUBECONFIG=%q PATH=%q:$PATH\n' "$HOME_DIR/kubeconfig" "$BIN" ;;
-    *) sed -n '2,13p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    *) sed -n '2,14p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac

@@ -78,14 +78,20 @@ images() {
     timed "image python" make_image $PYTHON_IMAGE "$(mark_of "$HERE/images/python/Dockerfile")" make_python
 }
 
-# build_and_load NAME:TAG DIRECTORY [OPTION...]
-build_and_load() {
-    local image=$1 directory=$2 file
+# build_only NAME:TAG DIRECTORY [OPTION...]: as buildah does; prints the image's id.
+build_only() {
+    local image=$1 directory=$2
     shift 2
-    file=$(archive_name "$image")
     configure_buildah
     [ -z "${PIP_INDEX_URL:-}" ] || set -- --build-arg "PIP_INDEX_URL=$PIP_INDEX_URL" "$@"
-    bud -t "$image" "$@" "$directory" >"$file.id"
+    bud -t "$image" "$@" "$directory"
+}
+
+# build_and_load NAME:TAG DIRECTORY [OPTION...]
+build_and_load() {
+    local image=$1 file
+    file=$(archive_name "$image")
+    build_only "$@" >"$file.id"
     # Nothing changed: nothing to load. (A wiped node forgets its images, and has another mark.)
     [ "$(cat "$file.id" "$RUN/node-id" 2>/dev/null)" != "$(cat "$file.loaded" 2>/dev/null)" ] || return 0
     archive "$image" "$file"
