@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 BACKOFF_SECONDS: Final = 1.0
-BACKOFF_SECONDS_MAX: Final = 60.0
+BACKOFF_SECONDS_MAX: Final = 20.0
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What Kopf is used for: watching. Each event wakes the schedule, and nothing else is done with it.
+"""What Kopf is used for: watching. Events wake the schedule, and nothing else is done with them.
 
 Only `kopf.on.event` is registered: handlers of other kinds, timers and daemons would put finalizers and annotations on users'
 objects, and a finalizer keeps an object from going for as long as its operator is away. A test sees to it.
@@ -27,7 +27,18 @@ def registry(wake: Callable[[Place], None]) -> kopf.OperatorRegistry:
     """The handlers: all of them wake the dataflow that an event is about."""
     found = kopf.OperatorRegistry()
 
-    async def of_dataflow(namespace: str | None, name: str | None, **_: Any) -> None:
+    known: dict[str, tuple[int, bool]] = {}
+
+    async def of_dataflow(
+        namespace: str | None, name: str | None, uid: str | None, meta: Any, type: Any, **_: Any
+    ) -> None:
+        # Our own status is an event, too: to look because we have written would never end.
+        seen = int(meta.get("generation") or 0), "deletionTimestamp" in meta
+        if type != "DELETED" and known.get(uid or "") == seen:
+            return
+        known[uid or ""] = seen
+        if type == "DELETED":
+            del known[uid or ""]
         wake((namespace or "", name or ""))
 
     async def of_child(namespace: str | None, labels: Any, **_: Any) -> None:

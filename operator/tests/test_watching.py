@@ -46,18 +46,20 @@ def test_no_source_writes_a_finalizer(path: Path) -> None:
 
 
 def test_events_wake_their_dataflow() -> None:
-    """An event of a dataflow wakes it; one of a pod wakes the dataflow in its label."""
+    """A dataflow is woken by an edit and by its end, not by its own status; an event of a pod wakes the one in its label."""
     registry, places = woken()
     handlers = {handler.id: handler.fn for handler in registry._watching.get_all_handlers()}
     assert set(handlers) == {"dataflow", "pods", "statefulsets"}
 
     async def told() -> None:
-        await call(handlers["dataflow"], namespace="ns", name="clicks", labels={})
+        for generation, kind in ((1, None), (1, "MODIFIED"), (2, "MODIFIED"), (2, "DELETED"), (2, "ADDED")):
+            meta = {"generation": generation}
+            await call(handlers["dataflow"], namespace="ns", name="clicks", uid="u", meta=meta, type=kind, labels={})
         await call(handlers["pods"], namespace="ns", name="x", labels={"app.kubernetes.io/instance": "views"})
         await call(handlers["pods"], namespace="ns", name="x", labels={})
 
     asyncio.run(told())
-    assert places == [("ns", "clicks"), ("ns", "views")]
+    assert places == [("ns", "clicks")] * 4 + [("ns", "views")]
 
 
 async def call(function: Any, **arguments: Any) -> None:
