@@ -21,15 +21,16 @@ from binshift.log.loads import pack
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
 from binshift.model import BinSet, Fence
-from binshift.protocol.bringup import Limits, bring_up
+from binshift.protocol.bringup import bring_up
+from binshift.protocol.filling import Limits
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.store.binstore import BinStore
 from binshift.store.gate import Reader
 
 log = logging.getLogger(__name__)
 
-ROUND_LIMITS = Limits(bins_at_once=128, rows_per_transaction=2_500)
-"""Small transactions: an epoch must never wait long for the write lock."""
+ROUND_LIMITS = Limits(bins_at_once=128, rows_at_once=64_000, rows_per_transaction=2_500)
+"""Small transactions: an epoch must never wait long for the write lock. Small groups: a round ends soon after its budget."""
 
 Sleep = Callable[[float], None]
 

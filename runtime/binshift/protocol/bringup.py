@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from binshift.entries import EMPTY, Entries, merge_last_wins
+from binshift.entries import Entries
 from binshift.errors import NeedsBringUp
 from binshift.log.blocks import read_bins
 from binshift.log.index import BringUp
 from binshift.log.storage import Storage
 from binshift.model import Bin, BinSet, Epoch, Fence
+from binshift.protocol.filling import Filling, Limits
 from binshift.store.binstore import BinStore
 
 ATTEMPTS_MAX = 3
@@ -30,19 +29,6 @@ Pause = Callable[[], bool]
 def never_pause() -> bool:
     """Go on at full speed: bring-up inside an epoch."""
     return True
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much is done at once.
-
-    Attributes:
-        bins_at_once: bins read and merged together; bounds memory.
-        rows_per_transaction: rows written while the store's write lock is held.
-    """
-
-    bins_at_once: int = 256
-    rows_per_transaction: int = 20_000
 
 
 @dataclass
@@ -97,25 +83,30 @@ def _attempt(
     progress: Progress,
     pause: Pause,
 ) -> None:
-    """One pass over what is missing now.
+    """One pass over what is missing now: first the bins that are not here, then the copies that are behind.
 
+    In this order a round that has little time gets somewhere with both: a copy that falls behind costs no more to advance later.
     An epoch and a background round may bring up the same bins at the same moment; whoever finds that the other was
     faster looks again at what is missing.
     """
     status = store.status()
     wanted = bins - status.owned
-    for epoch, some in sorted(by_epoch(status.copies, wanted), key=lambda each: -each[0]):
-        if epoch < to and reaches(files, some, epoch):
-            progress.bins += advance(store, storage, fence, some, epoch, to, files, progress, pause)
-    status = store.status()
-    missing = BinSet([b for b in wanted - status.owned if status.copies.get(b) != to])
-    loadable = missing & files.fresh
-    for group in _groups(loadable, limits.bins_at_once if files.files else max(1, len(loadable))):
+    held = [each for each in by_epoch(status.copies, wanted) if each[0] == to or _leads(files, *each, to)]
+    missing = wanted - BinSet([b for _, some in held for b in some.array])
+    filling = Filling(storage, files, missing & files.fresh)
+    for group in filling.groups(limits):
         if not pause():
             return
-        _load(store, storage, fence, group, to, files, limits, progress, pause)
+        _load(store, filling, fence, group, to, limits, progress, pause)
     if held_elsewhere := missing - files.fresh:
         raise NeedsBringUp(f"{held_elsewhere!r} were thought to be held here; the files given do not build them anew")
+    for epoch, some in sorted(held, key=lambda each: -each[0]):
+        if epoch < to:
+            progress.bins += advance(store, storage, fence, some, epoch, to, files, progress, pause)
+
+
+def _leads(files: BringUp, epoch: Epoch, bins: BinSet, to: Epoch) -> bool:
+    return epoch < to and reaches(files, bins, epoch)
 
 
 def by_epoch(copies: Mapping[Bin, Epoch], bins: BinSet) -> list[tuple[Epoch, BinSet]]:
@@ -159,18 +150,17 @@ def advance(
 
 def _load(
     store: BinStore,
-    storage: Storage,
+    filling: Filling,
     fence: Fence,
     bins: BinSet,
     to: Epoch,
-    files: BringUp,
     limits: Limits,
     progress: Progress,
     pause: Pause,
 ) -> None:
-    if files.complete_to() < to:
-        raise NeedsBringUp(f"the files given lead to epoch {files.complete_to()}, not to {to}")
-    rows = live(merge_last_wins(list(_all_rows(storage, files, bins))))
+    if filling.files.complete_to() < to:
+        raise NeedsBringUp(f"the files given lead to epoch {filling.files.complete_to()}, not to {to}")
+    rows = filling.rows(bins)
     begin, at = True, 0
     while begin or at < rows.num_rows:
         part = rows.slice(at, limits.rows_per_transaction)
@@ -184,35 +174,10 @@ def _load(
     _count(progress, [rows])
 
 
-def live(entries: Entries) -> Entries:
-    """Only the rows that are not deletions."""
-    return entries.filter(entries.column("value").is_valid()) if entries.column("value").null_count else entries
-
-
-def _all_rows(storage: Storage, files: BringUp, bins: BinSet) -> Iterator[Entries]:
-    """Rows oldest first: snapshots, then deltas by epoch."""
-    yield EMPTY
-    start: dict[int, int] = {}
-    for snapshot in files.snapshots:
-        wanted = snapshot.bins & bins
-        if wanted:
-            start.update(dict.fromkeys(wanted.array.tolist(), snapshot.epoch))
-            yield from read_bins(storage, snapshot.file, wanted)
-    for delta in files.deltas:
-        wanted = BinSet([b for b in delta.bins & bins if start.get(b, -1) < delta.epoch])
-        if wanted:
-            yield from read_bins(storage, delta.file, wanted)
-
-
 def _delta_rows(storage: Storage, files: BringUp, epoch: Epoch, bins: BinSet) -> Iterator[Entries]:
     for delta in files.deltas:
         if delta.epoch == epoch and (wanted := delta.bins & bins):
             yield from read_bins(storage, delta.file, wanted)
-
-
-def _groups(bins: BinSet, size: int) -> Iterator[BinSet]:
-    for at in range(0, len(bins), size):
-        yield BinSet(np.array(bins.array[at : at + size]))
 
 
 def _count(progress: Progress, changes: list[Entries]) -> None:

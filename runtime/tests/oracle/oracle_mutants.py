@@ -24,7 +24,8 @@ from binshift.log.layout import record_name
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, SnapshotRef, encode_record
 from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
-from binshift.protocol import background, bringup, coordinator, task
+from binshift.protocol import background, bringup, coordinator, filling, task
+from binshift.protocol.filling import Filling
 from binshift.protocol.spec import EpochSpec
 from binshift.store import copies as store_copies
 from binshift.store import transitions, undo
@@ -111,12 +112,13 @@ def delta_skipped(patch: Patch) -> None:
 
 def loaded_to_the_delta_before(patch: Patch) -> None:
     """A copy that is built from nothing lacks the newest delta (I4)."""
-    rows = bringup._all_rows
+    read = Filling._read
 
-    def fewer(storage: Any, files: BringUp, bins: BinSet) -> Iterator[Any]:
-        return rows(storage, replace(files, deltas=tuple(d for d in files.deltas if d.epoch < files.to)), bins)
+    def fewer(self: Filling, bins: BinSet) -> Iterator[Any]:
+        deltas = tuple(each for each in self.files.deltas if each.epoch < self.files.to)
+        return read(Filling(self.storage, replace(self.files, deltas=deltas), self.bins), bins)
 
-    patch.setattr(bringup, "_all_rows", fewer)
+    patch.setattr(Filling, "_read", fewer)
 
 
 def half_a_copy_counts(patch: Patch) -> None:
@@ -195,19 +197,24 @@ def lost_executors_not_noticed(patch: Patch) -> None:
 
 def older_deltas_win(patch: Patch) -> None:
     """Of two deltas of one key the older one counts (I4)."""
-    merge = bringup.merge_last_wins
-    patch.setattr(bringup, "merge_last_wins", lambda parts: merge(list(parts)[::-1]))
+    merge = filling.merge_last_wins
+    patch.setattr(filling, "merge_last_wins", lambda parts: merge(list(parts)[::-1]))
 
 
 def deletions_forgotten(patch: Patch) -> None:
     """Keys that were deleted come back with a bring-up (I4)."""
-    rows = bringup._all_rows
+    read = Filling._read
 
-    def kept(storage: Any, files: BringUp, bins: BinSet) -> Iterator[Any]:
-        for part in rows(storage, files, bins):
+    def kept(self: Filling, bins: BinSet) -> Iterator[Any]:
+        for part in read(self, bins):
             yield part.filter(part.column("value").is_valid())
 
-    patch.setattr(bringup, "_all_rows", kept)
+    patch.setattr(Filling, "_read", kept)
+
+
+def groups_read_their_neighbours(patch: Patch) -> None:
+    """A group of bins gets the deltas of another one (I2)."""
+    patch.setattr(Filling, "_deltas", lambda self, group: self._read(self.bins))
 
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {
@@ -231,6 +238,7 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
         lost_executors_not_noticed,
         older_deltas_win,
         deletions_forgotten,
+        groups_read_their_neighbours,
     )
 }
 
