@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Generator, Iterator
 
@@ -21,7 +22,8 @@ LINES = pytest.StashKey[list[str]]()
 def cluster() -> Cluster:
     """A cluster that is up and has the images."""
     found = bring_up()
-    build_images(found)
+    if "BINSHIFT_E2E_KEEP_IMAGES" not in os.environ:
+        build_images(found)
     return found
 
 

@@ -24,12 +24,18 @@ for step in "$HERE"/steps/*.sh; do
     . "$step"
 done
 
-case "${1:-}" in
-    up | down | wipe | status | volumes | remove) "$@" ;;
-    image) shift; build_and_load "$@" ;;
-    build) shift; build_only "$@" ;;
-    load) load "${2:?which file?}" ;;
-    end) end "${2:?which process?}" ;;
-    env) printf 'export KUBECONFIG=%q PATH=%q:$PATH\n' "$HOME_DIR/kubeconfig" "$BIN" ;;
-    *) sed -n '2,14p' "${BASH_SOURCE[0]}"; exit 2 ;;
-esac
+# A function, so that all of it has been read before any of it runs: this file may be edited meanwhile.
+main() {
+    case "${1:-}" in
+        up | down | wipe | status | volumes | remove) "$@" ;;
+        image) shift; build_and_load "$@" ;;
+        build) shift; build_only "$@" ;;
+        load) load "${2:?which file?}" ;;
+        end) end "${2:?which process?}" ;;
+        env) printf 'export KUBECONFIG=%q PATH=%q:$PATH\n' "$HOME_DIR/kubeconfig" "$BIN" ;;
+        *) sed -n '2,14p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    esac
+    exit
+}
+
+main "$@"
