@@ -88,6 +88,33 @@ def test_program_that_fails() -> None:
     cluster.converge()
 
 
+def test_spec_that_cannot_be_carried_out() -> None:
+    """A container that is too small for what runs in it is told of, with how much it takes; what runs goes on, and an edit heals."""
+    cluster = started()
+    small = {"resources": {"limits": {"memory": "600Mi"}}}
+    cluster.edit(executor=small)
+    epoch = cluster.log.epoch
+    cluster.run(5)
+    degraded = next(each for each in cluster.status["conditions"] if each["type"] == "Degraded")
+    assert degraded["reason"] == "InvalidSpec"
+    assert "give its container" in degraded["message"]
+    assert cluster.log.epoch > epoch
+    assert not cluster.settled()
+    cluster.edit(executor={})
+    cluster.converge()
+
+
+def test_api_server_away_for_a_minute() -> None:
+    """The stream goes on without the API server, and nothing is to be done when it is back."""
+    cluster = started()
+    writes = len(cluster.server.writes)
+    cluster.server.down = True
+    cluster.run(60)
+    assert len(cluster.server.writes) == writes
+    cluster.converge()
+    assert all("status" in write or "events" in write for write in cluster.server.writes[writes:])
+
+
 def test_suspend_keeps_the_checkpoint() -> None:
     """Suspended, there is no pod and the log is as it was; resumed with fewer replicas, it goes on from there."""
     cluster = started(4)

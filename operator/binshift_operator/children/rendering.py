@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from binshift_operator.children.metadata import PORTS, Manifest, child, selector
 from binshift_operator.children.pods import driver_pod, executor_pod
 from binshift_operator.children.spark_conf import conf, defaults_file
-from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_NAME, Child, Key
+from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_COMPONENT, LABEL_NAME, Child, Key
 from binshift_operator.model.specification import Dataflow
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -113,7 +113,7 @@ def _network_policy(key: Key, around: Surroundings) -> Manifest:
     own = {"podSelector": {"matchLabels": {"binshift.dev/dataflow-uid": key.uid}}}
     operator = {
         "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: around.namespace}},
-        "podSelector": {"matchLabels": {LABEL_NAME: around.app}},
+        "podSelector": {"matchLabels": {LABEL_NAME: around.app, LABEL_COMPONENT: "operator"}},
     }
     return child(
         "networking.k8s.io/v1",
