@@ -45,9 +45,11 @@ def test_intruder(scene: Stage, told: Story) -> None:
 @pytest.mark.parametrize(("verb", "resource"), RIGHTS_DENIED, ids=lambda word: word.replace("/", "-"))
 def test_operator_may_not(scene: Stage, verb: str, resource: str) -> None:
     """The API server denies the operator what it has no need of."""
-    user = f"--as=system:serviceaccount:{scene.system.namespace}:{OPERATOR}"
+    kind, _, subresource = resource.partition("/")
+    words = ["auth", "can-i", verb, kind, f"--as=system:serviceaccount:{scene.system.namespace}:{OPERATOR}"]
+    words += [f"--subresource={subresource}"] if subresource else []
     with pytest.raises(Refused):
-        scene.kube("auth", "can-i", verb, resource, user)
+        scene.kube(*words)
 
 
 def test_dataflow_has_no_rights(scene: Stage) -> None:
