@@ -110,5 +110,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     finally:
         with suppress(Refused):  # a story may have removed the kind itself
             kube.delete(KIND, "--all")
+        # Nobody looks any more; a clean end may take its grace period.
+        kube.delete("pods", "--all", wait=False, grace=0)
         kube.elsewhere("default").delete("namespace", kube.namespace)
         cluster.tidy()
