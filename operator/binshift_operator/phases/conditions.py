@@ -76,7 +76,7 @@ def ready(dataflow: Dataflow, world: World, before: Status, patience: Patience) 
     if driver.ready and last is not None and last.status and lately:
         return Judged(True, last.reason, last.message)
     reason = "ControlUnreachable" if driver.ready else "Starting"
-    return Judged(False, reason, world.unreachable or "the driver's pod starts")
+    return Judged(False, reason, f"the driver does not answer: {world.unreachable}")
 
 
 def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
