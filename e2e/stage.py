@@ -110,7 +110,9 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     finally:
         with suppress(Refused):  # a story may have removed the kind itself
             kube.delete(KIND, "--all")
-        # Nobody looks any more; a clean end may take its grace period.
-        kube.delete("pods", "--all", wait=False, grace=0)
-        kube.elsewhere("default").delete("namespace", kube.namespace)
+        # Nobody looks any more: nothing has to end cleanly, and the namespace may go when it likes.
+        kube.delete("jobs", "--all")
+        kube.delete("pods", "--all", grace=0)
+        kube.delete("persistentvolumeclaims", "--all")
+        kube.elsewhere("default").delete("namespace", kube.namespace, wait=False)
         cluster.tidy()
