@@ -129,12 +129,12 @@ class Dataflow:
         found = re.findall(r'^binshift_worker_bins\{worker="(\d+)"\} (\S+)$', self.metrics(), re.MULTILINE)
         return {worker: int(float(count)) for worker, count in found}
 
-    def await_epochs(self, count: int, seconds: float = 90.0) -> None:
+    def await_epochs(self, count: int, seconds: float = 180.0) -> None:
         """Until so many further epochs have been committed."""
         first = until("the driver's metrics", seconds, lambda: (self.epoch,))[0]
         until(f"{count} epochs after {first}", seconds, lambda: self.epoch >= first + count)
 
-    def await_moving(self, share: float = 0.25, seconds: float = 120.0) -> None:
+    def await_moving(self, share: float = 0.25, seconds: float = 300.0) -> None:
         """Until a migration under way has moved this share of its bins, but not all of them."""
 
         def moving() -> bool:
