@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dataflow import KIND
 from stage import Stage
 from story import Story
@@ -20,17 +22,27 @@ def test_image_that_is_not_there(scene: Stage, told: Story) -> None:
     told.note()
 
 
+def too_large_for_three(scene: Stage) -> str:
+    """Memory of which a node of this cluster has room for two pods, beside the driver, but not for three."""
+    nodes = scene.kube.list("nodes")
+    if len(nodes) > 1:
+        pytest.skip("the sum is done for one node")
+    kib = int(nodes[0]["status"]["allocatable"]["memory"].removesuffix("Ki"))
+    return f"{kib * 38 // 100 // 1024}Mi"
+
+
 def test_executors_that_do_not_fit(scene: Stage, told: Story) -> None:
     """Where the node has no room for more executors, Degraded says what the scheduler said, and the stream goes on."""
-    resources = {"requests": {"cpu": "100m", "memory": "1792Mi"}, "limits": {"memory": "1792Mi"}}
-    dataflow = scene.apply(executor={"resources": resources})
+    memory = too_large_for_three(scene)
+    resources = {"requests": {"cpu": "100m", "memory": memory}, "limits": {"memory": memory}}
+    dataflow = scene.apply(executor={"resources": resources}, sparkConf={"spark.executor.memory": "600m"})
     dataflow.await_condition("Ready")
     dataflow.await_settled()
     dataflow.await_epochs(5)
     with told.act():
-        dataflow.scale(40)
+        dataflow.scale(3)
         said = dataflow.await_condition("Degraded", reason="Unschedulable", seconds=SEEN_SECONDS_MAX)
-        assert "Insufficient" in said["message"]
+        assert "Insufficient memory" in said["message"]
         dataflow.await_epochs(5)
         dataflow.scale(2)
         dataflow.await_condition("Degraded", "False")
