@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from archive import save
-from latency import latencies_of
+from latency import committed_at, latencies_of
 from moving import Times, columns
 from options import WATCH, parsed, parser
 from rich.console import Console
@@ -83,11 +83,23 @@ def scaled(keys: int, args: Namespace) -> list[dict[str, Any]]:
                 status.update(f"binshift scale {workers}")
                 moves.append((workers, *run.scale(workers, calm_from)))
                 time.sleep(SETTLE_SECONDS)
-        found = latencies_of(json.loads((folder / "result.json").read_text()), keys, args.rate)
-    return [
-        {"keys": keys, "to": workers} | columns(found, times) | {f"{phase}_s": phases[phase] for phase in phases}
-        for workers, times, phases in moves
-    ]
+        result = json.loads((folder / "result.json").read_text())
+    found = latencies_of(result["progress"], keys, args.rate)
+    rows: list[dict[str, Any]] = []
+    for workers, times, phases in moves:
+        seconds: dict[str, Any] = {f"{phase}_s": phases[phase] for phase in phases}
+        slowest = {"_slowest_ms": slowest_epoch(result, times)}
+        rows.append({"keys": keys, "to": workers} | columns(found, times) | seconds | slowest)
+    return rows
+
+
+def slowest_epoch(result: dict[str, Any], times: Times) -> dict[str, float]:
+    """Where the time of the slowest epoch from the command to its end went, in milliseconds; and when it ended."""
+    meant = [each for each in result["progress"] if times.began <= committed_at(each) <= times.ended]
+    slowest = max(meant, key=lambda each: each["durationMs"]["triggerExecution"])
+    parts = result["parts"].get(str(slowest["batchId"]), {})
+    after = {"seconds after the command": round(committed_at(slowest) - times.began, 2)}
+    return after | slowest["durationMs"] | {part: round(1000 * spent, 1) for part, spent in parts.items()}
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The program that `bench_scale` has `binshift run` run: ``scaled_program CHECKPOINT RESULT KEYS RATE BINS``.
 
-As a user's program it knows nothing of clusters or workers. When its query has been stopped it leaves Spark's progress reports at
-RESULT: latency is computed from them afterwards, so that measuring costs the query nothing.
+As a user's program it knows nothing of clusters or workers. When its query has been stopped it leaves Spark's progress reports, and
+the parts of each epoch's time, at RESULT: latency is computed from them afterwards, so that measuring costs the query nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def main() -> None:
         writer = frame.writeStream.format("noop").outputMode("update").queryName("scaled")
         query = writer.option("checkpointLocation", checkpoint).start()
         query.awaitTermination()
-    Path(result).write_text(json.dumps([json.loads(each.json) for each in query.recentProgress]), encoding="utf-8")
+    progress = [json.loads(each.json) for each in query.recentProgress]
+    parts = {each.epoch: dict(each.seconds) for each in query.timings}
+    Path(result).write_text(json.dumps({"progress": progress, "parts": parts}), encoding="utf-8")
 
 
 if __name__ == "__main__":
