@@ -25,7 +25,7 @@ import bench_state
 from archive import RESULTS, Row, load
 from plots import draw
 from tables import markdown
-from targets import Target, verdicts
+from targets import Target, summary
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MARKED = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -102,7 +102,7 @@ def parts(rows: Sequence[Row]) -> list[dict[str, object]]:
 def judged(name: str) -> list[dict[str, object]]:
     """The figures of a benchmark beside their targets."""
     targets, named = JUDGED[name]
-    return [{"benchmark": name, **line} for line in verdicts(load(name), targets, named)]
+    return [{"benchmark": name, **line} for line in summary(load(name), targets, named)]
 
 
 def measured(rows: Sequence[Row]) -> str:
@@ -111,8 +111,9 @@ def measured(rows: Sequence[Row]) -> str:
     commits = list(dict.fromkeys(row["_commit"] for row in rows))
     if not rows:
         return ""
-    busy = max(row.get("_elsewhere", 0.0) for row in rows)
-    return f"Measured {' and '.join(dates)}, commit {', '.join(commits)}; others used {busy:.2f} cores meanwhile."
+    busy = [row["_elsewhere"] for row in rows if "_elsewhere" in row]
+    others = f"; others used {max(busy):.2f} cores meanwhile" if busy else ""
+    return f"Measured {' and '.join(dates)}, commit {', '.join(commits)}{others}."
 
 
 def machine() -> str:

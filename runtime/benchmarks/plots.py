@@ -14,6 +14,7 @@ from archive import Row
 
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f3e3c3"
 OURS, OTHER, LIGHT = "#1f6f8b", "#c8553d", "#d9b8ae"
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5)
 PHASES = (("start", "#f7ecd6"), ("register", "#f3e3c3"), ("warm", "#ecd3a4"), ("copy", "#d8e4e6"), ("flip", "#b9d2d6"))
 
 
@@ -90,7 +91,9 @@ def _calm(figure: Any, rows: Sequence[Row]) -> None:
         axes.annotate(label, (row["p99_s"], place), (8, -3), textcoords="offset points", fontsize=8, color=INK)
     axes.set_yticks(range(len(rows)), [row["system"] for row in reversed(rows)])
     axes.set_xscale("log")
-    axes.set_xlim(right=3 * max(row["p99_s"] for row in rows))
+    axes.set_xlim(0.09, 3 * max(row["p99_s"] for row in rows))
+    axes.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+    axes.set_xticks([], minor=True)
     axes.grid(axis="x", alpha=0.3)
     _titled(axes, "a calm epoch, from trigger to commit: median and p99, seconds (log)", "", zero=False)
 

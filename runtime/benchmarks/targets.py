@@ -51,6 +51,24 @@ def verdicts(rows: Sequence[Row], targets: Sequence[Target], name: Callable[[Row
     ]
 
 
+def summary(rows: Sequence[Row], targets: Sequence[Target], name: Callable[[Row], str]) -> list[dict[str, object]]:
+    """A line for each target that some row is about: its worst case, and in how many cases it is met.
+
+    >>> summary([{"n": 1.0}, {"n": 2.0}], [Target("size", "n", 1.5)], lambda row: str(row["n"]))
+    [{'what': 'size', 'target': '<= 1.5', 'worst': 2.0, 'in the case': '2.0', 'met': '1 of 2'}]
+    """
+    found: list[dict[str, object]] = []
+    for target in targets:
+        lines = verdicts(rows, [target], name)
+        if not lines:
+            continue
+        worst = sorted(lines, key=lambda line: line["figure"], reverse=not target.at_least)[0]  # type: ignore[arg-type, return-value]
+        met = f"{sum(bool(line['met']) for line in lines)} of {len(lines)}"
+        line = {"what": target.what, "target": worst["target"], "worst": worst["figure"], "in the case": worst["case"]}
+        found.append(line | {"met": met})
+    return found
+
+
 def is_met(figure: float, target: Target) -> bool:
     """Whether a figure reaches its target; what could not be measured does not."""
     if math.isnan(figure):
