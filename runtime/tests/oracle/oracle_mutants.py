@@ -215,6 +215,7 @@ def deletions_forgotten(patch: Patch) -> None:
 def groups_read_their_neighbours(patch: Patch) -> None:
     """A group of bins gets the deltas of another one (I2)."""
     patch.setattr(Filling, "_deltas", lambda self, group: self._read(self.bins))
+    patch.setattr(background, "ROUND_LIMITS", filling.Limits(bins_at_once=2))
 
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {
