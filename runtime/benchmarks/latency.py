@@ -59,9 +59,14 @@ class Latencies:
         pairs = itertools.pairwise(times)
         return max((b - a for a, b in pairs if b > start and a < end), default=math.nan)
 
+    def usual_silence(self, start: float, end: float) -> float:
+        """The longest time between two commits that lies within ``start .. end``; nan without two commits in it."""
+        times = [span.committed for span in self.spans if start <= span.committed <= end]
+        return max((b - a for a, b in itertools.pairwise(times)), default=math.nan)
+
     def skipped(self, calm: tuple[float, float], moving: tuple[float, float]) -> int:
         """Commits that were due in the longest silence and did not come, by the longest silence of calm times."""
-        usual, longest = self.longest_silence(*calm), self.longest_silence(*moving)
+        usual, longest = self.usual_silence(*calm), self.longest_silence(*moving)
         return max(0, int(longest / usual) - 1) if usual > 0 and longest > 0 else 0
 
     def series(self, start: float, end: float, zero: float) -> list[tuple[float, float]]:

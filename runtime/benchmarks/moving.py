@@ -31,7 +31,7 @@ def columns(found: Latencies, times: Times) -> dict[str, object]:
         "moving_max_s": percentile(moving, 100),
         "spike": percentile(moving, 100) / percentile(calm, 99),
         "seconds": times.ended - times.began,
-        "silent_before_s": found.longest_silence(*before),
+        "silent_before_s": found.usual_silence(*before),
         "silent_s": found.longest_silence(*during),
         "skipped": found.skipped(before, during),
         "_took": round(times.ended - times.began, 2),

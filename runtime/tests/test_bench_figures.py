@@ -61,6 +61,13 @@ def test_the_longest_silence_may_begin_before_and_end_after() -> None:
     assert math.isnan(found.longest_silence(7.0, 8.0))
 
 
+def test_the_usual_silence_lies_in_calm_times() -> None:
+    """The pause that a move begins with is no part of what was usual before it."""
+    found = Latencies([Span(0, 0, at) for at in (1.0, 2.0, 5.0, 6.0)])
+    assert found.usual_silence(0.5, 4.0) == 1.0
+    assert math.isnan(found.usual_silence(3.0, 4.0))
+
+
 def test_an_epoch_is_skipped_where_silence_is_twice_the_usual() -> None:
     """As many as would have fitted into the silence; a somewhat longer epoch is none."""
     found = Latencies([Span(0, 0, at) for at in (0.0, 1.0, 2.0, 3.9, 7.9)])
