@@ -1,7 +1,8 @@
 """A program's process as the driver knows it, without Spark: says what it is told to say. ``pods_child KIND [FILE]``.
 
 Kinds: ``serves`` until it is asked to stop; ``stubborn`` serves and never stops; ``serves-and-dies`` is killed once FILE is
-there; ``fails``, ``finishes`` and ``dies`` at once; ``fails-once`` finishes when FILE is there, and puts it there.
+there; ``fails``, ``finishes`` and ``dies`` at once; ``fails-once`` finishes when FILE is there, and puts it there;
+``stubborn-once`` serves when FILE is there, and puts it there.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ def main(kind: str, file: Path) -> int:
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
     if kind == "fails-once" and file.exists():
         kind = "finishes"
+    if kind == "stubborn-once":
+        kind = "serves" if file.exists() else "stubborn"
+        file.touch()
     if kind in {"fails", "fails-once"}:
         file.touch()
         teller.tell(channel.Ended("Failed", "ValueError: no"))

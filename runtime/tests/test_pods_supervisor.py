@@ -15,7 +15,7 @@ import pytest
 from control_fakes import ADMIN, TOKENS
 
 from binshift.control import ControlSettings, Listeners
-from binshift.pods import lifecycle, supervisor
+from binshift.pods import connection, lifecycle, supervisor
 from binshift.pods.channel import Hello
 from binshift.pods.supervisor import Supervisor
 from binshift.running.interrupts import Interrupts
@@ -171,6 +171,20 @@ def test_a_program_that_does_not_stop_is_killed(driver: Driver, monkeypatch: pyt
     driver.state("Running")
     driver.signal()
     assert driver.ended() == 1
+
+
+@pytest.mark.parametrize("kind", ["serves", "stubborn-once"])
+def test_a_program_without_its_master_is_run_again(kind: str, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master that does not know it for long enough is reason to stop it, soon by force, and to start it anew."""
+    monkeypatch.setattr(connection, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(connection, "LOST_SECONDS", 1.0)
+    monkeypatch.setattr(supervisor, "LOST_SECONDS", 0.5)
+    driver.start(kind)
+    driver.awaited(lambda seen: "master has not known the program" in seen["reason"])
+    driver.state("Running")
+    driver.signal()
+    assert driver.ended() == 0
+    assert all("master has not known" in reason for reason in driver.failed)
 
 
 def test_a_second_signal_does_not_wait(driver: Driver) -> None:

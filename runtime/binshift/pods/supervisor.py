@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 STEP_SECONDS: Final = 0.2
 END_SECONDS: Final = 20.0
 """How long a program may take to end after its query has stopped, and its process after the program."""
+LOST_SECONDS: Final = 10.0
+"""How long a program that has lost its master may take to stop: without one its executors may be gone, and then its epoch
+never ends. It is run again anyway."""
 STATUS_SECONDS: Final = 5.0
 """How long a process that has closed its pipe may take to be gone."""
 
@@ -153,6 +156,7 @@ class Supervisor:
     # -------------------------------------------------------------------------------------------------------- one run
 
     def _run_once(self, reason: str) -> Outcome:
+        self._forced = False
         self.front.show(State.LOADING, reason)
         events: queue.Queue[Event] = queue.Queue()
         run = _Run(self._started(events), events)
@@ -185,7 +189,7 @@ class Supervisor:
             if event is not None:
                 self._note(run, event)
             if (self.interrupts.seen or self._stop.is_set()) and not run.asked:
-                self._ask(run)
+                self._ask(run, self.stop_seconds)
             if self.interrupts.seen > 1 or self.clock() > run.deadline:
                 self._forced = run.ended is None
                 log.warning("the program does not end in time: its processes are ended")
@@ -216,13 +220,13 @@ class Supervisor:
             case Lost():
                 run.why = "Spark's master has not known the program for a minute: it is started again"
                 log.warning("%s", run.why)
-                self._ask(run)
+                self._ask(run, LOST_SECONDS)
             case _:
                 assert_never(event)
 
-    def _ask(self, run: _Run) -> None:
+    def _ask(self, run: _Run, seconds: float) -> None:
         run.asked = True
-        run.by(self.clock() + self.stop_seconds)
+        run.by(self.clock() + seconds)
         run.process.say(channel.STOP)
 
     def _watch_master(self, run: _Run, application: str) -> None:
