@@ -140,6 +140,7 @@ class Runner:
                 self.coordinator.commit(plan, summaries)
             except Exception as error:  # every kind: what it means is decided here, in one place
                 self._failed(plan, run, interpret(error), error)
+                self._go_on(plan, "a run of it failed")
                 bring_up |= frozenset(plan.workers)
                 continue
             self._seen.update({w: executors[w] for w in plan.workers})
@@ -148,6 +149,16 @@ class Runner:
             self.coordinator.measured(timings.seconds["total"], plan)
             return
         raise EpochFailed(f"epoch {epoch} failed {self.attempts_max} times; see the log above for each reason")
+
+    def _go_on(self, plan: EpochPlan, trouble: str) -> None:
+        """Not for an epoch in trouble while the query stops: its executors may be stopping too, and it will come again.
+
+        Raises:
+            EpochFailed: the query is being stopped.
+        """
+        if self.stopping.is_set():
+            self.coordinator.abandoned(plan)
+            raise EpochFailed(f"epoch {plan.epoch} is given up, as {trouble} and the query is being stopped")
 
     def _failed(self, plan: EpochPlan, run: int, meaning: Exception, error: Exception) -> None:
         if not isinstance(meaning, Retryable):
@@ -211,6 +222,7 @@ class Runner:
             missing = [w for w in plan.workers if w not in executors]
             if not missing:
                 return plan, executors
+            self._go_on(plan, f"worker {missing[0]} has no executor")
             waited = time.monotonic() - started
             # A replay has the workers of its record.
             if waited > self.lost_worker_seconds and executors and plan.replay is None:

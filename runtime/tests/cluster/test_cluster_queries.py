@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import binshift
 from binshift.errors import IncompatibleState, UserFunctionFailed
 from binshift.local import LocalCluster
 from binshift.model import Worker
+from binshift.spark.executors import ExecutorView
 
 pytestmark = pytest.mark.cluster
 
@@ -186,3 +188,29 @@ def test_a_failing_function_is_told_in_a_few_lines(session: SparkSession, tmp_pa
     wanted = [reference.epoch(epoch) for epoch in range(4)]
     assert outputs.epochs[2] == wanted[2]
     assert outputs.epochs[3] == wanted[3]
+
+
+def test_stopping_does_not_wait_for_executors_that_are_gone(
+    cluster: LocalCluster, session: SparkSession, tmp_path: Path
+) -> None:
+    """An epoch that waits for its workers is given up once the query stops; it comes again with the next start."""
+    slots = [Worker(slot) for slot in range(4)]
+    frame = aggregated(stream(session), bins=8, workers=2, lost_worker_timeout_seconds=3600.0)
+    writer = frame.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(tmp_path))
+    query = writer.start()
+    try:
+        query.await_epoch(2, 120)
+        for slot in slots:
+            cluster.stop_worker(slot)
+        query.stop()
+        assert not query.isActive
+    finally:
+        for slot in slots:
+            cluster.start_worker(slot)
+        view, deadline = ExecutorView(session.sparkContext), time.monotonic() + 120
+        while view.executors().keys() != set(slots):
+            assert time.monotonic() < deadline, "the workers do not come back"
+            time.sleep(0.1)
+    query = writer.start()
+    query.await_epoch(4, 120)
+    query.stop()
