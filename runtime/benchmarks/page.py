@@ -78,11 +78,19 @@ def block(name: str) -> str:
     if name == "machine":
         return machine()
     if name == "parts":
-        return markdown(parts(load("move")))
+        found = parts(load("move"))
+        return markdown(found) if found else missing("move")
     rows = load(SOURCES.get(name, name))
+    if not rows:
+        return missing(name)
     wanted = COLUMNS.get(name)
     shown = markdown([{column: row.get(column) for column in wanted} for row in rows] if wanted else rows)
     return f"{shown}\n\n{measured(rows)}"
+
+
+def missing(name: str) -> str:
+    """What stands in the place of results that there are none of."""
+    return f"*Not measured yet on a quiet machine: `make bench BENCH={name}`.*"
 
 
 def parts(rows: Sequence[Row]) -> list[dict[str, object]]:
@@ -109,8 +117,6 @@ def measured(rows: Sequence[Row]) -> str:
     """When, and of which commits."""
     dates = sorted({row["_date"].split()[0] for row in rows})
     commits = list(dict.fromkeys(row["_commit"] for row in rows))
-    if not rows:
-        return ""
     busy = [row["_elsewhere"] for row in rows if "_elsewhere" in row]
     others = f"; others used {max(busy):.2f} cores meanwhile" if busy else ""
     return f"Measured {' and '.join(dates)}, commit {', '.join(commits)}{others}."
