@@ -12,6 +12,7 @@ import yaml
 from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
 from sim_server import SimServer
+from test_crd import ROOT
 
 from binshift_operator import control as control_module
 from binshift_operator import events, kube
@@ -26,7 +27,6 @@ from binshift_operator.model.world import PodState, RunState
 from binshift_operator.phases import Told
 from binshift_operator.pods import pod_of
 from binshift_operator.probes import ProbeServer
-from test_crd import ROOT
 
 KEY = Key("ns", "clicks", "u")
 
