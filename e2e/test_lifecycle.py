@@ -36,7 +36,7 @@ def test_kubectl_wait_returns(scene: Stage, told: Story) -> None:
     """`kubectl wait` returns for Ready, and for a settled scale, when they are so and not before."""
     dataflow = scene.apply()
     scene.kube("wait", "--for=condition=Ready", f"{KIND}/{NAME}", "--timeout=300s", seconds=310)
-    assert dataflow.epoch >= 0
+    dataflow.await_epochs(1)
     dataflow.scale(3)
     generation = dataflow.object["metadata"]["generation"]
     settled = f"--for=jsonpath={{.status.settledGeneration}}={generation}"

@@ -52,7 +52,7 @@ def test_executors_that_do_not_fit(scene: Stage, told: Story) -> None:
 
 
 def test_program_that_fails(scene: Stage, told: Story) -> None:
-    """The end of the program's own traceback is in the condition, and `kubectl describe` shows it."""
+    """The end of what the program said is in the condition, and `kubectl describe` shows it."""
     dataflow = scene.apply(application={"args": ["/checkpoint/results", "--keys", "none"]})
     said = dataflow.await_condition("Degraded", reason="ProgramFailed", seconds=SEEN_SECONDS_MAX)
     assert "--keys" in said["message"]

@@ -7,6 +7,8 @@ are in no environment. When the driver's process is gone, however that happened,
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import queue
 import socket
@@ -15,7 +17,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.25
 """How often is looked whether a query that was asked to stop has."""
+REMEMBERED_CHARACTERS: Final = 1000
+"""Of the end of standard error."""
 
 
 class Child:
@@ -121,15 +125,38 @@ def main(arguments: Sequence[str]) -> int:
     return _run(app, arguments[1:], child)
 
 
+class Overheard(io.TextIOBase):
+    """Standard error, whose end is remembered: it tells why a program that only gives an exit status has ended."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self.end = out, ""
+
+    def write(self, text: str) -> int:
+        """Write on, and remember."""
+        self.end = (self.end + text)[-REMEMBERED_CHARACTERS:]
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        """Flush what is written to."""
+        self._out.flush()
+
+    def fileno(self) -> int:
+        """That of what is written to."""
+        return self._out.fileno()
+
+
 def _run(app: Path, arguments: Sequence[str], child: Child) -> int:
+    overheard = Overheard(sys.stderr)
     try:
-        failure = run_script(app, arguments)
+        with contextlib.redirect_stderr(overheard):
+            failure = run_script(app, arguments)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         said = "" if isinstance(end.code, int) or end.code is None else str(end.code)
         if said:
             sys.stderr.write(f"{said}\n")
-        child.ended(None, said if said or not status else f"the program ended with exit status {status}")
+        silent = f"the program ended with exit status {status}; the end of what it said:\n{overheard.end.strip()}"
+        child.ended(None, said if said or not status else silent)
         return status
     if failure is not None:
         sys.stderr.write(failure.traceback)

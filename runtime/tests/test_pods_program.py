@@ -1,0 +1,54 @@
+"""What is known of a program that ends with an exit status alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binshift.pods import program
+
+
+class Told:
+    """Stands for the driver's side."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[BaseException | None, str]] = []
+
+    def ended(self, error: BaseException | None, text: str) -> None:
+        self.ends.append((error, text))
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a program changes is put back."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def ended(tmp_path: Path, text: str) -> tuple[int, str]:
+    """The status of a program, and what is told of its end."""
+    told: Any = Told()
+    app = tmp_path / "app.py"
+    app.write_text(text)
+    status = program._run(app, [], told)
+    [(_, said)] = told.ends
+    return status, said
+
+
+def test_what_it_said_last_is_its_reason(tmp_path: Path) -> None:
+    """As of argparse, which writes to standard error and exits; however long it is, the end is kept."""
+    parser = "import argparse, sys\nsys.stderr.write('x' * 9000)\n"
+    parser += "made = argparse.ArgumentParser()\nmade.add_argument('--keys', required=True)\nmade.parse_args()"
+    status, said = ended(tmp_path, parser)
+    assert status == 2
+    assert said.endswith("the following arguments are required: --keys")
+    assert len(said) < 2 * program.REMEMBERED_CHARACTERS
+
+
+def test_an_exit_with_words_or_in_order(tmp_path: Path) -> None:
+    """`sys.exit("why")` is the reason itself; an exit in order has none."""
+    assert ended(tmp_path, "import sys; sys.exit('no input')") == (1, "no input")
+    assert ended(tmp_path, "import sys; sys.stderr.write('a warning'); sys.exit(0)") == (0, "")
