@@ -31,11 +31,7 @@ def main(kind: str, file: Path) -> int:
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     watch_parent(lines.put)
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
-    if kind == "fails-once" and file.exists():
-        kind = "finishes"
-    if kind == "stubborn-once":
-        kind = "serves" if file.exists() else "stubborn"
-        file.touch()
+    kind = of_this_time(kind, file)
     if kind in {"fails", "fails-once"}:
         file.touch()
         teller.tell(channel.Ended("Failed", "ValueError: no"))
@@ -67,6 +63,17 @@ def main(kind: str, file: Path) -> int:
     control.stop()
     teller.tell(channel.Ended("Stopped", "", asked=True))
     return 0
+
+
+def of_this_time(kind: str, file: Path) -> str:
+    """What a kind that is another one the second time is now."""
+    if kind == "fails-once" and file.exists():
+        return "finishes"
+    if kind == "stubborn-once":
+        again = file.exists()
+        file.touch()
+        return "serves" if again else "stubborn"
+    return kind
 
 
 def _die() -> NoReturn:
