@@ -4,8 +4,9 @@
 #     docker build --target operator -t binshift-operator .
 #     docker build --target spark -t binshift-spark .
 #
-# Builds with docker, podman and buildah. Python packages are pinned by version and hash (requirements/*.txt); to pin the
-# rest, name the base image by digest. Neither image has pip or a compiler; users add packages as runtime/examples/ shows.
+# Built with buildah so far; nothing here is of BuildKit alone, so docker and podman should do. Python packages are pinned by
+# version and hash (requirements/*.txt); to pin the rest, name the base image by digest. Neither image has pip or a compiler;
+# users add packages as runtime/examples/ shows.
 #
 # BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages
 # PIP_INDEX_URL   a package index other than pip's own

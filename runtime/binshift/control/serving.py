@@ -30,6 +30,7 @@ from binshift.control.surface import QuerySurface
 from binshift.control.tokens import Tokens
 from binshift.errors import InvalidSettings
 from binshift.metrics import RuntimeMetrics
+from binshift.ports import PORT_MAX
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 HOST_VARIABLE: Final = "BINSHIFT_CONTROL_HOST"
 PORT_VARIABLE: Final = "BINSHIFT_CONTROL_PORT"
 HEALTH_PORT_VARIABLE: Final = "BINSHIFT_HEALTH_PORT"
-PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,11 @@ def _attempt(
     """
     status = store.status()
     wanted = bins - status.owned
-    held = [each for each in by_epoch(status.copies, wanted) if each[0] == to or _leads(files, *each, to)]
+    held = [
+        (epoch, some)
+        for epoch, some in by_epoch(status.copies, wanted)
+        if epoch == to or (epoch < to and reaches(files, some, epoch))
+    ]
     missing = wanted - BinSet([b for _, some in held for b in some.array])
     filling = Filling(storage, files, missing & files.fresh)
     for group in filling.groups(limits):
@@ -103,10 +107,6 @@ def _attempt(
     for epoch, some in sorted(held, key=lambda each: -each[0]):
         if epoch < to:
             progress.bins += advance(store, storage, fence, some, epoch, to, files, progress, pause)
-
-
-def _leads(files: BringUp, epoch: Epoch, bins: BinSet, to: Epoch) -> bool:
-    return epoch < to and reaches(files, bins, epoch)
 
 
 def by_epoch(copies: Mapping[Bin, Epoch], bins: BinSet) -> list[tuple[Epoch, BinSet]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class Filling:
                 yield from read_bins(self.storage, snapshot.file, wanted)
 
     def _deltas(self, group: BinSet) -> Iterator[Entries]:
-        if sum(map(self._rows_of, self.files.deltas)) > SHARED_ROWS_MAX:
+        if not self._are_shared:
             yield from self._read(group)
             return
         if self._shared is None:
@@ -78,6 +79,11 @@ class Filling:
         bins = bins_array(self._shared)
         first, last = np.searchsorted(bins, group.array[0], "left"), np.searchsorted(bins, group.array[-1], "right")
         yield self._shared.slice(first, last - first)
+
+    @cached_property
+    def _are_shared(self) -> bool:
+        """Whether the deltas are small enough together; asked for every group, and the same for all."""
+        return sum(map(self._rows_of, self.files.deltas)) <= SHARED_ROWS_MAX
 
     def _read(self, bins: BinSet) -> Iterator[Entries]:
         """Oldest first; of each bin only what came after its snapshot."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from binshift.model import Worker
-from binshift.running.options import as_json, opened, parser, write
+from binshift.running.options import as_json, columns, opened, parser, write
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,12 +21,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write(as_json({"workers": control.workers().workers, "bins": bins}))
         return 0
     if given.worker is None:
-        table = _table("worker", "registered", "bins", "keys", "bytes", "copies")
+        table = columns("right", "worker", "registered", "bins", "keys", "bytes", "copies")
         for load in control.workers().workers:
             there = "yes" if load.registered else "no"
             table.add_row(str(load.worker), there, *map(_known, (load.bins, load.keys, load.bytes, load.copies)))
     else:
-        table = _table("bin", "rows", "bytes", "copies on")
+        table = columns("right", "bin", "rows", "bytes", "copies on")
         for each in control.bins(given.worker):
             copies = " ".join(str(copy.worker) for copy in each.copies)
             table.add_row(str(each.bin), _known(each.rows), _known(each.bytes), copies)
@@ -37,13 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _slot(text: str) -> Worker:
     return Worker(int(text))
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, padding=(0, 3, 0, 0))
-    for name in names:
-        table.add_column(name, justify="right", header_style="dim")
-    return table
 
 
 def _known(value: int | None) -> str:

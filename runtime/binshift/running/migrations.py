@@ -14,7 +14,7 @@ from rich.table import Table
 from binshift.control import models
 from binshift.running.client import ControlClient
 from binshift.running.directory import RunDirectory
-from binshift.running.options import as_json, opened, parser, settled, write
+from binshift.running.options import as_json, columns, opened, parser, settled, write
 from binshift.running.status import migration_text
 
 POLL_SECONDS: Final = 0.2
@@ -76,13 +76,13 @@ def _shown(output: str) -> Iterator[Show]:
 
         yield line
     else:
-        columns = (
+        parts = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
         )
-        with Progress(*columns, console=console) as progress:
+        with Progress(*parts, console=console) as progress:
             tasks = {}
 
             def show(migration: models.Migration) -> None:
@@ -98,9 +98,8 @@ def _shown(output: str) -> Iterator[Show]:
 
 
 def _table(migrations: Sequence[models.Migration]) -> Table:
-    table = Table(box=None, padding=(0, 3, 0, 0))
-    for name in ("id", "workers", "strategy", "phase", "bins", "p99 before", "p99 during", "reason"):
-        table.add_column(name, header_style="dim")
+    names = ("id", "workers", "strategy", "phase", "bins", "p99 before", "p99 during", "reason")
+    table = columns("left", *names)
     for each in migrations:
         workers = "" if each.workers is None else " ".join(map(str, each.workers))
         bins = "-" if each.bins_total is None else f"{each.bins_moved}/{each.bins_total}"

@@ -7,17 +7,17 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Literal
 
 import msgspec
+from rich.table import Table
 
 from binshift.control import models
 from binshift.errors import MigrationRefused, RunFailed
+from binshift.ports import PORT_MAX
 from binshift.rescale import LOCAL_OWNER
 from binshift.running.client import ControlClient
 from binshift.running.directory import RunDirectory, Wish, find
-
-PORT_MAX: Final = 65_535
 
 
 def parser(name: str, description: str, epilog: str = "", *, of_run: bool = True) -> argparse.ArgumentParser:
@@ -96,6 +96,14 @@ def as_json(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return value.model_dump(mode="json", by_alias=True)
+
+
+def columns(justify: Literal["left", "right"], *names: str) -> Table:
+    """An empty table of plain columns, as all these commands show them."""
+    table = Table(box=None, padding=(0, 3, 0, 0))
+    for name in names:
+        table.add_column(name, justify=justify, header_style="dim")
+    return table
 
 
 def write(text: str) -> None:
