@@ -54,18 +54,18 @@ imports: $(READY) ## the layers: who may import whom
 .PHONY: test
 test: $(READY) ## unit tests and doctests, then the tests on a small local Spark cluster
 	$(WITH_JAVA) $(BIN)/python -m pytest -m "not oracle and not cluster"
-	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -m "cluster and not oracle"
+	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and not oracle"
 
 ##@ Longer
 
 .PHONY: oracle
 oracle: $(READY) ## random histories with faults against the reference: simulated, then on a real cluster
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests -m "oracle and not cluster"
-	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -m "cluster and oracle"
+	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and oracle"
 
 .PHONY: e2e
 e2e: $(READY) ## stories on a real Kubernetes cluster: KUBECONFIG's, or a node built here (STORY=rescale for one)
-	$(BIN)/python -m pytest e2e -o faulthandler_timeout=0 $(if $(STORY),-k "$(STORY)")
+	$(BIN)/python -m pytest e2e -v -o timeout=3600 $(if $(STORY),-k "$(STORY)")
 
 .PHONY: bench
 bench: $(READY) $(READY_DEMO) ## measure; prints ratios, asserts nothing

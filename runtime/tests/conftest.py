@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
 RUNTIME = Path(__file__).resolve().parent.parent
 CLUSTER_WORKERS = 4
+LONGEST_SECONDS = {"cluster": 600, "oracle": 1200}
+"""How long a test with a marker may take; what has no marker has the time in pyproject.toml."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests on a real cluster more time than others, by their markers."""
+    for item in items:
+        seconds = [longest for name, longest in LONGEST_SECONDS.items() if item.get_closest_marker(name)]
+        if seconds and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(max(seconds)))
 
 
 @pytest.fixture(scope="session")

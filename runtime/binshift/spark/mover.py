@@ -18,7 +18,7 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from binshift.errors import Fenced, GiveUp
+from binshift.errors import Fenced, GiveUp, Retryable
 from binshift.model import Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.housekeeping import Housekeeping
@@ -32,6 +32,7 @@ from binshift.spark.jvm import Jvm
 from binshift.spark.stage import Stage
 from binshift.spark.task import BackgroundFunction, Collected, Environment, Place, pickled
 from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, made_up, runs_python
+from binshift.spark.watch import JobWatch
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Mover:
         steering: is told who is there.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
+        watch: cancels rounds whose executors are gone.
         wait_seconds: how long a migration waits for the executors of its workers.
     """
 
@@ -66,6 +68,7 @@ class Mover:
         schema: StructType,
         nudge: Callable[[], None],
         in_epoch: threading.Event,
+        watch: JobWatch,
         wait_seconds: float,
     ) -> None:
         self._spark = spark.newSession()
@@ -82,16 +85,15 @@ class Mover:
         self._made_up = made_up(self._spark, schema)
         self._nudge = nudge
         self._in_epoch = in_epoch
+        self._watch = watch
         self._wake = threading.Event()
         self._stopped = threading.Event()
         self._wait_seconds = wait_seconds
         self._missing_since: dict[Worker, float] = {}
         self._rehearsals = 0
         self.error: Exception | None = None
-        self._thread = threading.Thread(
-            target=inheritable_thread_target(self._spark)(self._loop), name="binshift-mover"
-        )
-        self._thread.daemon = True
+        target = inheritable_thread_target(self._spark)(self._loop)
+        self._thread = threading.Thread(target=target, name="binshift-mover", daemon=True)
 
     def start(self) -> None:
         """Begin."""
@@ -167,19 +169,25 @@ class Mover:
         function = BackgroundFunction(tuple(specs), places, self._environment, collected)
         base = self._spark.range(0, len(workers), 1, len(workers))
         pinned = self._jvm.pinned(base, [executors[w].location for w in workers])
-        pinned.mapInArrow(function, "id long").write.format("noop").mode("append").save()
+        with self._watch.over("round", {w: executors[w] for w in workers}):
+            pinned.mapInArrow(function, "id long").write.format("noop").mode("append").save()
         reports: list[Any] = collected.value
         return [each for each in reports if isinstance(each, BackgroundReport)]
 
     def warm(self, executors: Mapping[Worker, Executor]) -> None:
-        """Rehearse epochs on these executors, with made-up rows that end where S would begin (see `warmup`)."""
+        """Rehearse epochs on these executors, with made-up rows that end where S would begin (see `warmup`).
+
+        Raises:
+            Retryable: an executor went away.
+        """
         for _ in range(REHEARSALS):
             try:
                 self._rehearse(executors, self._made_up)
             except Exception as error:  # the user's expressions may not take made-up values: then without rows
-                if not self._made_up.head(1):
-                    raise
-                log.info("rehearsing without rows: %s", interpret(error))
+                meaning = interpret(error)
+                if isinstance(meaning, Retryable) or not self._made_up.head(1):
+                    raise meaning from error
+                log.info("rehearsing without rows: %s", meaning)
                 self._made_up = self._spark.createDataFrame([], self._schema)
                 self._rehearse(executors, self._made_up)
 
@@ -202,4 +210,5 @@ class Mover:
             routed = self._stage.route(self._spark.createDataFrame([], self._schema), route, workers)
         pinned = self._jvm.pinned(routed, [executors[w].location for w in workers])
         merged = pinned.mapInArrow(function, self._stage.merged_schema)
-        self._stage.finish(merged).write.format("noop").mode("append").save()
+        with self._watch.over("rehearsal", executors):
+            self._stage.finish(merged).write.format("noop").mode("append").save()

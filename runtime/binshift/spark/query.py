@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import time
@@ -13,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from binshift.errors import InvalidSettings
+from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
 from binshift.log.owners import OWNER_VARIABLE, Beat, claim
@@ -38,9 +39,12 @@ from binshift.spark.runner import Runner
 from binshift.spark.sinks.contract import Sink
 from binshift.spark.stage import Stage
 from binshift.spark.task import Environment
+from binshift.spark.watch import JobWatch
 from binshift.store.opening import StoreSettings
 
 __all__ = ["DataflowQuery", "StreamingQuery", "start"]
+
+log = logging.getLogger(__name__)
 
 OPERATOR = "state"
 """The name of a query's one stateful operator, in file names and in errors."""
@@ -107,7 +111,8 @@ def _parts(
     )
     movement = Movement(terms, [OPERATOR], log.term)
     coordinator = Coordinator(log, settings.bins, [OperatorTime(OPERATOR, delay)], movement)
-    return _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location, beat)
+    watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
+    return _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location, beat, watch)
 
 
 @dataclass
@@ -125,9 +130,18 @@ class _Parts:
     files: Storage
     location: str
     beat: Beat
+    watch: JobWatch
 
     def start(self) -> DataflowQuery:
         """Warm the executors, then start Spark's stream."""
+        self.watch.start()
+        try:
+            return self._start()
+        except BaseException:
+            self.watch.close()
+            raise
+
+    def _start(self) -> DataflowQuery:
         settings, java = self.definition.settings, jvm.install(self.spark)
         name = f"{self.log.format.query}-{self.log.term}"
         environment = self._environment()
@@ -146,9 +160,10 @@ class _Parts:
             self.definition.source.schema,
             lambda: java.nudge(name),
             runner.in_epoch,
+            self.watch,
             settings.executor_wait_seconds,
         )
-        mover.warm(self.executors)
+        _warm(mover, self.executors)
         self.coordinator.movement.warmed(frozenset(self.executors))
         steering.resume()
         query = self._stream(runner, name, java)
@@ -156,6 +171,7 @@ class _Parts:
         return DataflowQuery(query, self.coordinator, steering, mover, runner, self._close)
 
     def _close(self) -> None:
+        self.watch.close()
         self.beat.stop()
         self.options.sink.close()
 
@@ -175,6 +191,7 @@ class _Parts:
             environment,
             lambda epoch: offsets.read(self.files, epoch),
             consumer(self.definition, self.options.sink),
+            self.watch,
             steering.lost,
             settings.epoch_attempts_max,
             settings.executor_wait_seconds,
@@ -197,6 +214,14 @@ class _Parts:
         local = self.files.url.startswith("file:")
         with java.local_checkpoints(self.spark) if local else contextlib.nullcontext():
             return writer.start()
+
+
+def _warm(mover: Mover, executors: Mapping[Worker, Executor]) -> None:
+    """Rehearse before the first epoch; an executor that goes away meanwhile is the first epoch's affair."""
+    try:
+        mover.warm(executors)
+    except Retryable as lost:
+        log.warning("the rehearsal ended early: %s", lost)
 
 
 def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:

@@ -29,6 +29,7 @@ from binshift.spark.offsets import BatchOffsets
 from binshift.spark.progress import StateFigures, figures
 from binshift.spark.stage import Stage
 from binshift.spark.task import Collected, Environment, EpochFunction, Place, pickled
+from binshift.spark.watch import JobWatch
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Runner:
         environment: what tasks need.
         offsets: reads Spark's offset log.
         sink: writes the result; one action that takes every row.
+        watch: cancels a run whose executors are gone.
         lost: gives the bins of workers that stay away to those that are there.
         attempts_max: runs of one epoch before the query fails.
         executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
@@ -88,6 +90,7 @@ class Runner:
     environment: Environment
     offsets: Callable[[Epoch], BatchOffsets]
     sink: Callable[[DataFrame, Epoch], None]
+    watch: JobWatch
     lost: Callable[[Sequence[Worker], Sequence[Worker]], object]
     attempts_max: int = 20
     executor_wait_seconds: float = 60.0
@@ -182,7 +185,8 @@ class Runner:
         collected = self.spark.sparkContext.accumulator([], Collected())
         result = self._result(batch, plan, specs, executors, collected)
         planned = time.perf_counter()
-        self.sink(result, plan.epoch)
+        with self.watch.over("epoch", {w: executors[w] for w in plan.workers}):
+            self.sink(result, plan.epoch)
         seconds = {"plan": planned - started, "job": time.perf_counter() - planned}
         summaries = [each for each in collected.value if isinstance(each, Summary)]
         return seconds, summaries
@@ -204,9 +208,13 @@ class Runner:
         return self.stage.finish(pinned.mapInArrow(function, self.stage.merged_schema))
 
     def _kept_off_cold_workers(self, batch: DataFrame, executors: Mapping[Worker, Executor]) -> DataFrame:
-        """The batch, computed by workers that are warm: on a new executor the first tasks take seconds."""
-        warm = self.coordinator.movement.warm
-        if executors.keys() <= warm or not executors.keys() & warm:
+        """The batch, computed by workers that are warm: on a new executor the first tasks take seconds.
+
+        Also while cold workers are only expected: one that registers between this look and the job's last stage would
+        be given a task at once.
+        """
+        warm, expected = self.coordinator.movement.warm, self.coordinator.movement.cold()
+        if (executors.keys() <= warm and not expected) or not executors.keys() & warm:
             return batch
         return self.jvm.pinned(batch, [executors[w].location for w in sorted(executors.keys() & warm)])
 
