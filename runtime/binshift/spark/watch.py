@@ -1,0 +1,106 @@
+"""Cancels jobs that wait for executors that are gone.
+
+Spark fails a job at once when an executor takes a running task with it. A task that was not yet launched is not lost with
+its executor: it waits for another, and where no executor is left, or none has room, it waits for ever. Every job of ours
+is pinned to executors that it cannot do without, so once one of them is gone the job is cancelled, and its owner decides
+anew from who is there then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark import SparkContext
+
+from binshift.model import Worker
+from binshift.spark.executors import Executor, ExecutorView
+
+log = logging.getLogger(__name__)
+
+PERIOD_SECONDS = 0.5
+"""Between two looks; jobs younger than this are not looked at, so that a short epoch costs nothing."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A job under way.
+
+    Attributes:
+        tag: its job tag, as Spark knows it.
+        executors: those that it needs.
+        since: when it began (monotonic).
+    """
+
+    tag: str
+    executors: Mapping[Worker, Executor]
+    since: float
+
+    def gone(self, alive: Mapping[Worker, Executor]) -> list[Worker]:
+        """Workers whose executor is gone, or was replaced."""
+        return sorted(worker for worker, executor in self.executors.items() if alive.get(worker) != executor)
+
+
+class JobWatch:
+    """A thread of the driver that looks after the jobs of one query.
+
+    Args:
+        context: to cancel in.
+        view: the live executors.
+        name: of the query; part of the jobs' tags.
+    """
+
+    def __init__(self, context: SparkContext, view: ExecutorView, name: str) -> None:
+        self._context = context
+        self._view = view
+        self._name = name
+        self._jobs: dict[str, Watched] = {}
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="binshift-watch", daemon=True)
+
+    def start(self) -> JobWatch:
+        """Begin to look."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed.set()
+
+    @contextmanager
+    def over(self, kind: str, executors: Mapping[Worker, Executor]) -> Iterator[None]:
+        """Spark jobs that this thread runs in here need all these executors.
+
+        Args:
+            kind: "epoch", "round"; at most one of a kind at a time.
+            executors: by worker.
+        """
+        tag = f"binshift-{self._name}-{kind}"
+        self._context.addJobTag(tag)
+        self._jobs[tag] = Watched(tag, dict(executors), time.monotonic())
+        try:
+            yield
+        finally:
+            del self._jobs[tag]
+            self._context.removeJobTag(tag)
+
+    def _loop(self) -> None:
+        while not self._closed.wait(PERIOD_SECONDS):
+            old = [job for job in list(self._jobs.values()) if time.monotonic() - job.since > PERIOD_SECONDS]
+            try:
+                self._look(old)
+            except Exception as error:  # the edge of a thread: the context may end before the query does
+                log.warning("the executors of running jobs could not be read: %s", error)
+
+    def _look(self, jobs: Sequence[Watched]) -> None:
+        alive = self._view.executors() if jobs else {}
+        for job in jobs:
+            gone = job.gone(alive)
+            if not gone or self._jobs.get(job.tag) is not job:
+                continue
+            log.warning("workers %s have lost their executors: %s is cancelled", gone, job.tag)
+            self._context.cancelJobsWithTag(job.tag)

@@ -1,0 +1,112 @@
+"""A job is cancelled when an executor that it needs is gone or another, and not otherwise."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+import pytest
+from pyspark import SparkContext
+
+from binshift.model import Worker
+from binshift.spark import watch
+from binshift.spark.executors import Executor, ExecutorView
+from binshift.spark.watch import JobWatch
+
+LONG_SECONDS = 30.0
+FIRST, SECOND = Executor("1", "127.0.0.2", 2), Executor("2", "127.0.0.3", 2)
+
+
+class Context:
+    """What the watch asks of Spark."""
+
+    def __init__(self) -> None:
+        self.tags: list[str] = []
+        self.cancelled: list[str] = []
+        self.told = threading.Event()
+
+    def addJobTag(self, tag: str) -> None:  # noqa: N802 (PySpark's name)
+        self.tags.append(tag)
+
+    def removeJobTag(self, tag: str) -> None:  # noqa: N802 (PySpark's name)
+        self.tags.remove(tag)
+
+    def cancelJobsWithTag(self, tag: str) -> None:  # noqa: N802 (PySpark's name)
+        self.cancelled.append(tag)
+        self.told.set()
+
+
+class View:
+    """The executors; says when they were read."""
+
+    def __init__(self, executors: Mapping[Worker, Executor]) -> None:
+        self.now = executors
+        self.looks = threading.Semaphore(0)
+
+    def executors(self) -> Mapping[Worker, Executor]:
+        self.looks.release()
+        if not self.now:
+            raise RuntimeError("the status store is busy")
+        return self.now
+
+    def await_looks(self, number: int) -> None:
+        for _ in range(number):
+            assert self.looks.acquire(timeout=LONG_SECONDS)
+
+
+@pytest.fixture
+def context() -> Context:
+    return Context()
+
+
+@pytest.fixture
+def view() -> View:
+    return View({Worker(0): FIRST, Worker(1): SECOND})
+
+
+@pytest.fixture
+def watching(context: Context, view: View, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobWatch]:
+    monkeypatch.setattr(watch, "PERIOD_SECONDS", 0.01)
+    made = JobWatch(cast(SparkContext, context), cast(ExecutorView, view), "q-1").start()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("then", [{Worker(1): SECOND}, {Worker(0): Executor("3", "127.0.0.2", 2)}], ids=["gone", "new"])
+def test_cancelled(watching: JobWatch, context: Context, view: View, then: dict[Worker, Executor]) -> None:
+    """An executor that is gone, or that was started again, has the job cancelled by its tag."""
+    with watching.over("epoch", {Worker(0): FIRST}):
+        assert context.tags == ["binshift-q-1-epoch"]
+        view.now = then
+        assert context.told.wait(LONG_SECONDS)
+    assert set(context.cancelled) == {"binshift-q-1-epoch"}
+    assert context.tags == []
+
+
+def test_left_alone(watching: JobWatch, context: Context, view: View) -> None:
+    """Executors the job has no need of may go; a reading that fails says nothing."""
+    with watching.over("epoch", {Worker(0): FIRST}), watching.over("round", {Worker(0): FIRST}):
+        view.await_looks(3)
+        view.now = {Worker(0): FIRST}
+        view.await_looks(3)
+        view.now = {}
+        view.await_looks(3)
+    assert context.cancelled == []
+
+
+def test_only_the_job_that_needs_it(watching: JobWatch, context: Context, view: View) -> None:
+    """Of two jobs, the one whose executor is gone is cancelled, and not the other."""
+    with watching.over("round", {Worker(1): SECOND}), watching.over("epoch", {Worker(0): FIRST}):
+        view.now = {Worker(1): SECOND}
+        assert context.told.wait(LONG_SECONDS)
+    assert set(context.cancelled) == {"binshift-q-1-epoch"}
+
+
+def test_nothing_is_read_between_jobs(watching: JobWatch, view: View) -> None:
+    """Without a job that has taken a while, the executors are not asked for."""
+    with watching.over("epoch", {Worker(0): FIRST}):
+        view.await_looks(1)
+    while view.looks.acquire(timeout=0.2):
+        pass
+    assert not view.looks.acquire(timeout=0.2)
