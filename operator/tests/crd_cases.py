@@ -185,6 +185,14 @@ CREATED: Final = [
         {"spec.driver": {"pod": {"volumes": [{"name": "binshift-tmp", "emptyDir": {}}]}}},
         "names that begin with binshift- are taken",
     ),
+    *(
+        Case(
+            f"the checkpoint's claim among the volumes of a {part}",
+            {f"spec.{part}": {"pod": {"volumes": [{"name": "x", "persistentVolumeClaim": {"claimName": "clicks"}}]}}},
+            "mounted at /checkpoint already",
+        )
+        for part in ("driver", "executor")
+    ),
     Case("a negative nonce", {"spec.restartNonce": -1}, "restartNonce", schema=True),
 ]
 """Objects that are applied as they are."""
