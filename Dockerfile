@@ -10,6 +10,8 @@
 #
 # BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages
 # PIP_INDEX_URL   a package index other than pip's own
+# S3              "jars" for checkpoints on S3: Spark gets the jars that `scripts/s3-jars.sh build/s3-jars` has fetched before
+ARG S3=none
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 
 # ------------------------------------------------------------------------------------------------- what the images share
@@ -65,6 +67,13 @@ RUN /opt/build/bin/pip wheel -q --require-hashes --no-deps --no-build-isolation 
     && /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /third/*.whl \
     && rm -rf /third
 
+# What Spark has not: its file system for S3.
+FROM slim AS s3-none
+RUN mkdir /jars
+FROM slim AS s3-jars
+COPY build/s3-jars /jars
+FROM s3-${S3} AS s3
+
 # ------------------------------------------------------------------------------------------------------------ the images
 FROM slim AS operator
 LABEL org.opencontainers.image.title="binshift operator" org.opencontainers.image.licenses="Apache-2.0"
@@ -82,7 +91,9 @@ RUN mkdir -p /usr/share/man/man1 \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ${JRE_PACKAGE} \
     && rm -rf /usr/share/man/man1 /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
     && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
-ENV JAVA_HOME=/opt/java
+ENV JAVA_HOME=/opt/java \
+    SPARK_DIST_CLASSPATH=/opt/spark-jars/*
+COPY --from=s3 /jars /opt/spark-jars
 COPY --from=spark-packages /opt/binshift /opt/binshift
 COPY --from=own /opt/binshift /opt/binshift
 USER 10001:10001

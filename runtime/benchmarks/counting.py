@@ -30,7 +30,7 @@ def spark_count(running: Bench, stream: DataFrame, partitions: int = 2, checkpoi
 
 def quick_spark_count(running: Bench, stream: DataFrame) -> Any:
     """The same with binshift's writer for Spark's checkpoint files on local disks, which any query could use."""
-    with install(running.spark).local_checkpoints(running.spark):
+    with install(running.spark).checkpoint_files(running.spark, "/"):
         return spark_count(running, stream)
 
 

@@ -116,12 +116,12 @@ def test_the_directory_is_made(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_users_choice_is_respected(spark: SparkSession) -> None:
     """A manager the user has set stays; without one, ours is set while a query starts, and only then."""
     java = install(spark)
-    with java.local_checkpoints(spark):
+    with java.checkpoint_files(spark, "/data/clicks"):
         assert spark.conf.get(FILE_MANAGER) == OURS
     assert spark.conf.get(FILE_MANAGER, None) is None
     spark.conf.set(FILE_MANAGER, SPARKS)
     try:
-        with java.local_checkpoints(spark):
+        with java.checkpoint_files(spark, "/data/clicks"):
             assert spark.conf.get(FILE_MANAGER) == SPARKS
     finally:
         spark.conf.unset(FILE_MANAGER)

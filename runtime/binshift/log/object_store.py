@@ -10,6 +10,7 @@ It must never keep credentials: they come from the environment of the process (v
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
@@ -22,6 +23,7 @@ from obstore.store import MemoryStore, ObjectStore, S3Store
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
+from binshift import s3
 from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
 from binshift.log.checksums import Bytes
 from binshift.log.storage import ByteRange, Listed, Upload, flag, number
@@ -42,16 +44,16 @@ def open_s3(url: str, options: Mapping[str, str]) -> ObjectStorage:
     """A prefix of an S3 bucket; options as in `binshift.log.storage.open_storage`."""
     timeout = number(options, "timeout_seconds", TIMEOUT_SECONDS)
     config: S3Config = {"virtual_hosted_style_request": flag(options, "virtual_hosted", False)}
-    if "endpoint" in options:
-        config["endpoint"] = options["endpoint"]
-    if "region" in options:
-        config["region"] = options["region"]
+    if server := options.get("endpoint", s3.endpoint(os.environ)):
+        config["endpoint"] = server
+    if region := options.get("region", s3.region(os.environ)):
+        config["region"] = region
     try:
         store = S3Store.from_url(
             url,
             config=config,
             client_options={
-                "allow_http": flag(options, "allow_http", False),
+                "allow_http": flag(options, "allow_http", str(server).startswith("http:")),
                 "timeout": timedelta(seconds=timeout),
             },
             retry_config={

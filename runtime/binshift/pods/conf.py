@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from binshift import s3
 from binshift.pods.settings import DriverSettings
 from binshift.settings import CHECKPOINT_CONF
 
@@ -22,8 +23,8 @@ EXECUTOR_WAIT_SECONDS: Final = 300
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-def overrulable(program: Path, directory: Path) -> dict[str, str]:
-    """What anybody may set otherwise."""
+def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """What anybody may set otherwise; the environment says where S3 is."""
     return {
         "spark.app.name": program.stem,
         "spark.local.dir": str(directory / "driver"),
@@ -34,6 +35,7 @@ def overrulable(program: Path, directory: Path) -> dict[str, str]:
         "spark.executor.logs.rolling.maxSize": str(LOG_BYTES_MAX),
         "spark.executor.logs.rolling.maxRetainedFiles": "2",
         "spark.binshift.executorWaitSeconds": str(EXECUTOR_WAIT_SECONDS),
+        **s3.spark_conf(environment),
     }
 
 

@@ -53,5 +53,5 @@ def defaults(settings: DriverSettings, program: Path, path: str) -> str:
     """The text of the folder's ``spark-defaults.conf``; arguments as `prepare`."""
     file = None if settings.conf is None else settings.conf / DEFAULTS_FILE
     given = file.read_text(encoding="utf-8") if file is not None and file.is_file() else ""
-    before = conf.overrulable(program, settings.directory)
+    before = conf.overrulable(program, settings.directory, os.environ)
     return conf.defaults_file(before, given, conf.fixed(settings, required(), program, path))

@@ -45,7 +45,10 @@ def committed(checkpoint: Storage) -> Epoch:
 
 
 def check_location(location: str) -> str:
-    """A checkpoint location both Spark and the log can use.
+    """A checkpoint location both Spark and the log can use, in Hadoop's spelling.
+
+    >>> check_location("s3://bucket/clicks")
+    's3a://bucket/clicks'
 
     Raises:
         InvalidSettings: its scheme is not supported.
@@ -56,7 +59,7 @@ def check_location(location: str) -> str:
             f"checkpointLocation {location!r} is on {scheme}://, where binshift cannot create a file exactly once: "
             "use a path that all pods share, or s3a://"
         )
-    return location
+    return location if scheme != "s3" else "s3a" + location.removeprefix("s3")
 
 
 def same_location(one: str, other: str) -> bool:

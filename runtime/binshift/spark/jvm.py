@@ -20,6 +20,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
+from binshift import s3
+from binshift.errors import InvalidSettings
+
 SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles")
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -57,17 +60,34 @@ class Jvm:
         self._nudge.invoke(None, self._array("java.lang.Object", [name]))
 
     @contextmanager
-    def local_checkpoints(self, spark: SparkSession) -> Iterator[None]:
-        """A query started within keeps Spark's part of its checkpoint by `LocalCheckpointFiles`, unless the user chose."""
-        chosen = spark.conf.get(FILE_MANAGER, None)
-        if chosen is not None:
+    def checkpoint_files(self, spark: SparkSession, location: str) -> Iterator[None]:
+        """A query started within keeps Spark's part of its checkpoint the quickest way there is, unless the user chose.
+
+        Raises:
+            InvalidSettings: the checkpoint is on S3, and Spark has no file system for it.
+        """
+        manager = "dev.binshift.LocalCheckpointFiles"
+        if location.startswith("s3"):
+            self._check_s3(location)
+            manager = s3.CHECKPOINT_FILES if self._has(s3.CHECKPOINT_FILES) else ""
+        if not manager or spark.conf.get(FILE_MANAGER, None) is not None:
             yield
             return
-        spark.conf.set(FILE_MANAGER, "dev.binshift.LocalCheckpointFiles")
+        spark.conf.set(FILE_MANAGER, manager)
         try:
             yield
         finally:
             spark.conf.unset(FILE_MANAGER)
+
+    def _check_s3(self, location: str) -> None:
+        if not self._has(s3.FILE_SYSTEM):
+            raise InvalidSettings(
+                f"the checkpoint is at {location}, and this Spark has no file system for S3: use binshift's spark image, or "
+                "give Spark the jars that `scripts/s3-jars.sh DIRECTORY` fetches (--conf spark.jars=... or SPARK_DIST_CLASSPATH)"
+            )
+
+    def _has(self, name: str) -> bool:
+        return bool(self._jvm.org.apache.spark.util.Utils.classIsLoadable(name))
 
     def _class(self, name: str) -> Any:
         return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)

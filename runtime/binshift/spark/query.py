@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import socket
@@ -211,8 +210,7 @@ class _Parts:
             writer = writer.queryName(self.options.query_name)
         if self.options.trigger:
             writer = writer.trigger(**self.options.trigger)  # type: ignore[arg-type]
-        local = self.files.url.startswith("file:")
-        with java.local_checkpoints(self.spark) if local else contextlib.nullcontext():
+        with java.checkpoint_files(self.spark, self.location):
             return writer.start()
 
 

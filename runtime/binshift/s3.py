@@ -1,0 +1,54 @@
+"""S3 for Spark, from the variables that S3's clients share, so that binshift's log and Spark's part of a checkpoint use one store.
+
+| variable | for |
+|---|---|
+| ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN`` | credentials; without them, a role |
+| ``AWS_REGION``, ``AWS_DEFAULT_REGION`` | the region |
+| ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL`` | a server other than Amazon's; ``http://`` is taken at its word |
+
+The log reads them itself (`binshift.log.object_store`). Hadoop's file system finds credentials alone, but has to be told the rest.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+CHECKPOINT_FILES: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+"""Writes a file of Spark's log with one request, instead of under another name that is then copied."""
+
+
+def endpoint(environment: Mapping[str, str]) -> str | None:
+    """The server to use, if it is not Amazon's.
+
+    >>> endpoint({"AWS_ENDPOINT_URL": "http://minio:9000"})
+    'http://minio:9000'
+    """
+    return next((environment[name] for name in ENDPOINT_VARIABLES if environment.get(name)), None)
+
+
+def region(environment: Mapping[str, str]) -> str | None:
+    """The region, if one is named."""
+    return next((environment[name] for name in REGION_VARIABLES if environment.get(name)), None)
+
+
+def spark_conf(environment: Mapping[str, str]) -> dict[str, str]:
+    """Conf that takes Hadoop's file system to the same server.
+
+    >>> spark_conf({})
+    {}
+    >>> spark_conf({"AWS_ENDPOINT_URL": "http://minio:9000"})["spark.hadoop.fs.s3a.connection.ssl.enabled"]
+    'false'
+    """
+    found, server, where = {}, endpoint(environment), region(environment)
+    if server is not None:
+        found["spark.hadoop.fs.s3a.endpoint"] = server
+        found["spark.hadoop.fs.s3a.connection.ssl.enabled"] = str(server.startswith("https:")).lower()
+        found["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    if where is not None:
+        found["spark.hadoop.fs.s3a.endpoint.region"] = where
+    return found
