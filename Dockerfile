@@ -1,6 +1,7 @@
 # Two images from one file: `operator` runs the Kubernetes operator; `spark` runs a dataflow's driver, master and workers, and
 # is what users' images start FROM.
 #
+#     scripts/s3-jars.sh build/s3-jars
 #     docker build --target operator -t binshift-operator .
 #     docker build --target spark -t binshift-spark .
 #
@@ -10,8 +11,8 @@
 #
 # BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages
 # PIP_INDEX_URL   a package index other than pip's own
-# S3              "jars" for checkpoints on S3: Spark gets the jars that `scripts/s3-jars.sh build/s3-jars` has fetched before
-ARG S3=none
+# S3              "jars": Spark can keep checkpoints on S3, with the jars that the first line below fetches; or "none"
+ARG S3=jars
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 
 # ------------------------------------------------------------------------------------------------- what the images share

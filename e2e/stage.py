@@ -5,6 +5,7 @@ Names of images are the examples' own, so that the examples' manifests are used 
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,6 +32,7 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted", "binshift.dev/
 def build_images(cluster: Cluster) -> None:
     """Build and load everything the stories run; quick where nothing changed."""
     cluster.image(OPERATOR_IMAGE, ROOT, "--target", "operator")
+    subprocess.run([ROOT / "scripts" / "s3-jars.sh", ROOT / "build" / "s3-jars"], check=True, timeout=600)
     cluster.build(SPARK_IMAGE, ROOT, "--target", "spark")
     cluster.image(MINIMAL_IMAGE, minimal.FOLDER)
 

@@ -11,6 +11,7 @@ from control_fakes import ADMIN, DRAIN, FakeSurface
 from prometheus_client.registry import CollectorRegistry
 
 from binshift.control import Control, ControlServer, ControlSettings, Tokens, serve
+from binshift.control import server as serving
 from binshift.control.app import health_app
 from binshift.control.models import State
 from binshift.control.slot import NoQuery
@@ -47,6 +48,22 @@ def test_a_port_can_be_used_again() -> None:
         running.stop()
         with server(port) as again:
             assert again.port == port
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{"],
+    ids=["nothing", "half a header", "half a body"],
+)
+def test_who_does_not_finish_asking_is_let_go(beginning: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that only stays open takes no place for ever; one that asks and asks again keeps its own."""
+    monkeypatch.setattr(serving, "REQUEST_SECONDS_MAX", 0.2)
+    with server() as running, httpx2.Client(base_url=running.url) as client:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=30) as slow:
+            slow.sendall(beginning)
+            while slow.recv(4096):
+                pass
+        assert client.get("/healthz").status_code == 200
 
 
 def test_a_taken_port_is_named() -> None:

@@ -29,9 +29,10 @@ ZeroDivisionError: division by zero
         ("binshift.invariants.InvariantViolated: a bin twice. This is a bug", InvariantViolated),
         ("Lost task 0.0 (TID 5): ExecutorLostFailure (executor 1 exited caused by ...)", EpochFailed),
         ("Python worker exited unexpectedly (crashed)", EpochFailed),
+        ("[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_8_0 not found!", EpochFailed),
         (WORKER, UserFunctionFailed),
     ],
-    ids=["ours", "fenced", "invariant", "executor", "worker", "user"],
+    ids=["ours", "fenced", "invariant", "executor", "worker", "checkpoint", "user"],
 )
 def test_the_text_of_a_failure_becomes_its_type(text: str, kind: type[Exception]) -> None:
     """Our own errors come back as they were raised, lost executors as retryable, the rest as the user's."""

@@ -22,7 +22,7 @@ def test_a_restart_finds_everything(tmp_path: Path) -> None:
     """What one driver appended on disk, the next one has: route, records, state, and a higher term."""
     first = Driver(Log.open(str(tmp_path / "log"), {}, FORMAT).storage)
     first.epochs(6)
-    second = Log.open((tmp_path / "log").as_uri(), {"durable": "false"}, FORMAT, spark_committed=Epoch(5))
+    second = Log.open((tmp_path / "log").as_uri(), {"durable": "false"}, FORMAT, spark_committed=lambda: Epoch(5))
     assert (second.term, second.index.last, second.warnings) == (first.log.term + 1, 5, ())
     assert second.index.record(Epoch(5)) == first.log.index.record(Epoch(5))
     assert second.index.route == first.log.index.route

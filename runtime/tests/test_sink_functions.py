@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
 from binshift.errors import EpochFailed, UserFunctionFailed
@@ -51,11 +52,22 @@ def test_errors_of_a_batch_function_show_its_last_lines(result: Callable[..., Da
     assert "sinks/functions.py" not in text
 
 
+@pytest.mark.parametrize("said", ["Connection reset by peer", "Failed to connect to database", "java.io.EOFException"])
+def test_a_users_own_connection_is_no_lost_executor(result: Callable[..., DataFrame], said: str) -> None:
+    """What a client of the user's says of its network is the user's: the epoch is not run twenty times more."""
+
+    def unlucky(df: DataFrame, epoch: int) -> None:
+        raise OSError(said)
+
+    with pytest.raises(UserFunctionFailed, match=said):
+        ForeachBatchSink(unlucky).write(result(1), 3)
+
+
 def test_lost_executors_under_a_batch_function_are_no_error_of_the_user(result: Callable[..., DataFrame]) -> None:
     """An executor that dies during the function's action is a reason to run the epoch again."""
 
     def unlucky(df: DataFrame, epoch: int) -> None:
-        raise RuntimeError("Job aborted: ExecutorLostFailure (executor 1 exited)")
+        raise PySparkException("Job aborted: ExecutorLostFailure (executor 1 exited)")
 
     with pytest.raises(EpochFailed):
         ForeachBatchSink(unlucky).write(result(1), 3)

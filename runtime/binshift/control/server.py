@@ -6,6 +6,7 @@ and port 0 gives one that is free. It handles no signals: those belong to the pr
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import socket
@@ -13,6 +14,7 @@ import threading
 from types import TracebackType
 from typing import Final
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -27,6 +29,8 @@ CONNECTIONS_MAX: Final = 128
 LINGER_SECONDS: Final = 0.2
 """How long a connection on which nothing was asked yet is kept when the server stops: the request may be on its way."""
 IDLE_SECONDS_MAX: Final = 30
+REQUEST_SECONDS_MAX: Final = 15.0
+"""How long a client may take to ask; at most twice as long where it has asked before."""
 HEADER_BYTES_MAX: Final = 16 * 1024
 BACKLOG: Final = 64
 
@@ -52,7 +56,23 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """Uvicorn's, that does not turn away who has just connected."""
+    """Uvicorn's, that does not turn away who has just connected, nor wait for who does not finish asking."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """As Uvicorn's."""
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_SECONDS_MAX, self._look, None)
+
+    def _look(self, before: object) -> None:
+        """Close the connection if the same request, or the first, has been awaited since the last look."""
+        if self.transport.is_closing():
+            return
+        waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        now = (self.cycle, self.conn.their_state) if waits else None
+        if now is not None and (now == before or self.cycle is None):
+            self.transport.close()
+        else:
+            self.loop.call_later(REQUEST_SECONDS_MAX, self._look, now)
 
     def shutdown(self) -> None:
         """As Uvicorn's, a moment later if nothing was asked yet."""

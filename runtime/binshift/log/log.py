@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from binshift.errors import ForeignLog, LogDamaged
@@ -74,7 +74,7 @@ class Log:
         format: LogFormat,
         *,
         who: str = "",
-        spark_committed: Epoch | None = None,
+        spark_committed: Callable[[], Epoch] | None = None,
         grace_seconds: float = GRACE_SECONDS,
     ) -> Log:
         """Open, or create, the log at ``url`` for this driver; see `on`."""
@@ -88,14 +88,14 @@ class Log:
         format: LogFormat,
         *,
         who: str = "",
-        spark_committed: Epoch | None = None,
+        spark_committed: Callable[[], Epoch] | None = None,
         grace_seconds: float = GRACE_SECONDS,
         nonce: str | None = None,
     ) -> Log:
         """Open, or create, the log in ``storage``.
 
-        ``who`` names this driver to others (host, process); ``spark_committed`` is the last epoch in Spark's own commit
-        log (-1: none), to notice records that are missing at the end; ``nonce`` is unique for ever.
+        ``who`` names this driver to others (host, process); ``spark_committed`` reads the last epoch in Spark's own commit
+        log (-1: none), to notice records that are missing at the end, and logs that do not belong together; ``nonce`` is unique for ever.
 
         Raises:
             ForeignLog: there is something else, another query's log, or one of another binshift version.
@@ -106,12 +106,16 @@ class Log:
         """
         nonce = nonce or secrets.token_hex(16)
         formats.check_wanted(format)
+        # The driver before this one may still run: what Spark had committed before the records are read is among them, and the
+        # records read are followed by what Spark commits.
+        before = None if spark_committed is None else spark_committed()
         found = formats.read_format(storage)
         loaded = loading.Loaded(Index.new(format.bins, format.operator_names))
         if found is not None:
             formats.check_compatible(storage.url, found, format)
             loaded = loading.load(storage, format)
-        _check_spark(storage.url, loaded.index, spark_committed)
+        if before is not None and spark_committed is not None:
+            _check_spark(storage.url, loaded.index, before, spark_committed)
         probe(storage, nonce)
         if found is None:
             formats.create_format(storage, format)
@@ -194,16 +198,14 @@ class Log:
         return Collected(floor, tuple(due), len(dead) - len(due))
 
 
-def _check_spark(url: str, index: Index, committed: Epoch | None) -> None:
+def _check_spark(url: str, index: Index, before: Epoch, read: Callable[[], Epoch]) -> None:
     """Spark commits an epoch after its record exists, and begins the next only after that."""
-    if committed is None:
-        return
-    if committed > index.last:
+    if before > index.last:
         raise LogDamaged(
-            f"{layout.record_name(committed)} is missing at {url}: Spark has committed epoch {committed}, the log ends "
+            f"{layout.record_name(before)} is missing at {url}: Spark has committed epoch {before}, the log ends "
             f"with {index.last}. Restore it from a backup, or start with another checkpoint"
         )
-    if committed < index.last - 1 and not index.empty:
+    if before < index.last - 1 and not index.empty and (committed := read()) < index.last - 1:
         raise ForeignLog(
             f"the log at {url} goes on to epoch {index.last}, but Spark's own checkpoint ends with {committed}: they do "
             "not belong together. Restore Spark's part, or start both with another checkpoint"

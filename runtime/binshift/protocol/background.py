@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from binshift.entries import Entries, size_bytes
-from binshift.errors import Fenced, LogDamaged, NeedsBringUp, StorageUnavailable, StoreBusy
+from binshift.errors import BinshiftError, Fenced, NeedsBringUp, StoreBusy, StoreDamaged
 from binshift.log.blocks import write_file
 from binshift.log.layout import snapshot_name
 from binshift.log.loads import pack
@@ -79,6 +79,7 @@ def run_round(
 
     Raises:
         Fenced: the store belongs to a newer driver.
+        StoreDamaged: it will be found empty.
     """
     budget = budget or Budget(spec.budget_seconds, spec.duty)
     failed = None
@@ -96,10 +97,12 @@ def run_round(
                 store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
             )
             rows, size = rows + progress.rows, size + progress.bytes
-    except (LogDamaged, StorageUnavailable) as error:
-        failed = f"{type(error).__name__}: {error}"
+    except (Fenced, StoreDamaged):  # a damaged store is found empty, and filled anew, by whoever opens it next
+        raise
     except (NeedsBringUp, StoreBusy) as error:
         log.info("a round of worker %s was overtaken by an epoch: %s", spec.worker, error)
+    except BinshiftError as error:  # this worker's trouble is not that of the others
+        failed = f"{type(error).__name__}: {error}"
     snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
     return BackgroundReport(
         operator=spec.operator,

@@ -11,13 +11,13 @@ data (records and their route are small).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
+from binshift.log import terms
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Moves, Stamp, Term, Worker
@@ -42,7 +42,7 @@ class Coordinator:
         self.manifest: Epoch | None = None
         """The newest manifest this driver has made durable, for the next record to name."""
         self.movement = movement
-        self.lock = threading.RLock()
+        self.lock = movement.lock
 
     @property
     def term(self) -> Term:
@@ -130,6 +130,10 @@ class Coordinator:
             self._watermarks(Epoch(epoch - 2)),
             record,
         )
+
+    def check_newest(self) -> None:
+        """Raise `Fenced` if another driver has taken over."""
+        terms.check_newest(self._log.storage, self._log.term)
 
     def _watermarks(self, after: Epoch) -> dict[str, int | None]:
         """Watermarks after an epoch, by operator; None where there is none yet."""

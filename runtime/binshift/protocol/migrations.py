@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,9 @@ from binshift.model import Bin, IntArray, Worker
 from binshift.planner import target_route
 from binshift.routing import Route
 from binshift.strategies import Strategy
+
+LOOK_SECONDS = 1.0
+"""Who waits for a migration looks this often whether the query still runs."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ class Request:
         wrong = [b for b in self.moves if not 0 <= b < route.bins]
         if wrong:
             raise MigrationRefused(f"there is no bin {wrong[0]}: bins are 0 to {route.bins - 1}")
+        nobody = [w for w in (*(self.workers or ()), *self.moves.values()) if w < 0]
+        if nobody:
+            raise MigrationRefused(f"there is no worker {nobody[0]}: workers are numbered from 0")
         target = route
         if self.workers is not None:
             target = target_route(route, self.workers, slack=math.inf if self.only_leaving else 0.0)
@@ -80,12 +87,19 @@ class Request:
 class Migration:
     """One accepted migration."""
 
-    def __init__(self, number: int, request: Request, cancel: Callable[[Migration, str], None]) -> None:
+    def __init__(
+        self,
+        number: int,
+        request: Request,
+        cancel: Callable[[Migration, str], None],
+        running: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.id = number
         self.request = request
         self.destinations: IntArray = np.zeros(0, dtype=np.int32)
         self.rates = Rates()
         self._cancel = cancel
+        self._running = running
         self._state: MigrationState | None = None
         self._refused = ""
         self._changed = threading.Condition()
@@ -127,14 +141,21 @@ class Migration:
         self._cancel(self, reason)
 
     def wait(self, timeout_seconds: float | None = None) -> Phase:
-        """Wait for its end; returns how it ended.
+        """Wait for its end; returns how it ended. A query that ends, or fails, ends its migrations: cancelled.
 
         Raises:
             TimeoutError: it has not within ``timeout_seconds``; it goes on.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.ended, timeout_seconds):
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while not self.ended:
+            if not self._running():
+                self.refuse("the query has ended")
+                break
+            left = math.inf if deadline is None else deadline - time.monotonic()
+            if left <= 0:
                 raise TimeoutError(f"migration {self.id} is still {self.status} after {timeout_seconds} s")
+            with self._changed:
+                self._changed.wait_for(lambda: self.ended, min(left, LOOK_SECONDS))
         return self.phase
 
     def begin(self, state: MigrationState) -> None:
@@ -149,7 +170,7 @@ class Migration:
             self._changed.notify_all()
 
     def refuse(self, reason: str) -> None:
-        """It ends before it began."""
+        """It ends before it began, or with the query."""
         with self._changed:
             self._refused = reason
             self._changed.notify_all()

@@ -4,16 +4,17 @@ The machine (`binshift.migration`) decides; this module feeds it what happens (e
 go), turns its actions into background orders, and starts the next migration when the target asks for one. Only the
 target and the recorded route are durable: a new driver starts here with nothing else and plans again.
 
-Guarded by the coordinator's lock; never does I/O itself, except for writing a target before it is accepted.
+Guarded by a lock that the coordinator shares; never does I/O itself, except for writing a target before it is accepted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from binshift.errors import InvalidSettings, MigrationRefused
+from binshift.errors import BinshiftError, InvalidSettings
 from binshift.log.index import Index
 from binshift.log.records import SnapshotRef
 from binshift.migration import (
@@ -61,6 +62,10 @@ class Movement:
     """
 
     def __init__(self, terms: Terms, operators: Sequence[str], term: Term) -> None:
+        self.lock = threading.RLock()
+        """Held by whoever calls: the epoch's thread, the background's, and those that ask."""
+        self.running: Callable[[], bool] = lambda: True
+        """Whether the query runs; a migration of one that does not will never end by itself."""
         self.terms = terms
         self.operators = tuple(operators)
         self.copies = Copies(self.operators)
@@ -91,14 +96,11 @@ class Movement:
 
     def participants(self, alive: Collection[Worker]) -> set[Worker]:
         """Workers that take part in epochs although they may own no bin yet: they are warm, and about to."""
-        if self._current is None or self._current.ended:
-            return set()
-        destinations = {Worker(w) for w in self._current.destinations.tolist()}
-        return destinations & self._warm & set(alive)
+        return set(self.destinations() & self._warm & set(alive))
 
     def request(self, request: Request) -> Migration:
         """Accept a migration; one that runs is cancelled first."""
-        migration = Migration(len(self.history) + 1, request, self.cancel)
+        migration = Migration(len(self.history) + 1, request, self.cancel, lambda: self.running())
         self.history.append(migration)
         if self._queued is not None:
             self._queued.refuse(f"superseded by migration {migration.id}")
@@ -135,15 +137,15 @@ class Movement:
         if self._queued is None or index.route is None or (self._current is not None and not self._current.ended):
             return
         migration, self._queued = self._queued, None
-        self._current = migration
         request = migration.request
         try:
             target = request.target(index.route)
             moves = index.route.moves_to(target.owners)
             plan = cut(moves, request.strategy, request.batch_size)
-        except MigrationRefused as error:
+        except BinshiftError as error:
             migration.refuse(str(error))
             return
+        self._current = migration
         cold = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist()) - self._warm
         order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy, index.bin_bytes())
         self._copied = CopyRate()
@@ -152,12 +154,13 @@ class Movement:
         self._advance(Started())
 
     def cancel(self, migration: Migration, reason: str) -> None:
-        """Stop a migration where it does no harm."""
-        if migration is self._queued:
-            self._queued = None
-            migration.refuse(reason)
-        elif migration is self._current:
-            self._advance(Cancel(reason))
+        """Stop a migration where it does no harm. Any thread may call."""
+        with self.lock:
+            if migration is self._queued:
+                self._queued = None
+                migration.refuse(reason)
+            elif migration is self._current:
+                self._advance(Cancel(reason))
 
     def flip(self, epoch: Epoch, route: Route) -> Moves:
         """The moves that take effect in ``epoch``, which starts now."""
@@ -236,11 +239,16 @@ class Movement:
             return frozenset()
         return current.state.order.cold - self._warm
 
-    def given_up(self, worker: Worker, seconds: float) -> None:
-        """A worker that bins shall move to has had no executor for so long: the migration fails."""
+    def destinations(self) -> frozenset[Worker]:
+        """Workers that bins shall move to."""
         current = self._current
-        if current is not None and not current.ended:
-            self._advance(Cancel(f"worker {worker} has no executor after {seconds:.0f} s: start one and ask again"))
+        if current is None or current.ended:
+            return frozenset()
+        return frozenset(Worker(w) for w in current.destinations.tolist())
+
+    def given_up(self, worker: Worker, why: str) -> None:
+        """Nothing can be had of a worker that bins shall move to: the migration ends here."""
+        self._advance(Cancel(f"worker {worker} {why}"))
 
     @property
     def warm(self) -> frozenset[Worker]:

@@ -45,6 +45,7 @@ class Steering:
     _lost: set[Worker] = field(default_factory=set)
     _executors: Mapping[Worker, str] = field(default_factory=dict)
     _diverged: bool = False
+    _taken_up: Target | None = None  # the newest target that something was begun for in this driver
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _desired_target: DesiredTarget = field(init=False)
 
@@ -106,8 +107,10 @@ class Steering:
             raise MigrationRefused("a target without workers was asked for: name at least one worker to hold the bins")
         request = self._request(strategy, batch_size, pre_copy, workers=tuple(sorted(set(workers))))
         with self._writing:
-            if not self._desired_target.write(owner, generation, request, latency_target_seconds):
+            written = self._desired_target.write(owner, generation, request, latency_target_seconds)
+            if not written and self._taken_up == self.target:
                 return None
+            # Or it was written before, with an answer that was lost.
             self._aim()
             return self._begin_effective(request)
 
@@ -128,6 +131,7 @@ class Steering:
         with self._writing:
             self._desired_target.write(PROGRAM, None, request, assignments=whole_route(found))
             self._aim()
+            self._taken_up = self.target
             return self._begin(self._towards(self.target) if self.target else request)
 
     def move(self, moves: Mapping[Bin, Worker], pre_copy: bool | None = None) -> Migration:
@@ -142,10 +146,13 @@ class Steering:
     def resume(self) -> Migration | None:
         """Go on towards the newest target, if the recorded route is not there yet."""
         target, route = self._desired_target.read(), self.log.index.route
-        if target is None or route is None:
+        if target is None:
             return None
         self._aim()
+        self._taken_up = target
         request = self._towards(target)
+        if route is None:
+            return self._begin(request)
         # The same workers are not enough: a driver that died early has moved some of their bins only.
         return None if request.target(route) == route else self._begin(request)
 
@@ -203,8 +210,6 @@ class Steering:
                 if request.target(self.log.index.route) != self.log.index.route:
                     self._begin(request)
 
-    # ---------------------------------------------------------------------------------------------------- cancelling
-
     def cancel(self, number: int, *, rollback: bool = False) -> Migration:
         """Stop a migration where it does no harm; with ``rollback``, move back what it has moved.
 
@@ -223,9 +228,13 @@ class Steering:
             if not rollback or state is None or route is None:
                 return found
             moves = state.order.plan.moves
-            moved = route.owners[moves.bins] == moves.destinations
-            back = {Bin(b): Worker(w) for b, w in zip(moves.bins[moved], moves.sources[moved], strict=True)}
-            return self._begin(self._request(None, None, None, moves=back)) if back else found
+            owners = route.owners[moves.bins]
+            moved, waits = owners == moves.destinations, owners == moves.sources
+            if state.running is None and not moved.any():
+                return found
+            ours = moved | waits  # the running epoch may be flipping some that wait
+            back = {Bin(b): Worker(w) for b, w in zip(moves.bins[ours], moves.sources[ours], strict=True)}
+            return self._begin(self._request(None, None, None, moves=back))
 
     # ------------------------------------------------------------------------------------------------------ the parts
 
@@ -251,6 +260,7 @@ class Steering:
         return self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers, moves=moves)
 
     def _begin_effective(self, request: Request) -> Migration:
+        self._taken_up = self.target
         return self._begin(replace(request, workers=self.effective or request.workers))
 
     def _begin(self, request: Request) -> Migration:

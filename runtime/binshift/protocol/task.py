@@ -71,6 +71,7 @@ class EpochTask:
         self.store.raise_fence(self.spec.fence)
         with self._timed("bring_up"):
             self._prepare()
+        base = self.store.status().stamp  # another task of this very run may commit before this one does
         started = self.clock()
         with self.store.reader() as reader:
             state = EpochState(reader)
@@ -82,7 +83,7 @@ class EpochTask:
         with self._timed("commit"):
             self.store.commit_epoch(
                 self.spec.fence,
-                expect=self._base(),
+                expect=base,
                 stamp=stamp,
                 owned=self.spec.owned,
                 changes=[changes] if changes.num_rows else [],
@@ -115,9 +116,6 @@ class EpochTask:
         if not self.spec.owned_before:
             return not status.owned
         return status.stamp == self.spec.expect and status.owned == self.spec.owned_before
-
-    def _base(self) -> Stamp:
-        return self.store.status().stamp
 
     def _settle(self, changes: Sequence[Entries]) -> tuple[Stamp, FileRef | None, Entries]:
         """Decide the new state: in replay the recorded one, else this attempt's, whose delta is made durable first."""

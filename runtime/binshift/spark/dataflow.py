@@ -82,6 +82,7 @@ class DataflowQuery:
         self._close = close
         self._ending = threading.Lock()
         self._ended = False
+        coordinator.movement.running = lambda: self.isActive
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

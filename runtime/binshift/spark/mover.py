@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
@@ -26,17 +25,19 @@ from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.protocol.steering import Steering
 from binshift.routing import Route
 from binshift.spark import conf
+from binshift.spark.collecting import collecting
 from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.failures import interpret
 from binshift.spark.jvm import Jvm
 from binshift.spark.stage import Stage
-from binshift.spark.task import BackgroundFunction, Collected, Environment, Place, pickled
+from binshift.spark.task import BackgroundFunction, Environment, Place, pickled
 from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, made_up, runs_python
 from binshift.spark.watch import JobWatch
 
 log = logging.getLogger(__name__)
 
 BACKGROUND_POOL = "binshift-background"
+WARM_TRIES_MAX = 3
 IDLE_SECONDS = 0.1
 """How long the thread waits when there is nothing to do; a change wakes it at once."""
 
@@ -90,6 +91,7 @@ class Mover:
         self._stopped = threading.Event()
         self._wait_seconds = wait_seconds
         self._missing_since: dict[Worker, float] = {}
+        self._unwarmed: dict[Worker, int] = {}
         self._rehearsals = 0
         self.error: Exception | None = None
         target = inheritable_thread_target(self._spark)(self._loop)
@@ -137,21 +139,55 @@ class Mover:
             movement.seen(frozenset(executors))
             wanted = movement.cold()
             specs = self._coordinator.background()
-        self._give_up(sorted(wanted - executors.keys()))
-        cold = wanted & executors.keys()
-        if cold:
-            self.warm({w: executors[w] for w in sorted(cold)})
-            with self._coordinator.lock:
-                movement.warmed(frozenset(cold))
-        if specs:
-            reports = self._execute(specs, executors)
-            with self._coordinator.lock:
-                movement.reported(reports)
-        self._house.run(tuple(movement.snapshots.pending))
+            awaited = wanted | movement.destinations()
+        self._give_up(sorted(awaited - executors.keys()))
+        cold = {w: executors[w] for w in sorted(wanted & executors.keys())}
+        try:
+            self._warm_up(cold)
+            if specs:
+                reports = self._execute(specs, executors)
+                with self._coordinator.lock:
+                    movement.reported(reports)
+        finally:
+            self._keep_house()
+        return bool(cold or specs)
+
+    def _keep_house(self) -> None:
+        """What has to be done whatever became of the round."""
+        self._house.run(tuple(self._coordinator.movement.snapshots.pending))
         self._coordinator.manifest = self._house.manifest
         if not self._in_epoch.is_set() and self._coordinator.needs_epoch():
             self._nudge()
-        return bool(cold or specs)
+
+    def _warm_up(self, cold: Mapping[Worker, Executor]) -> None:
+        """Rehearse on cold executors: all at once, or one by one where that has failed, to find the one that cannot.
+
+        Raises:
+            Retryable: an executor went away.
+        """
+        groups = [{w: e} for w, e in cold.items()] if self._unwarmed.keys() & cold.keys() else [cold] if cold else []
+        for group in groups:
+            try:
+                self.warm(group)
+            except Retryable:
+                raise
+            except Exception as error:  # whatever the user's program, image or node does to a rehearsal
+                self._not_warm(group, interpret(error))
+                continue
+            for worker in group:
+                self._unwarmed.pop(worker, None)
+            with self._coordinator.lock:
+                self._coordinator.movement.warmed(frozenset(group))
+
+    def _not_warm(self, group: Mapping[Worker, Executor], error: Exception) -> None:
+        """A worker on which an epoch cannot even be rehearsed gets no bins."""
+        log.warning("workers %s could not rehearse an epoch: %s", sorted(group), error)
+        for worker in group:
+            self._unwarmed[worker] = self._unwarmed.get(worker, 0) + 1
+            if self._unwarmed[worker] >= WARM_TRIES_MAX:
+                del self._unwarmed[worker]
+                with self._coordinator.lock:
+                    self._coordinator.movement.given_up(worker, f"cannot run an epoch: {error}")
 
     def _give_up(self, missing: Sequence[Worker]) -> None:
         """A migration does not wait for ever for workers that nobody starts."""
@@ -160,19 +196,19 @@ class Mover:
         for worker, since in self._missing_since.items():
             if now - since > self._wait_seconds:
                 with self._coordinator.lock:
-                    self._coordinator.movement.given_up(worker, self._wait_seconds)
+                    why = f"has no executor after {self._wait_seconds:.0f} s: start one and ask again"
+                    self._coordinator.movement.given_up(worker, why)
 
     def _execute(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> list[BackgroundReport]:
         workers = [spec.worker for spec in specs]
-        collected = self._spark.sparkContext.accumulator([], Collected())
         places = tuple(Place(w, executors[w].host) for w in workers)
-        function = BackgroundFunction(tuple(specs), places, self._environment, collected)
         base = self._spark.range(0, len(workers), 1, len(workers))
         pinned = self._jvm.pinned(base, [executors[w].location for w in workers])
-        with self._watch.over("round", {w: executors[w] for w in workers}):
-            pinned.mapInArrow(function, "id long").write.format("noop").mode("append").save()
-        reports: list[Any] = collected.value
-        return [each for each in reports if isinstance(each, BackgroundReport)]
+        with collecting(self._spark.sparkContext) as collected:
+            function = BackgroundFunction(tuple(specs), places, self._environment, collected)
+            with self._watch.over("round", {w: executors[w] for w in workers}):
+                pinned.mapInArrow(function, "id long").write.format("noop").mode("append").save()
+            return [each for each in collected.value if isinstance(each, BackgroundReport)]
 
     def warm(self, executors: Mapping[Worker, Executor]) -> None:
         """Rehearse epochs on these executors, with made-up rows that end where S would begin (see `warmup`).

@@ -43,7 +43,7 @@ from binshift.store.opening import StoreSettings
 
 __all__ = ["DataflowQuery", "StreamingQuery", "start"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 OPERATOR = "state"
 """The name of a query's one stateful operator, in file names and in errors."""
@@ -219,7 +219,7 @@ def _warm(mover: Mover, executors: Mapping[Worker, Executor]) -> None:
     try:
         mover.warm(executors)
     except Retryable as lost:
-        log.warning("the rehearsal ended early: %s", lost)
+        logger.warning("the rehearsal ended early: %s", lost)
 
 
 def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
@@ -249,9 +249,16 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
     format = LogFormat(bins=settings.bins, query=query, operators=(operator,))
     owner = os.environ.get(OWNER_VARIABLE, "")
     who = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
-    url, committed = checkpoint.log_url(location), checkpoint.committed(files)
+    url = checkpoint.log_url(location)
     claim(open_storage(url), owner)
-    return Log.open(url, {}, format, who=who, spark_committed=committed, grace_seconds=settings.log_grace_seconds)
+    return Log.open(
+        url,
+        {},
+        format,
+        who=who,
+        spark_committed=lambda: checkpoint.committed(files),
+        grace_seconds=settings.log_grace_seconds,
+    )
 
 
 def _limits(settings: Settings) -> Limits:
@@ -259,7 +266,13 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mapping[Worker, Executor]:
-    """Wait for the executors the first epoch needs: the recorded workers, or as many as a new query starts with."""
+    """Wait for the executors the first epoch needs: the recorded workers, or as many as a new query starts with.
+
+    Recorded workers that stay away do not keep the others: the first epoch gives their bins to those that are there.
+
+    Raises:
+        InvalidSettings: nobody came, or too few for a new query.
+    """
     route = log.index.route
     deadline = time.monotonic() + settings.executor_wait_seconds
     while True:
@@ -268,6 +281,9 @@ def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mappin
         if wanted <= executors.keys() and len(executors) >= (1 if route else settings.workers or 1):
             return executors
         if time.monotonic() > deadline:
+            if route is not None and executors:
+                logger.warning("workers %s stay away: the query starts without them", sorted(wanted - executors.keys()))
+                return executors
             need = f"workers {sorted(wanted)}" if wanted else f"{settings.workers or 1} workers"
             raise InvalidSettings(
                 f"the query needs executors for {need}; after {settings.executor_wait_seconds:.0f} s there are "

@@ -22,13 +22,14 @@ from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.spec import EpochSpec, Summary
 from binshift.spark import conf
+from binshift.spark.collecting import collecting
 from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.failures import interpret
 from binshift.spark.jvm import Jvm
 from binshift.spark.offsets import BatchOffsets
 from binshift.spark.progress import StateFigures, figures
 from binshift.spark.stage import Stage
-from binshift.spark.task import Collected, Environment, EpochFunction, Place, pickled
+from binshift.spark.task import Environment, EpochFunction, Place, pickled
 from binshift.spark.watch import JobWatch
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 EPOCH_POOL = "binshift-epoch"
 EXECUTOR_POLL_SECONDS = 0.05
 TIMINGS_KEPT = 10_000
+FENCE_CHECK_SECONDS = 2.0
+"""A driver that took so long to plan may have slept meanwhile, and been replaced: it looks before it lets the sink write."""
+RETRY_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,7 @@ class Runner:
                 self._failed(plan, run, interpret(error), error)
                 self._go_on(plan, "a run of it failed")
                 bring_up |= frozenset(plan.workers)
+                self.stopping.wait(_pause(run))
                 continue
             self._seen.update({w: executors[w] for w in plan.workers})
             timings = _timings(plan, run, summaries, seconds, record_started, started)
@@ -182,14 +187,15 @@ class Runner:
         """One run: build the job, have the sink take every row, return the tasks' summaries."""
         started = time.perf_counter()
         specs = self.coordinator.specs(plan, run, bring_up)
-        collected = self.spark.sparkContext.accumulator([], Collected())
-        result = self._result(batch, plan, specs, executors, collected)
-        planned = time.perf_counter()
-        with self.watch.over("epoch", {w: executors[w] for w in plan.workers}):
-            self.sink(result, plan.epoch)
-        seconds = {"plan": planned - started, "job": time.perf_counter() - planned}
-        summaries = [each for each in collected.value if isinstance(each, Summary)]
-        return seconds, summaries
+        with collecting(self.spark.sparkContext) as collected:
+            result = self._result(batch, plan, specs, executors, collected)
+            planned = time.perf_counter()
+            if planned - started > FENCE_CHECK_SECONDS:
+                self.coordinator.check_newest()
+            with self.watch.over("epoch", {w: executors[w] for w in plan.workers}):
+                self.sink(result, plan.epoch)
+            seconds = {"plan": planned - started, "job": time.perf_counter() - planned}
+            return seconds, [each for each in collected.value if isinstance(each, Summary)]
 
     def _result(
         self,
@@ -248,6 +254,15 @@ class Runner:
         for worker in missing:
             self._seen.pop(worker, None)
         return self.coordinator.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, alive)
+
+
+def _pause(run: int) -> float:
+    """Seconds between two runs of an epoch: none after the first, then longer and longer.
+
+    >>> [_pause(run) for run in (0, 1, 4, 19)]
+    [0.0, 0.1, 0.8, 5.0]
+    """
+    return min(0.05 * 2.0**run, RETRY_SECONDS_MAX) if run else 0.0
 
 
 def _timings(

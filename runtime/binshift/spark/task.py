@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
-from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.accumulators import Accumulator
 
 from binshift.errors import SparkRetried, WrongExecutor
 from binshift.log.storage import Storage, open_storage
@@ -38,19 +38,6 @@ BACKGROUND_NICENESS = 10
 
 STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
 """Environment of an executor: where its local stores go. Survives the executor, not the machine."""
-
-
-class Collected(AccumulatorParam[list[object]]):
-    """An accumulator of messages; duplicates are told apart by their fence and worker."""
-
-    def zero(self, value: list[object]) -> list[object]:
-        """Nothing collected."""
-        return []
-
-    def addInPlace(self, value1: list[object], value2: list[object]) -> list[object]:  # noqa: N802 (Spark's name)
-        """Append."""
-        value1 += value2
-        return value1
 
 
 @dataclass(frozen=True)
@@ -179,7 +166,7 @@ def check_place(place: Place) -> None:
 def store_path(environment: Environment, operator: str, worker: Worker) -> Path:
     """Where a worker keeps the bins of an operator on this machine."""
     base = environment.directory or os.environ.get(STORE_DIRECTORY)
-    root = Path(base) if base else Path(tempfile.gettempdir()) / f"binshift-{os.getuid()}"
+    root = Path(base) if base else Path(tempfile.gettempdir()) / f"binshift-{os.getuid()}-state"
     return root / environment.query / f"{operator}-{worker}"
 
 

@@ -53,7 +53,7 @@ class Driver:
             FaultyStorage(world.files, world.faults, self.process),
             world.format,
             who=self.process.name,
-            spark_committed=world.stream.committed,
+            spark_committed=lambda: world.stream.committed,
             grace_seconds=tuning.grace_seconds,
             nonce=self.process.name,
         )

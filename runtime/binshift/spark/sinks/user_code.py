@@ -9,6 +9,9 @@ from __future__ import annotations
 import traceback
 from types import TracebackType
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from binshift.errors import BinshiftError, UserFunctionFailed
 from binshift.invariants import InvariantViolated
 from binshift.spark.failures import interpret
@@ -25,9 +28,11 @@ def user_failure(what: str, error: Exception, frames_skipped: int = 1) -> Except
         error: what it raised.
         frames_skipped: frames of ours at the start of its traceback.
     """
-    meaning = interpret(error)
-    if isinstance(meaning, BinshiftError | InvariantViolated) and not isinstance(meaning, UserFunctionFailed):
-        return meaning
+    # What a user's own client says of its connection reads like what Spark says of a lost executor.
+    if isinstance(error, BinshiftError | InvariantViolated | PySparkException | Py4JError):
+        meaning = interpret(error)
+        if isinstance(meaning, BinshiftError | InvariantViolated) and not isinstance(meaning, UserFunctionFailed):
+            return meaning
     return UserFunctionFailed(f"{what} raised:\n{traceback_end(error, frames_skipped)}")
 
 

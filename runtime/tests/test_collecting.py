@@ -1,0 +1,18 @@
+"""What tasks tell the driver is forgotten with their job."""
+
+from __future__ import annotations
+
+from pyspark.accumulators import _accumulatorRegistry
+from pyspark.sql import SparkSession
+
+from binshift.spark.collecting import collecting
+
+
+def test_messages_arrive_and_nothing_stays(spark: SparkSession) -> None:
+    """PySpark would keep each accumulator, with its value, for as long as the application lives."""
+    before = set(_accumulatorRegistry)
+    for epoch in range(3):
+        with collecting(spark.sparkContext) as collected:
+            spark.sparkContext.range(4, numSlices=2).foreach(lambda n, at=epoch: collected.add([(at, n)]))
+            assert sorted(collected.value) == [(epoch, n) for n in range(4)]
+    assert set(_accumulatorRegistry) == before
