@@ -18,8 +18,6 @@ from typing import Final
 ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-CHECKPOINT_FILES: Final = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
-"""Writes a file of Spark's log with one request, instead of under another name that is then copied."""
 
 
 def endpoint(environment: Mapping[str, str]) -> str | None:

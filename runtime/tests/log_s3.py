@@ -1,4 +1,4 @@
-"""An S3 server for tests: moto's, in this process, answering one request at a time.
+"""An S3 server for tests: moto's, in this process, answering one request at a time unless it is told otherwise.
 
 One at a time, since moto looks whether an object exists and stores it in two steps: with threads two writers could both
 create it. So what is tested against it is our side of conditional writes, not the atomicity that S3 itself promises.
@@ -24,10 +24,14 @@ class _Silent(WSGIRequestHandler):
 
 
 @contextmanager
-def s3_server() -> Iterator[dict[str, str]]:
-    """A running server with one empty bucket; yields the options to open a log in it."""
+def s3_server(*, threaded: bool = False) -> Iterator[dict[str, str]]:
+    """A running server with one empty bucket; yields the options to open a log in it.
+
+    With ``threaded``, many requests are answered at one time; for tests in which no two writers compete, and clients keep
+    connections open without asking anything.
+    """
     app = DomainDispatcherApplication(create_backend_app)
-    server = make_server("127.0.0.1", 0, app, threaded=False, request_handler=_Silent)
+    server = make_server("127.0.0.1", 0, app, threaded=threaded, request_handler=_Silent)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     endpoint = f"http://127.0.0.1:{server.server_port}"
@@ -36,6 +40,8 @@ def s3_server() -> Iterator[dict[str, str]]:
             pass
         yield {"endpoint": endpoint, "region": "us-east-1", "allow_http": "true", "retries": "3"}
     finally:
+        if threaded:
+            server.block_on_close = False  # type: ignore[attr-defined]
         server.shutdown()
         thread.join()
         server.server_close()

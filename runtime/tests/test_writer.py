@@ -13,7 +13,9 @@ from pyspark.errors import IllegalArgumentException, PySparkValueError
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
+from binshift.spark.checkpoint import check_location
 from binshift.spark.frame import StatefulFrame, stateful
+from binshift.spark.jvm import check_file_system
 from binshift.spark.sinks import FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink, NoopSink
 from binshift.spark.writer import StatefulStreamWriter
 
@@ -234,3 +236,9 @@ def test_files_of_another_query_are_not_overwritten(counts: StatefulFrame, start
     (log / "metadata").write_text("{}")
     writer.start(str(out))
     assert len(started) == 1
+
+
+def test_a_checkpoint_on_s3_needs_a_file_system(spark: SparkSession) -> None:
+    """Spark has none of its own; the message says where to get it, before anything is written."""
+    with pytest.raises(InvalidSettings, match=r"s3a://bucket/clicks.*scripts/s3-jars.sh"):
+        check_file_system(spark, check_location("s3://bucket/clicks"))

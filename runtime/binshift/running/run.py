@@ -35,6 +35,7 @@ from binshift.running.interrupts import Interrupts
 from binshift.running.options import conf_entry, count, memory, parser, port
 from binshift.running.processes import ProgramProcess
 from binshift.running.supervisor import Supervisor
+from binshift.spark.failures import without_java
 
 STEP_SECONDS: Final = 0.25
 CORES_MIN: Final = 2
@@ -112,7 +113,7 @@ class _Watch:
             text = (self.run_directory.path / "failure.txt").read_text(encoding="utf-8")
         except FileNotFoundError:
             return ""
-        return "\n".join(text.splitlines()[-TRACEBACK_LINES_MAX:])
+        return "\n".join(without_java(text.splitlines())[-TRACEBACK_LINES_MAX:])
 
 
 def _started(

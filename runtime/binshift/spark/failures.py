@@ -7,6 +7,7 @@ the typed error it was, and a wall of Java into the last lines of the user's own
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from binshift import errors
 from binshift.errors import BinshiftError, EpochFailed, UserFunctionFailed
@@ -22,6 +23,8 @@ LOST = re.compile(
 OURS = re.compile(r"binshift\.errors\.(\w+): ([^\n]*)")
 INVARIANT = re.compile(r"binshift\.invariants\.InvariantViolated: ([^\n]*)")
 TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*?)(?:\n\n|\n\tat |\Z)", re.DOTALL)
+
+JAVA_FRAME = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
 
 MESSAGE_LINES_MAX = 12
 """Lines of a user's traceback worth showing."""
@@ -67,6 +70,15 @@ def shorten(traceback: str) -> str:
         if not skipping:
             kept.append(line)
     return "\n".join(kept[-MESSAGE_LINES_MAX:])
+
+
+def without_java(lines: Sequence[str]) -> list[str]:
+    """Lines of a traceback without the frames of Java in it, which bury what was said.
+
+    >>> without_java(["x.Failed: no bucket", "\\tat org.x.A.b(A.java:1)", "\\t... 3 more", "Caused by: y"])
+    ['x.Failed: no bucket', 'Caused by: y']
+    """
+    return [line for line in lines if not JAVA_FRAME.match(line)]
 
 
 def _first_line(text: str) -> str:

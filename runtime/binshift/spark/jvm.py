@@ -61,33 +61,15 @@ class Jvm:
 
     @contextmanager
     def checkpoint_files(self, spark: SparkSession, location: str) -> Iterator[None]:
-        """A query started within keeps Spark's part of its checkpoint the quickest way there is, unless the user chose.
-
-        Raises:
-            InvalidSettings: the checkpoint is on S3, and Spark has no file system for it.
-        """
-        manager = "dev.binshift.LocalCheckpointFiles"
-        if location.startswith("s3"):
-            self._check_s3(location)
-            manager = s3.CHECKPOINT_FILES if self._has(s3.CHECKPOINT_FILES) else ""
-        if not manager or spark.conf.get(FILE_MANAGER, None) is not None:
+        """A query started within keeps Spark's part of its checkpoint by `LocalCheckpointFiles`, unless the user chose, or on S3."""
+        if location.startswith("s3") or spark.conf.get(FILE_MANAGER, None) is not None:
             yield
             return
-        spark.conf.set(FILE_MANAGER, manager)
+        spark.conf.set(FILE_MANAGER, "dev.binshift.LocalCheckpointFiles")
         try:
             yield
         finally:
             spark.conf.unset(FILE_MANAGER)
-
-    def _check_s3(self, location: str) -> None:
-        if not self._has(s3.FILE_SYSTEM):
-            raise InvalidSettings(
-                f"the checkpoint is at {location}, and this Spark has no file system for S3: use binshift's spark image, or "
-                "give Spark the jars that `scripts/s3-jars.sh DIRECTORY` fetches (--conf spark.jars=... or SPARK_DIST_CLASSPATH)"
-            )
-
-    def _has(self, name: str) -> bool:
-        return bool(self._jvm.org.apache.spark.util.Utils.classIsLoadable(name))
 
     def _class(self, name: str) -> Any:
         return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
@@ -98,6 +80,20 @@ class Jvm:
         for index, value in enumerate(values):
             array[index] = value
         return array
+
+
+def check_file_system(spark: SparkSession, location: str) -> None:
+    """Refuse a location that Spark cannot read, with what to do about it.
+
+    Raises:
+        InvalidSettings: it is on S3, and Spark has no file system for that.
+    """
+    java: Any = spark._jvm
+    if location.startswith("s3") and not java.org.apache.spark.util.Utils.classIsLoadable(s3.FILE_SYSTEM):
+        raise InvalidSettings(
+            f"the checkpoint is at {location}, and this Spark has no file system for S3: use binshift's spark image, or let "
+            "SPARK_DIST_CLASSPATH name the jars that `scripts/s3-jars.sh DIRECTORY` fetches, as DIRECTORY/*"
+        )
 
 
 def install(spark: SparkSession) -> Jvm:

@@ -70,7 +70,7 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     spark, settings = definition.source.sparkSession, definition.settings
     conf.check(spark)
     stage = compile_stage(definition, options.output_mode)
-    location = checkpoint.check_location(options.checkpoint_location)
+    location = options.checkpoint_location
     files = open_storage(location)
     log = _open_log(files, location, stage, settings)
     beat = Beat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()

@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame
 from binshift.errors import InvalidQuery
 from binshift.settings import CHECKPOINT_CONF, is_setting, resolve
 from binshift.spark import query
-from binshift.spark.checkpoint import same_location
+from binshift.spark.checkpoint import check_location, same_location
 from binshift.spark.definition import ArrowState, Call, Definition, Operator, Watermark, WriterOptions
 from binshift.spark.grouped import checked_output_mode
+from binshift.spark.jvm import check_file_system
 from binshift.spark.sinks import (
     BatchFunction,
     FileSink,
@@ -212,7 +213,8 @@ class StatefulStreamWriter:
         return Definition(self._source, self._watermark, self._operator, self._after, settings, self._stand_in.schema)
 
     def _writer_options(self, definition: Definition) -> WriterOptions:
-        checkpoint = self._checkpoint_location()
+        checkpoint = check_location(self._checkpoint_location())
+        check_file_system(self._stand_in.sparkSession, checkpoint)
         options = {
             k: v for k, v in self._options.items() if not is_setting(k) and k.lower() != CHECKPOINT_OPTION.lower()
         }

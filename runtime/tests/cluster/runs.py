@@ -1,0 +1,78 @@
+"""`binshift run` in the background of a test, other commands beside it, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+WAIT_SECONDS = 180.0
+MARK = "BINSHIFT_TEST_RUN"
+"""In the environment of everything that a test's run starts, so that what is left can be found."""
+
+
+def command(*arguments: str) -> list[str]:
+    """A command line of `binshift`."""
+    return [sys.executable, "-m", "binshift.cli", *arguments]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A place of its own for the run's folder, and a mark."""
+    runs = folder / "runs"
+    runs.mkdir(exist_ok=True)
+    return dict(os.environ) | {"XDG_RUNTIME_DIR": str(runs), MARK: str(folder)}
+
+
+def asked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What another shell's command gives."""
+    return subprocess.run(command(*arguments), env=environment(folder), capture_output=True, text=True, timeout=300)
+
+
+def awaited(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+    """What ``look`` gives, as soon as it is ``wanted``."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not wanted(seen := look()):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.1)
+    return seen
+
+
+def left(folder: Path) -> list[str]:
+    """The living processes that carry the mark of ``folder``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                marked = f"{MARK}={folder}".encode() in (entry / "environ").read_bytes().split(b"\0")
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if marked and line:
+                found.append(f"{entry.name} {line[:200]}")
+    return found
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`binshift run` in the background; its output is in ``run.log``."""
+    with (folder / "run.log").open("wb") as out:
+        process = subprocess.Popen(command("run", *arguments), env=environment(folder), stdout=out, stderr=out)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait(timeout=120)
+
+
+def status(folder: Path) -> Any:
+    """`binshift status --output json`; the words on stderr while there is nothing yet."""
+    answer = asked(folder, "status", "--output", "json")
+    return json.loads(answer.stdout) if answer.returncode == 0 else {"dataflow": {"epoch": -1}, "said": answer.stderr}
