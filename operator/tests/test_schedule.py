@@ -95,3 +95,18 @@ def test_closed() -> None:
     schedule.close()
     assert schedule.take(60) is None
     assert schedule.closed
+
+
+def test_who_asks_for_time_gets_it() -> None:
+    """A wait that was asked for is kept, and our own is not shortened by a shorter one."""
+    clock = Clock()
+    schedule = Schedule(clock, jitter=lambda: 1.0)
+    schedule.wake(A)
+    for asked, waited in ((50.0, 50.0), (1.0, 2.0)):
+        assert schedule.take(0) == A
+        schedule.failed(A, asked)
+        schedule.wake(A)
+        clock.now += waited - 0.5
+        assert schedule.take(0) is None
+        clock.now += 0.5
+    assert schedule.take(0) == A
