@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from test_children import dataflow
 from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, pod, world
 
 from binshift_operator.decide import decide
@@ -12,7 +13,7 @@ from binshift_operator.decide.upkeep import STATEFUL
 from binshift_operator.model.actions import Apply, DeletePod, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.status import Awaiting, ConditionType, Phase
-from binshift_operator.model.world import ChildSeen, Found, RunState
+from binshift_operator.model.world import ChildSeen, ClaimState, Found, RunState
 
 
 @pytest.mark.parametrize(
@@ -74,3 +75,34 @@ def test_kept_children_are_applied_beside_everything_else() -> None:
     assert found.actions == (Apply(Child.EXECUTORS, 2, uid=f"uid-{Child.EXECUTORS}", resource_version="7"),)
     assert condition(found.status, ConditionType.PROGRESSING).reason == "Settled"
     assert found.look_again_seconds == LIMITS.rest_seconds
+
+
+@pytest.mark.parametrize("state", [RunState.LOADING, RunState.RUNNING, RunState.FINISHED])
+def test_an_earlier_end_is_forgotten_with_its_driver(state: RunState) -> None:
+    """Once the driver of an earlier end goes, or another one runs, only an end to come counts for the edited spec."""
+    before = replace(SETTLED, finished_generation=7)
+    driver = replace(pod(0, driver=True), going_since=NOW - 1 if state is RunState.FINISHED else None)
+    seen = replace(world(runtime={"state": state}), pods=(driver, pod(0), pod(1)))
+    assert decide(FLOW, seen, before, LIMITS).status.finished_generation == 0
+
+
+def test_what_has_ended_needs_no_checkpoint() -> None:
+    """Who takes the claim away after the end is not told that it is missing."""
+    seen = replace(world(0), runtime=None, pods=(), claim=ClaimState.ABSENT)
+    down = {**seen.children, Child.DRIVER: replace(seen.children[Child.DRIVER], replicas=0)}
+    found = decide(FLOW, replace(seen, children=down), replace(SETTLED, finished_generation=1), LIMITS)
+    assert found.actions == ()
+    assert found.status.phase is Phase.FINISHED
+    assert condition(found.status, ConditionType.DEGRADED).status is False
+
+
+def test_what_cannot_be_rendered_is_not_made() -> None:
+    """A dataflow that is made suspended, and wrong, comes to rest without what cannot be rendered."""
+    seen = replace(
+        world(0), runtime=None, pods=(), invalid="too small", unrendered=frozenset({*STATEFUL, Child.SPARK_CONF})
+    )
+    absent = dict.fromkeys(seen.children, ChildSeen(Found.ABSENT)) | {Child.KEYS: seen.children[Child.KEYS]}
+    resting = dataflow({"spec.suspend": True})
+    found = decide(resting, replace(seen, children=absent), SETTLED, LIMITS)
+    made = {action.child for action in found.actions if isinstance(action, Apply)}
+    assert made == set(Child) - {*STATEFUL, Child.SPARK_CONF, Child.KEYS}

@@ -206,10 +206,18 @@ def test_a_dead_driver_holds_no_threads() -> None:
 
     cluster.reconciler.observer = replace(cluster.reconciler.observer, connect=Late)
     cluster.silent = True
-    cluster.run(int(2 * SILENT_SECONDS))
+    cluster.run(int(2 * SILENT_SECONDS) - 5)
     assert len(asked) == 2
     cluster.server.remove(("Pod", NS, f"{NAME}-driver-0"), at_once=True)
     cluster.queries.clear()
     cluster.tick()
     cluster.look()
     assert len(asked) == 3
+
+
+def test_notes_are_of_one_dataflow() -> None:
+    """Another dataflow that takes the name inherits nothing that was noted of the one before."""
+    reconciler = SimCluster().reconciler
+    first = reconciler._noted(Key(NS, NAME, "a"))
+    assert reconciler._noted(Key(NS, NAME, "a")) is first
+    assert reconciler._noted(Key(NS, NAME, "b")) is not first
