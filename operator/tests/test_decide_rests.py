@@ -77,10 +77,11 @@ def test_kept_children_are_applied_beside_everything_else() -> None:
     assert found.look_again_seconds == LIMITS.rest_seconds
 
 
+@pytest.mark.parametrize("earlier", [0, 7])
 @pytest.mark.parametrize("state", [RunState.LOADING, RunState.RUNNING, RunState.FINISHED])
-def test_an_earlier_end_is_forgotten_with_its_driver(state: RunState) -> None:
+def test_an_earlier_end_is_forgotten_with_its_driver(state: RunState, earlier: int) -> None:
     """Once the driver of an earlier end goes, or another one runs, only an end to come counts for the edited spec."""
-    before = replace(SETTLED, finished_generation=7)
+    before = replace(SETTLED, finished_generation=earlier)
     driver = replace(pod(0, driver=True), going_since=NOW - 1 if state is RunState.FINISHED else None)
     seen = replace(world(runtime={"state": state}), pods=(driver, pod(0), pod(1)))
     assert decide(FLOW, seen, before, LIMITS).status.finished_generation == 0
