@@ -93,3 +93,16 @@ def test_drift_by_hand_is_removed() -> None:
         cluster.look()
         assert cluster.server.objects[("Service", NS, f"{NAME}-driver")]["spec"]["ports"]
         cluster.tick(10)
+
+
+def test_a_write_that_fails_holds_up_no_rest() -> None:
+    """A child that cannot be put in place keeps no pod of a dataflow that is suspended, and no bin is taken from a query that runs."""
+    cluster = SimCluster().start(3)
+    cluster.converge()
+    cluster.server.refusing = {"configmaps": (500, "a webhook fails")}
+    cluster.server.remove(("ConfigMap", NS, f"{NAME}-spark"))
+    cluster.edit(suspend=True)
+    cluster.run(30)
+    assert not [key for key in cluster.server.objects if key[0] == "Pod"]
+    assert not cluster.settled()
+    cluster.converge()

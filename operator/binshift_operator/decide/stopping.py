@@ -70,15 +70,17 @@ def remembered(world: World) -> Step:
 
 
 def _brought_down(world: World, before: Status, limits: Limits, way: Awaited, done: Step) -> Step:
+    """Down in order; other children are put in place beside that, and hold up nothing, should they not let themselves."""
     if not quiet(world, before, limits):
         return stopped(world)
-    driver_down = upkeep.plain(world) + upkeep.stateful(world, {Child.DRIVER: 0})
+    others = upkeep.plain(world)
+    driver_down = upkeep.stateful(world, {Child.DRIVER: 0})
     if driver_down or world.driver is not None:
-        return Step(driver_down, way, "the driver's pod ends")
+        return Step(driver_down + others, way, "the driver's pod ends")
     executors_down = upkeep.stateful(world, {Child.EXECUTORS: 0})
     if executors_down or world.executors or upkeep.ending(world, upkeep.STATEFUL):
-        return Step(executors_down, way, "the executors' pods end")
-    return done
+        return Step(executors_down + others, way, "the executors' pods end")
+    return Step(others, way, "children are put in place") if others else done
 
 
 def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
