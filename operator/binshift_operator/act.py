@@ -16,7 +16,7 @@ from binshift_operator.children import keys_secret, stamped, with_replicas
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.control import Control
 from binshift_operator.errors import Changed, Invalid, NotThere, OperatorError, Refused, Unreachable
-from binshift_operator.kube import Kube
+from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import (
     Action,
     Apply,
@@ -28,7 +28,7 @@ from binshift_operator.model.actions import (
 )
 from binshift_operator.model.names import Child
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.observe import Seen
+from binshift_operator.observe import KINDS, Seen
 
 TOKEN_BYTES = 32
 
@@ -42,27 +42,38 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """What came of some actions: how many were carried out, whether anything is different now, and the first that failed."""
+
+    done: int
+    changed: bool
+    failed: Failed | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Actor:
     """Acts upon one API server."""
 
     kube: Kube
 
-    def carry_out(self, dataflow: Dataflow, seen: Seen, actions: Sequence[Action]) -> tuple[int, Failed | None]:
-        """How many were carried out, and the first that was not."""
+    def carry_out(self, dataflow: Dataflow, seen: Seen, actions: Sequence[Action]) -> Carried:
+        """Carry out what can be, up to the first that fails."""
+        changed = False
         for number, action in enumerate(actions):
             try:
-                self._do(dataflow, seen, action)
+                changed |= self._do(dataflow, seen, action)
             except OperatorError as error:
-                return number, Failed(action, error)
-        return len(actions), None
+                return Carried(number, changed, Failed(action, error))
+        return Carried(len(actions), changed)
 
-    def _do(self, dataflow: Dataflow, seen: Seen, action: Action) -> None:
+    def _do(self, dataflow: Dataflow, seen: Seen, action: Action) -> bool:
+        """Whether it changed anything, as far as one can know."""
         key = dataflow.key
         match action:
             case CreateKeys():
                 self._create_keys(dataflow)
             case Apply():
-                self.kube.apply(manifest(seen.manifests, action), force=bool(action.uid))
+                return self._apply(dataflow, seen, action)
             case DeletePod(name, uid, _, force):
                 self.kube.delete("Pod", key.namespace, name, uid, at_once=force)
             case StopQuery():
@@ -73,6 +84,20 @@ class Actor:
                 _cancel(seen, number, rollback)
             case _:
                 assert_never(action)
+        return True
+
+    def _apply(self, dataflow: Dataflow, seen: Seen, action: Apply) -> bool:
+        before = seen.world.children[action.child].resource_version
+        if action.child in seen.world.unrendered and action.uid and action.replicas is not None:
+            after = self._scale(dataflow, action.child, action.replicas, before)
+        else:
+            after = self.kube.apply(manifest(seen.manifests, action), force=bool(action.uid))
+        return bool(after["metadata"].get("resourceVersion") != before)
+
+    def _scale(self, dataflow: Dataflow, child: Child, replicas: int, version: str) -> Object:
+        """Of what cannot be rendered only the number of pods is changed, if it is still what was seen."""
+        change: Object = {"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}
+        return self.kube.merge(KINDS[child], dataflow.key.namespace, dataflow.key.child(child), change)
 
     def _create_keys(self, dataflow: Dataflow) -> None:
         with contextlib.suppress(Changed):  # there is one by now: it is kept
@@ -105,11 +130,26 @@ def _cancel(seen: Seen, number: int, rollback: bool) -> None:
         _control(seen).cancel(number, rollback=rollback)
 
 
-def refusal(failed: Failed) -> tuple[Child, str] | None:
-    """What a person should know of a failure: the API server does not take a child as it is."""
-    told = isinstance(failed.error, Refused) and not isinstance(failed.error, Changed | NotThere)
-    if isinstance(failed.action, Apply) and told:
-        return failed.action.child, str(failed.error)
-    if isinstance(failed.action, CreateKeys) and told:
-        return Child.KEYS, str(failed.error)
-    return None
+def told_at_once(failed: Failed) -> bool:
+    """Whether the API server does not take a child as it is: trying again will not help."""
+    refused = isinstance(failed.error, Refused) and not isinstance(failed.error, Changed | NotThere)
+    return refused and isinstance(failed.action, Apply | CreateKeys)
+
+
+def named(action: Action) -> str:
+    """What was to be done, for people."""
+    match action:
+        case CreateKeys():
+            return Child.KEYS.value
+        case Apply(child):
+            return child.value
+        case DeletePod(name):
+            return f"deletion of pod {name}"
+        case StopQuery():
+            return "request to stop"
+        case PutTarget():
+            return "target for the runtime"
+        case CancelMigration(number):
+            return f"cancellation of migration {number}"
+        case _:
+            assert_never(action)

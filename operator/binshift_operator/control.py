@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from binshift_operator.errors import OperatorError, Unreachable, refused
+from binshift_operator.errors import OperatorError, TimedOut, Unreachable, refused
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import MigrationShown
 from binshift_operator.model.world import RunState, RuntimeSeen, TargetSeen
@@ -78,7 +78,9 @@ class Control:
         except HTTPError as no:
             raise _refused(no) from None
         except (OSError, HTTPException, ValueError) as gone:
-            raise Unreachable(str(getattr(gone, "reason", gone)) or type(gone).__name__) from gone
+            reason = getattr(gone, "reason", gone)
+            kind = TimedOut if isinstance(reason, TimeoutError) else Unreachable
+            raise kind(str(reason) or type(gone).__name__) from gone
 
 
 def _refused(no: HTTPError) -> OperatorError:

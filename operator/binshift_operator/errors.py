@@ -3,6 +3,7 @@
 ```
 OperatorError
 ├── Unreachable         the API server or a control API does not answer; look again later
+│   └── TimedOut        it took too long to do so
 ├── Refused             it answered no; the message says why
 │   ├── NotThere        404
 │   ├── Changed         409: it is not what was seen any more, or it exists already; look again
@@ -20,7 +21,16 @@ class OperatorError(Exception):
 
 
 class Unreachable(OperatorError):
-    """Nobody answers, or nothing that makes sense."""
+    """Nobody answers, or nothing that makes sense, or that it is too busy."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds after which whoever answered wants to be asked again; 0 if it did not say."""
+
+
+class TimedOut(Unreachable):
+    """There was no answer in time."""
 
 
 class Refused(OperatorError):
@@ -47,7 +57,7 @@ class InvalidConfiguration(OperatorError):
     """The operator's own environment is wrong."""
 
 
-def refused(status: int, message: str) -> OperatorError:
+def refused(status: int, message: str, retry_after: float = 0.0) -> OperatorError:
     """The error of an HTTP status.
 
     >>> refused(409, "x"), refused(503, "y")
@@ -63,6 +73,6 @@ def refused(status: int, message: str) -> OperatorError:
         case 400 | 422:
             return Invalid(message)
         case _ if status >= 500 or status == 429:
-            return Unreachable(message)
+            return Unreachable(message, retry_after)
         case _:
             return Refused(f"{status}: {message}")

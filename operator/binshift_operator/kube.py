@@ -7,7 +7,9 @@ it needs of a connection, so that it is tested with an API server made up in mem
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import urlencode
 
@@ -24,6 +26,8 @@ SECONDS_MAX: Final = (5.0, 30.0)
 """For the connection, and for the answer."""
 LIST_MAX: Final = 500
 """Objects a page."""
+RETRY_AFTER_MAX: Final = 300.0
+BUSY_CHARACTERS_MAX: Final = 500
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 
@@ -83,10 +87,11 @@ class Kube:
         status, body = self._requests("GET", path_of(kind, namespace, name), {}, None, "")
         return None if status == 404 else _object(status, body)
 
-    def list(self, kind: str, namespace: str | None, selector: str = "") -> list[Object]:
-        """All objects of a kind, of all namespaces if none is named, page by page."""
+    def list(self, kind: str, namespace: str | None, selector: str = "", fields: str = "") -> list[Object]:
+        """All objects of a kind, of all namespaces if none is named, page by page; ``fields`` selects, too."""
         found: list[Object] = []
-        query = {"limit": str(LIST_MAX)} | ({"labelSelector": selector} if selector else {})
+        given = {"labelSelector": selector, "fieldSelector": fields}
+        query = {"limit": str(LIST_MAX)} | {name: value for name, value in given.items() if value}
         while True:
             page = _object(*self._requests("GET", path_of(kind, namespace), query, None, ""))
             found += page.get("items") or []
@@ -139,8 +144,20 @@ def _object(status: int, body: bytes) -> Object:
     except ValueError:
         raise Unreachable(f"the API server answered {status}, and no JSON") from None
     if status >= 400:
-        raise refused(status, str(found.get("message") or f"the API server answered {status}"))
+        details = found.get("details") or {}
+        message = str(found.get("message") or f"the API server answered {status}")
+        raise refused(status, message, seconds_of(details.get("retryAfterSeconds")))
     return found
+
+
+def seconds_of(text: object) -> float:
+    """What an answer says of when to ask again: seconds, bounded; 0 if it says nothing, or gives a date.
+
+    >>> seconds_of("7"), seconds_of(None), seconds_of("Fri, 31 Dec 1999 23:59:59 GMT"), seconds_of(1e9)
+    (7.0, 0.0, 0.0, 300.0)
+    """
+    found = re.fullmatch(r"[0-9]{1,18}(\.[0-9]+)?", str(text))
+    return 0.0 if found is None else min(float(found[0]), RETRY_AFTER_MAX)
 
 
 class ServerConnection:
@@ -175,8 +192,15 @@ class ServerConnection:
         )
         try:
             answer = self._api.call_api(*prepared, _request_timeout=SECONDS_MAX)
-            return int(answer.status), bytes(answer.read() or b"")  # type: ignore[no-untyped-call]
+            status, read = int(answer.status), bytes(answer.read() or b"")  # type: ignore[no-untyped-call]
+            later = answer.getheader("Retry-After")  # type: ignore[no-untyped-call]
         except ApiException as wrong:
             raise Unreachable(f"the API server cannot be spoken to: {wrong.reason}") from wrong
         except (HTTPError, OSError) as gone:
             raise Unreachable(f"the API server does not answer: {gone}") from gone
+        if (
+            later and status >= HTTPStatus.TOO_MANY_REQUESTS and not read.startswith(b"{")
+        ):  # with JSON, that says so itself
+            said = read.decode(errors="replace")[:BUSY_CHARACTERS_MAX]
+            raise Unreachable(f"the API server is busy, it answered {status}: {said}", seconds_of(later))
+        return status, read

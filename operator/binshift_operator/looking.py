@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from binshift_operator.errors import OperatorError
+from binshift_operator.errors import OperatorError, Unreachable
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import KIND
@@ -104,7 +104,7 @@ class Looking:
             )
             self.metrics.looks.labels("failed").inc()
             self.metrics.failures.labels(type(error).__name__).inc()
-            self.schedule.failed(place)
+            self.schedule.failed(place, error.retry_after if isinstance(error, Unreachable) else 0.0)
         else:
             self.schedule.done(place, None if again == GONE_SECONDS else again)
         self.metrics.look_seconds.observe(time.monotonic() - began)

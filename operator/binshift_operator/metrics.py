@@ -22,14 +22,15 @@ class _Dataflows(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._statuses: dict[Key, Status] = {}
+        self._statuses: dict[tuple[str, str], Status] = {}
 
-    def note(self, key: Key, status: Status | None) -> None:
+    def note(self, namespace: str, name: str, status: Status | None) -> None:
+        """By its place: another dataflow of the same name takes the place of the one before, whose end nobody may have seen."""
         with self._lock:
             if status is None:
-                self._statuses.pop(key, None)
+                self._statuses.pop((namespace, name), None)
             else:
-                self._statuses[key] = status
+                self._statuses[(namespace, name)] = status
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._lock:
@@ -80,14 +81,14 @@ class OperatorMetrics:
 
     def seen(self, key: Key, before: Status, after: Status, now: float) -> None:
         """A look has ended with this status."""
-        self._dataflows.note(key, after)
+        self._dataflows.note(key.namespace, key.name, after)
         last = before.awaiting
         if last is not None and (after.awaiting is None or after.awaiting.reason != last.reason):
             self.awaited_seconds.labels(last.reason).observe(max(0.0, now - last.since))
 
-    def gone(self, key: Key) -> None:
+    def gone(self, namespace: str, name: str) -> None:
         """A dataflow is there no more."""
-        self._dataflows.note(key, None)
+        self._dataflows.note(namespace, name, None)
 
     def wrote(self, verb: str, kind: str) -> None:
         """The API server accepted a write."""

@@ -6,18 +6,22 @@ of processes. A control API that does not answer is an observation; an API serve
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from binshift_operator.children import Surroundings, classified, fingerprint, rendered, tokens
+from binshift_operator.children import Surroundings, attempted, classified, fingerprint, tokens
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.control import Control
-from binshift_operator.errors import Forbidden, OperatorError, Unreachable
+from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, Key
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.world import ChildSeen, ClaimState, Found, Pod, RuntimeSeen, World
+from binshift_operator.model.world import ChildSeen, ClaimState, Found, Lacking, Pod, RuntimeSeen, World
+from binshift_operator.notes import SILENT_SECONDS, Notes, Silence
 from binshift_operator.pods import pod_of
+
+log = logging.getLogger(__name__)
 
 KINDS: Mapping[Child, str] = {
     Child.SERVICE_ACCOUNT: "ServiceAccount",
@@ -33,6 +37,8 @@ KINDS: Mapping[Child, str] = {
 """What a child is to the API server."""
 
 SHARED = "ReadWriteMany"
+ASK_SECONDS = 5.0
+"""How long a StatefulSet may lack pods before its events are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +74,27 @@ class Observer:
     clock: Callable[[], float]
     connect: Callable[[str, str], Control] = Control
 
-    def look(self, dataflow: Dataflow, refusals: Mapping[Child, str]) -> Seen:
-        """What is now. ``refusals``: what the API server did not take of the children, when last asked.
+    def look(self, dataflow: Dataflow, notes: Notes) -> Seen:
+        """What is now. ``notes``: of earlier looks at this dataflow; what is seen adds to them.
 
         Raises:
             OperatorError: the API server does not answer, or refuses to.
-            InvalidSettings: the spec asks for what cannot be rendered; the message says what to do.
         """
         key, now = dataflow.key, self.clock()
         secret = self._child(key, Child.KEYS)
         seen_secret = classified(secret, None, key)
-        ours = seen_secret.found is Found.CURRENT and secret is not None
-        keys = tokens(secret) if ours and secret is not None else None
+        keys = tokens(secret) if seen_secret.found is Found.CURRENT and secret is not None else None
         keys_hash = None if keys is None else fingerprint(keys)
-        manifests = rendered(dataflow, keys_hash, self.around)
-        children: dict[Child, ChildSeen] = {Child.KEYS: seen_secret}
-        for child in Child:
-            if child is not Child.KEYS:
-                children[child] = self._seen(key, child, manifests.get(child))
+        manifests, unfit = attempted(dataflow, keys_hash, self.around)
+        others = [child for child in Child if child is not Child.KEYS]
+        live: dict[Child, Object | None] = {child: self._child(key, child) for child in others}
+        children = {Child.KEYS: seen_secret} | {
+            child: classified(found, manifests.get(child), key, notes.applied.get(child), now)
+            for child, found in live.items()
+        }
         pods = self._pods(key, now)
         control = self.connect(self.address(key), keys[CONTROL_TOKEN]) if keys is not None else None
-        runtime, silence = _runtime(control, pods)
+        runtime, silence = _runtime(control, pods, notes, now)
         world = World(
             now=now,
             children=children,
@@ -98,15 +104,49 @@ class Observer:
             unreachable=silence,
             claim=self._claim(dataflow),
             credentials_missing=self._credentials(dataflow),
-            refusals=refusals,
+            refusals=notes.refusals,
+            invalid=next(iter(unfit.values()), ""),
+            unrendered=frozenset(unfit),
+            lacking=self._lacking(key, live, children, pods, notes),
         )
         return Seen(world, manifests, control)
 
     def _child(self, key: Key, child: Child) -> Object | None:
         return self.kube.get(KINDS[child], key.namespace, key.child(child))
 
-    def _seen(self, key: Key, child: Child, manifest: Manifest | None) -> ChildSeen:
-        return classified(self._child(key, child), manifest, key)
+    def _lacking(
+        self,
+        key: Key,
+        live: Mapping[Child, Object | None],
+        children: Mapping[Child, ChildSeen],
+        pods: tuple[Pod, ...],
+        notes: Notes,
+    ) -> Mapping[Child, Lacking]:
+        """The StatefulSets whose pods are not all made, which is usual for a moment, with what their controller says."""
+        found, now = dict[Child, Lacking](), self.clock()
+        for child in (Child.EXECUTORS, Child.DRIVER):
+            owner, seen = live[child], children[child]
+            count = seen.replicas - sum(pod.is_driver is (child is Child.DRIVER) for pod in pods)
+            ours = seen.found not in (Found.ABSENT, Found.FOREIGN, Found.GOING)
+            since = notes.lacks(child, ours and count > 0, now)
+            if since is not None and owner is not None:
+                why = self._said(key, owner) if now - since > ASK_SECONDS else ""
+                found[child] = Lacking(count, since, why)
+        return found
+
+    def _said(self, key: Key, owner: Object) -> str:
+        """The newest warning about an object, in whoever's words; empty if there is none, or it may not be read."""
+        conditions = (owner.get("status") or {}).get("conditions") or ()
+        told = [str(each["message"]) for each in conditions if each.get("message")]
+        if told:
+            return told[-1]
+        try:
+            selected = f"involvedObject.uid={owner['metadata']['uid']},type=Warning"
+            events = self.kube.list("Event", key.namespace, fields=selected)
+        except OperatorError as error:
+            log.info("events cannot be listed: %s", error)
+            return ""
+        return str(max(events, key=_when).get("message") or "") if events else ""
 
     def _pods(self, key: Key, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
@@ -128,16 +168,30 @@ class Observer:
         return None if there else name
 
 
-def _runtime(control: Control | None, pods: tuple[Pod, ...]) -> tuple[RuntimeSeen | None, str]:
+def _when(event: Object) -> str:
+    """When an event was last told of; texts of one format, so that they can be compared."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def _runtime(
+    control: Control | None, pods: tuple[Pod, ...], notes: Notes, now: float
+) -> tuple[RuntimeSeen | None, str]:
     """What the runtime says, or why it says nothing."""
     if control is None:
         return None, "there is no token to ask it with"
-    if not any(pod.is_driver for pod in pods):
+    driver = next((pod for pod in pods if pod.is_driver), None)
+    if driver is None:
         return None, "there is no driver's pod"
+    silence = notes.silence
+    if silence is not None and silence.pod == driver.uid and now < silence.until:
+        return None, silence.why
     try:
         return control.dataflow(), ""
     except Forbidden:
         return None, "the driver does not take this token"
+    except TimedOut as late:
+        notes.silence = Silence(driver.uid, str(late), now + SILENT_SECONDS)
+        return None, str(late)
     except Unreachable as silent:
         return None, str(silent)
     except OperatorError as strange:

@@ -49,6 +49,7 @@ def pod_of(found: Mapping[str, Any], now: float) -> Pod:
         state=state,
         message=shortened(message, 900),
         restarts=sum(int(each.get("restartCount") or 0) for each in containers),
+        born=seconds(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
     )
 
 

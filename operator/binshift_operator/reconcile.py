@@ -1,27 +1,29 @@
 """One look at one dataflow: read it, observe, decide, act, say. Everything else only makes looks happen.
 
-Nothing is kept between two looks but what the API server refused of the children, which is told in the next status, and is lost
-without harm. The status is written last, and only if it says something new.
+Nothing is kept between two looks but `notes`, which are lost without harm. The status is written last, and only if it says
+something new.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from binshift.errors import BinshiftError
 from binshift_operator import events, statuses
-from binshift_operator.act import Actor, refusal
-from binshift_operator.decide import Decision, Limits, decide
-from binshift_operator.errors import Changed, NotThere
+from binshift_operator.act import Actor, Failed, named, told_at_once
+from binshift_operator.children import tried_now
+from binshift_operator.decide import Limits, decide
+from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import API_VERSION, KIND, Child, Key
+from binshift_operator.model.actions import Action, Apply
+from binshift_operator.model.names import API_VERSION, KIND, Key
 from binshift_operator.model.reasons import Awaited, Trouble
 from binshift_operator.model.specification import Dataflow, read
 from binshift_operator.model.status import Awaiting, Condition, ConditionType, Status, shortened
-from binshift_operator.observe import Observer
+from binshift_operator.notes import Notes
+from binshift_operator.observe import Observer, Seen
 from binshift_operator.phases import Told, transitions
 
 log = logging.getLogger(__name__)
@@ -50,14 +52,13 @@ class Reconciler:
     limits: Limits
     metrics: OperatorMetrics
     clock: Callable[[], float]
-    _refusals: dict[str, Mapping[Child, str]] = field(default_factory=dict)
-    _names: dict[tuple[str, str], Key] = field(default_factory=dict)
+    _notes: dict[tuple[str, str], Notes] = field(default_factory=dict)
 
     def look(self, namespace: str, name: str) -> float:
         """Look once; seconds until the next look, or `GONE_SECONDS`.
 
         Raises:
-            OperatorError: the API server does not answer, or refuses; look again later.
+            OperatorError: the API server or a control API does not answer, is too busy, or refuses; look again later.
         """
         found = self.kube.get(KIND, namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"]:
@@ -66,33 +67,64 @@ class Reconciler:
         before = statuses.read(found.get("status") or {})
         try:
             dataflow = read(found)
-            self._names[(namespace, name)] = dataflow.key
-            return self._look(dataflow, found, before)
-        except (ValueError, KeyError, BinshiftError) as unfit:
-            self._say(found, before, invalid(found, before, str(unfit), self.clock()), ())
+        except (AttributeError, KeyError, TypeError, ValueError) as unfit:
+            # Only what is read of the spec is the user's; errors of these kinds from anywhere else are the operator's own.
+            self._say(found, before, invalid(found, before, _told(unfit), self.clock()), ())
             self.metrics.looks.labels("invalid").inc()
             return self.limits.rest_seconds
+        return self._look(dataflow, found, before)
 
     def _look(self, dataflow: Dataflow, found: Object, before: Status) -> float:
-        key = dataflow.key
-        seen = self.observer.look(dataflow, self._refusals.get(key.uid, {}))
+        notes = self._noted(dataflow.key)
+        seen = self.observer.look(dataflow, notes)
         decision = decide(dataflow, seen.world, before, self.limits)
-        done, failed = self.actor.carry_out(dataflow, seen, decision.actions)
-        refused = None if failed is None else refusal(failed)
-        self._refusals[key.uid] = {} if refused is None else dict([refused])
-        told = tuple(events.told_of(decision.actions[:done], seen.world))
+        carried = self.actor.carry_out(dataflow, seen, decision.actions)
+        self._note(notes, seen, decision.actions[: carried.done], carried.failed)
+        told = tuple(events.told_of(decision.actions[: carried.done], seen.world))
         self._say(found, before, decision.status, told)
+        if carried.failed is not None:
+            return self._after(dataflow.key, notes, carried.failed)
+        self.metrics.looks.labels("acted" if carried.changed else "awaited").inc()
+        # A step that led somewhere is followed by the next one soon.
+        return NEXT_STEP_SECONDS if carried.changed else decision.look_again_seconds
+
+    def _noted(self, key: Key) -> Notes:
+        """The notes of a dataflow; another one of its name has others."""
+        place = key.namespace, key.name
+        notes = self._notes.get(place)
+        if notes is None or notes.uid != key.uid:
+            notes = self._notes[place] = Notes(key.uid)
+        return notes
+
+    def _note(self, notes: Notes, seen: Seen, done: Sequence[Action], failed: Failed | None) -> None:
+        for action in done:
+            if isinstance(action, Apply) and action.child in seen.manifests:
+                before, last = seen.world.children[action.child], notes.applied.get(action.child)
+                notes.applied[action.child] = tried_now(before, seen.manifests[action.child], last, self.clock())
         if failed is None:
-            self.metrics.looks.labels("acted" if done else "awaited").inc()
-            return _next(decision, done)
-        self.metrics.failures.labels(type(failed.error).__name__).inc()
+            notes.failing = None
+        else:
+            notes.failed(named(failed.action), str(failed.error), at_once=told_at_once(failed))
+
+    def _after(self, key: Key, notes: Notes, failed: Failed) -> float:
+        """What has changed under our hands is looked at again at once, what is refused with less haste, and less each time.
+
+        Raises:
+            Unreachable: nobody answered, or was too busy: the waits grow until somebody does.
+        """
+        error, what = failed.error, f"{named(failed.action)}: this was not done"
+        if isinstance(error, Unreachable):
+            raise Unreachable(f"{what}: {error}", error.retry_after) from error
+        self.metrics.failures.labels(type(error).__name__).inc()
         self.metrics.looks.labels("failed").inc()
-        # What has changed under our hands is looked at again at once; what is refused, with less haste.
-        level = logging.INFO if isinstance(failed.error, Changed) else logging.WARNING
-        log.log(
-            level, "%s was not done: %s", failed.action, failed.error, extra={"dataflow": f"{key.namespace}/{key.name}"}
+        level = logging.INFO if isinstance(error, Changed) else logging.WARNING
+        log.log(level, "%s: %s", what, error, extra={"dataflow": f"{key.namespace}/{key.name}"})
+        times = 1 if isinstance(error, Changed) or notes.failing is None else notes.failing.times
+        return (
+            self.limits.rest_seconds
+            if told_at_once(failed)
+            else min(self.limits.busy_seconds * times, self.limits.rest_seconds)
         )
-        return self.limits.rest_seconds if refused is not None else self.limits.busy_seconds
 
     def _say(self, found: Object, before: Status, after: Status, told: tuple[Told, ...]) -> None:
         """Events first, then the status: after a crash between the two, events are told again rather than never."""
@@ -117,15 +149,13 @@ class Reconciler:
             log.info("dataflow %s/%s has gone meanwhile", key.namespace, key.name)
 
     def _forget(self, namespace: str, name: str) -> None:
-        key = self._names.pop((namespace, name), None)
-        if key is not None:
-            self._refusals.pop(key.uid, None)
-            self.metrics.gone(key)
+        self._notes.pop((namespace, name), None)
+        self.metrics.gone(namespace, name)
 
 
-def _next(decision: Decision, done: int) -> float:
-    """A step that led somewhere is followed by the next one soon."""
-    return NEXT_STEP_SECONDS if done else decision.look_again_seconds
+def _told(unfit: Exception) -> str:
+    """What is wrong with a spec; of a field that is missing Python says no more than its name."""
+    return f"the spec lacks {unfit}" if isinstance(unfit, KeyError) else str(unfit)
 
 
 def invalid(found: Object, before: Status, why: str, now: float) -> Status:
@@ -137,12 +167,12 @@ def invalid(found: Object, before: Status, why: str, now: float) -> Status:
     waiting = before.condition(ConditionType.PROGRESSING)
     began = waiting.since if waiting is not None and waiting.status else now
     progressing = Condition(
-        ConditionType.PROGRESSING, True, Awaited.CHILDREN.value, "the spec has to be put right", generation, began
+        ConditionType.PROGRESSING, True, Awaited.SPEC.value, "the spec has to be put right", generation, began
     )
     others = tuple(each for each in before.conditions if each.type not in (degraded.type, progressing.type))
     return replace(
         before,
         observed_generation=generation,
-        awaiting=before.awaiting or Awaiting(Awaited.CHILDREN.value, now),
+        awaiting=before.awaiting or Awaiting(Awaited.SPEC.value, now),
         conditions=(*others, progressing, degraded),
     )

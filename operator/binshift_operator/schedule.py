@@ -78,14 +78,14 @@ class Schedule:
             self._failures.pop(place, None)
             self._leave(place, again_seconds)
 
-    def failed(self, place: Place) -> None:
-        """The look failed: look again, later each time."""
+    def failed(self, place: Place, least_seconds: float = 0.0) -> None:
+        """The look failed: look again, later each time, and not before so many seconds."""
         with self._changed:
             failures = self._failures.get(place, 0) + 1
             self._failures[place] = failures
             wait = min(BACKOFF_SECONDS * 2.0 ** min(failures - 1, 10), BACKOFF_SECONDS_MAX)
             self._woken.discard(place)
-            self._leave(place, wait * (0.5 + 0.5 * self.jitter()))
+            self._leave(place, max(wait * (0.5 + 0.5 * self.jitter()), least_seconds))
 
     def close(self) -> None:
         """No more looks."""

@@ -21,6 +21,10 @@ CLIENT_SECONDS = 330
 CONNECT_SECONDS = 15
 REQUEST_SECONDS = 60
 CHUNK = 500
+CHILDREN = ("pods", "statefulsets")
+"""Kinds of children whose events wake."""
+OURS = {LABEL_MANAGED_BY: FIELD_MANAGER}
+"""The label that all children have."""
 
 
 def registry(wake: Callable[[Place], None]) -> kopf.OperatorRegistry:
@@ -45,10 +49,9 @@ def registry(wake: Callable[[Place], None]) -> kopf.OperatorRegistry:
         if LABEL_INSTANCE in labels:
             wake((namespace or "", labels[LABEL_INSTANCE]))
 
-    ours = {LABEL_MANAGED_BY: FIELD_MANAGER}
     kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=found)(of_dataflow)
-    for resource in ("pods", "statefulsets"):
-        kopf.on.event(resource, id=resource, labels=ours, registry=found)(of_child)
+    for resource in CHILDREN:
+        kopf.on.event(resource, id=resource, labels=OURS, registry=found)(of_child)
     kopf.on.startup(id="configure", registry=found)(configure)
     # A registry of our own has no way of its own to log in; this one reads a rotated token again when the old one is refused.
     kopf.on.login(id="login", registry=found)(kopf.login_via_client)
@@ -64,6 +67,9 @@ async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.watching.client_timeout = CLIENT_SECONDS
     settings.watching.connect_timeout = CONNECT_SECONDS
     settings.watching.chunk_size = CHUNK
+    # A handler's labels filter what has arrived: without these, every pod of the cluster would be listed and watched.
+    for resource in CHILDREN:
+        settings.watching.label_selectors[resource] = ",".join(f"{name}={value}" for name, value in OURS.items())
     settings.networking.request_timeout = REQUEST_SECONDS
     settings.networking.connect_timeout = CONNECT_SECONDS
     settings.persistence.finalizer = f"{PREFIX}/never"

@@ -193,6 +193,14 @@ CREATED: Final = [
         )
         for part in ("driver", "executor")
     ),
+    *(
+        Case(
+            f"the node's files among the volumes of a {part}",
+            {f"spec.{part}": {"pod": {"volumes": [{"name": "x", "hostPath": source}]}}},
+            "hostPath is refused",
+        )
+        for part, source in (("driver", {"path": "/"}), ("executor", {}))
+    ),
     Case("a negative nonce", {"spec.restartNonce": -1}, "restartNonce", schema=True),
 ]
 """Objects that are applied as they are."""

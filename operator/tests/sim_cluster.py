@@ -42,11 +42,15 @@ class SimCluster:
         no_room: slots of executors that cannot be scheduled.
         failing: why the program fails, if it does.
         silent: whether the control API cannot be reached.
+        no_pods: why no pod of executors can be made, if none can.
+        ending: whether the program comes to its end once it has committed an epoch.
     """
 
     no_room: set[int] = field(default_factory=set)
     failing: str = ""
     silent: bool = False
+    no_pods: str = ""
+    ending: bool = False
     now: float = 1_700_000_000.0
     log: Log = field(default_factory=Log)
     queries: dict[str, Query] = field(default_factory=dict)
@@ -158,6 +162,9 @@ class SimCluster:
             owner["status"] = {"observedGeneration": meta["generation"]}
 
     def _make_pod(self, owner: dict[str, Any], name: str) -> None:
+        if self.no_pods and owner["metadata"]["labels"][LABEL_COMPONENT] == "executor":
+            self.server.complain(owner, f"create Pod {name}: {self.no_pods}")
+            return
         template = copy.deepcopy(owner["spec"]["template"])
         meta = {**template["metadata"], "name": name, "namespace": NS}
         meta["ownerReferences"] = [{"uid": owner["metadata"]["uid"], "controller": True, "kind": "StatefulSet"}]
@@ -200,6 +207,7 @@ class SimCluster:
             if meta.get("ending", 0) > 1:
                 query.state = "Stopped"  # SIGTERM is a stop in order, once the epoch is finished
             query.failing = self.failing
+            query.ending = self.ending
             query.tick(self._registered(keys))
 
     def _registered(self, keys: str) -> set[int]:
@@ -252,7 +260,8 @@ class SimCluster:
 
     def converge(self, ticks: int = 150) -> None:
         """Nothing goes wrong any more: it must come to what the spec asks for."""
-        self.no_room, self.failing, self.silent, self.server.down = set(), "", False, False
+        self.no_room, self.failing, self.no_pods = set(), "", ""
+        self.silent, self.ending, self.server.down, self.server.refusing = False, False, False, {}
         self.run(2)
         for _ in range(ticks):
             if self.settled() and self.problems() == []:

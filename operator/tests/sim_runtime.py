@@ -54,12 +54,14 @@ class Query:
         pod: the UID of its pod.
         keys: the fingerprint of the Secret it was started with.
         failing: why its program fails, if it does.
+        ending: whether its program ends by itself once an epoch is committed.
     """
 
     log: Log
     pod: str
     keys: str
     failing: str = ""
+    ending: bool = False
     state: str = "Loading"
     registered: set[int] = field(default_factory=set)
     migration: dict[str, Any] | None = None
@@ -83,7 +85,10 @@ class Query:
             return
         if not self.log.route:
             self.log.route = {min(registered): BINS}
+        before = self.log.epoch
         self._epoch()
+        if self.ending and self.log.epoch > before:
+            self.state = "Finished"
 
     def _epoch(self) -> None:
         missing = self.log.holding - self.registered

@@ -16,6 +16,8 @@ from binshift_operator.kube import PATHS
 Object = dict[str, Any]
 KINDS = {(root, plural): kind for kind, (root, plural) in PATHS.items()}
 OWN_PARTS = ("spec", "data", "type", "automountServiceAccountToken")
+LEFT_OUT = ("value", "readOnly", "key", "effect")
+"""Fields that the server leaves out when they are empty."""
 
 
 class Crash(BaseException):
@@ -23,7 +25,12 @@ class Crash(BaseException):
 
 
 class SimServer:
-    """The server; call it as `binshift_operator.kube.Requests`."""
+    """The server; call it as `binshift_operator.kube.Requests`.
+
+    Attributes:
+        webhook: changes whatever is stored, of a kind, as a mutating webhook does.
+        refusing: parts of paths, and the status and message that writes there are answered with.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -33,6 +40,8 @@ class SimServer:
         self.crash_after: int | None = None
         self.down = False
         self.deleting: Callable[[Object], None] = lambda found: None
+        self.webhook: Callable[[str, Object], None] = lambda kind, found: None
+        self.refusing: dict[str, tuple[int, str]] = {}
 
     # ------------------------------------------------------------------------------------------------- for the operator
 
@@ -44,6 +53,9 @@ class SimServer:
 
         if self.down:
             raise Unreachable("the API server is away")
+        for part, (status, message) in self.refusing.items():
+            if method != "GET" and part in path:
+                return status, json.dumps({"message": message}).encode()
         status, answer = self._answer(method, path, dict(query), body, content_type)
         if method != "GET" and status < 400:
             self.count(f"{method} {path}")
@@ -64,7 +76,8 @@ class SimServer:
             if method == "POST":
                 assert body is not None
                 return self._create(kind, namespace or "", copy.deepcopy(body))
-            return 200, {"items": self.listed(kind, namespace, query.get("labelSelector", ""))}
+            found_all = self.listed(kind, namespace, query.get("labelSelector", ""))
+            return 200, {"items": [each for each in found_all if selected(each, query.get("fieldSelector", ""))]}
         key = (kind, namespace or "", name)
         found = self.objects.get(key)
         if method == "GET":
@@ -77,8 +90,7 @@ class SimServer:
             return self._apply(key, found, body, part, query.get("force") == "true")
         if found is None:
             return 404, {"message": "not found"}
-        found.update({name: value for name, value in body.items() if name != "metadata"})
-        return 200, self._touched(found)
+        return self._merge(found, body)
 
     def _create(self, kind: str, namespace: str, body: Object) -> tuple[int, Any]:
         key = (kind, namespace, body["metadata"]["name"])
@@ -106,12 +118,23 @@ class SimServer:
         if part == "status":
             found["status"] = body["status"]
         else:
-            found.update({name: body[name] for name in OWN_PARTS if name in body})
+            found.update({name: without_empty(body[name]) for name in OWN_PARTS if name in body})
             for name in ("labels", "annotations", "ownerReferences"):
                 found["metadata"][name] = meta.get(name, {})
+            self.webhook(key[0], found)
             if found.get("spec") != before.get("spec"):
                 found["metadata"]["generation"] += 1
         return 200, (self._touched(found) if found != before else copy.deepcopy(found))
+
+    def _merge(self, found: Object, body: Object) -> tuple[int, Any]:
+        version = (body.pop("metadata", None) or {}).get("resourceVersion")
+        if version and version != found["metadata"]["resourceVersion"]:
+            return 409, {"message": "it has changed"}
+        spec = copy.deepcopy(found.get("spec"))
+        for name, value in body.items():
+            found[name] = {**found[name], **value} if isinstance(found.get(name), dict) else value
+        found["metadata"]["generation"] += found.get("spec") != spec
+        return 200, self._touched(found)
 
     def _delete(self, key: tuple[str, str, str], found: Object | None, body: Object) -> tuple[int, Any]:
         if found is None:
@@ -131,6 +154,9 @@ class SimServer:
         meta = body["metadata"]
         meta.update({"uid": f"uid-{self.version}", "resourceVersion": str(self.version), "generation": 1})
         assert not meta.get("finalizers"), "nobody may keep an object from going"
+        if "spec" in body and kind != "StreamingDataflow":
+            body["spec"] = without_empty(body["spec"])
+        self.webhook(kind, body)
         self.objects[(kind, meta["namespace"], meta["name"])] = body
         return body
 
@@ -157,6 +183,13 @@ class SimServer:
             if any(owner["uid"] == uid for owner in owned["metadata"].get("ownerReferences") or ()):
                 self.remove(other)
 
+    def complain(self, owner: Object, why: str) -> None:
+        """An object's controller tells a warning about it."""
+        uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
+        meta = {"name": f"{uid}.failed", "namespace": namespace, "ownerReferences": [{"uid": uid}]}
+        told = {"type": "Warning", "reason": "FailedCreate", "message": why, "lastTimestamp": stamp(self.clock())}
+        self.put("Event", {"kind": "Event", "metadata": meta, "involvedObject": {"uid": uid}, **told})
+
     def listed(self, kind: str, namespace: str | None, selector: str = "") -> list[Object]:
         """Copies of the objects of a kind."""
         wanted = dict(pair.split("=") for pair in selector.split(",") if pair)
@@ -172,6 +205,27 @@ class SimServer:
         self.version += 1
         found["metadata"]["resourceVersion"] = str(self.version)
         return copy.deepcopy(found)
+
+
+def without_empty(value: Any) -> Any:
+    """A value as it comes back: Go leaves out what is empty."""
+    if isinstance(value, list):
+        return [without_empty(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: without_empty(each) for name, each in value.items() if each or name not in LEFT_OUT}
+
+
+def selected(found: Object, fields: str) -> bool:
+    """Whether an object has these values in these fields."""
+    for pair in filter(None, fields.split(",")):
+        path, value = pair.split("=")
+        place: Any = found
+        for name in path.split("."):
+            place = (place or {}).get(name)
+        if place != value:
+            return False
+    return True
 
 
 def located(path: str) -> tuple[str, str | None, str | None, str | None]:

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from sim_cluster import NAME, NS, SimCluster
+from test_kept import stubborn
 
 
 class Disturbed(RuleBasedStateMachine):
@@ -55,6 +56,26 @@ class Disturbed(RuleBasedStateMachine):
     def control_api(self, silent: bool) -> None:
         self.cluster.silent = silent
 
+    @rule(small=st.booleans())
+    def wrong_spec(self, small: bool) -> None:
+        self.cluster.edit(executor={"resources": {"limits": {"memory": "600Mi"}}} if small else {})
+
+    @rule(ending=st.booleans())
+    def program_ends(self, ending: bool) -> None:
+        self.cluster.ending = ending
+
+    @rule(on=st.booleans())
+    def webhook(self, on: bool) -> None:
+        self.cluster.server.webhook = stubborn if on else lambda kind, found: None
+
+    @rule(part=st.sampled_from(["", "services", "statefulsets", "configmaps"]))
+    def writes_are_refused(self, part: str) -> None:
+        self.cluster.server.refusing = {part: (500, "a webhook fails")} if part else {}
+
+    @rule(why=st.sampled_from(["", "exceeded quota"]))
+    def quota(self, why: str) -> None:
+        self.cluster.no_pods = why
+
     @rule(down=st.booleans())
     def api_server(self, down: bool) -> None:
         self.cluster.server.down = down
@@ -86,6 +107,8 @@ class Disturbed(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Nothing goes wrong any more."""
         if hasattr(self, "cluster"):
+            self.cluster.ending = False
+            self.cluster.edit(executor={}, restartNonce=4)
             self.cluster.converge()
 
 

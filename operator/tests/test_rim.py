@@ -270,7 +270,7 @@ USED = {
     "Secret": {"get", "create"},
     "Pod": {"get", "list", "watch", "delete"},
     "PersistentVolumeClaim": {"get"},
-    "Event": {"get", "create", "patch"},
+    "Event": {"get", "list", "create", "patch"},
 }
 
 

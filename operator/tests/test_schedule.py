@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.registry import CollectorRegistry
+from sim_server import SimServer
 
+from binshift_operator.errors import Unreachable
+from binshift_operator.kube import Kube
+from binshift_operator.looking import Looking
+from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.schedule import BACKOFF_SECONDS_MAX, Schedule
 
 A, B = ("ns", "a"), ("ns", "b")
@@ -95,3 +101,37 @@ def test_closed() -> None:
     schedule.close()
     assert schedule.take(60) is None
     assert schedule.closed
+
+
+def test_who_asks_for_time_gets_it() -> None:
+    """A wait that was asked for is kept, and our own is not shortened by a shorter one."""
+    clock = Clock()
+    schedule = Schedule(clock, jitter=lambda: 1.0)
+    schedule.wake(A)
+    for asked, waited in ((50.0, 50.0), (1.0, 2.0)):
+        assert schedule.take(0) == A
+        schedule.failed(A, asked)
+        schedule.wake(A)
+        clock.now += waited - 0.5
+        assert schedule.take(0) is None
+        clock.now += 0.5
+    assert schedule.take(0) == A
+
+
+def test_a_busy_server_is_left_alone() -> None:
+    """A look that ends with an answer that asks for time is not repeated before."""
+    clock = Clock()
+    schedule = Schedule(clock, jitter=lambda: 1.0)
+
+    def look(namespace: str, name: str) -> float:
+        raise Unreachable("too busy", 40.0)
+
+    looking = Looking(schedule, look, Kube(SimServer(clock)), OperatorMetrics(CollectorRegistry()), (), 60.0, 1)
+    schedule.wake(A)
+    place = schedule.take(0)
+    assert place == A
+    looking._look(place)
+    clock.now += 39.0
+    assert schedule.take(0) is None
+    clock.now += 1.0
+    assert schedule.take(0) == A

@@ -9,6 +9,7 @@ from typing import Any
 
 import kopf
 import pytest
+from kopf._cogs.structs.references import Resource
 
 import binshift_operator
 from binshift_operator import watching
@@ -65,6 +66,22 @@ def test_events_wake_their_dataflow() -> None:
 async def call(function: Any, **arguments: Any) -> None:
     """As Kopf does, with more arguments than are used."""
     await function(**arguments, patch=None, logger=None)
+
+
+def test_only_our_own_children_are_listed() -> None:
+    """The API server is asked for our children and for all dataflows: other people's pods never reach the operator."""
+    settings = kopf.OperatorSettings()
+    asyncio.run(watching.configure(settings=settings))
+    asked = {
+        plural: settings.watching.label_selectors.collect(Resource(group, version, plural, kind=kind))
+        for group, version, plural, kind in (
+            ("", "v1", "pods", "Pod"),
+            ("apps", "v1", "statefulsets", "StatefulSet"),
+            ("binshift.dev", "v1alpha1", "streamingdataflows", "StreamingDataflow"),
+        )
+    }
+    ours = ["app.kubernetes.io/managed-by=binshift-operator"]
+    assert asked == {"pods": ours, "statefulsets": ours, "streamingdataflows": []}
 
 
 def test_settings() -> None:

@@ -24,6 +24,7 @@ sets ``spark.executor.memory`` or ``spark.driver.memory``. Pure: the operator co
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,6 +45,9 @@ SUPERVISOR_MIB: Final = 128
 PROGRAM_MIB: Final = 256
 TASK_SLOTS_MIN: Final = 2
 """An epoch's task, and the background's beside it."""
+
+
+_SPARK_BYTES: Final = {"b": 1, **{unit: 1024**power for power, unit in enumerate("kmgtp", start=1)}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,22 @@ def driver_memory(limit_bytes: int) -> DriverMemory:
     if heap < HEAP_MIB_MIN:
         raise _too_small("a driver", limit, SUPERVISOR_MIB + PROGRAM_MIB + HEAP_MIB_MIN)
     return DriverMemory(SUPERVISOR_MIB, PROGRAM_MIB, overhead, heap)
+
+
+def spark_mib(text: str, what: str) -> int:
+    """A size of memory as Spark writes it, in whole MiB; a number alone is MiB. ``what`` it is, for the message.
+
+    Raises:
+        InvalidSettings: it is none, or less than one MiB.
+
+    >>> spark_mib("2gb", "x"), spark_mib("2G", "x"), spark_mib("900", "x"), spark_mib("524288K", "x"), spark_mib(" 1t ", "x")
+    (2048, 2048, 900, 512, 1048576)
+    """
+    found = re.fullmatch(r"([0-9]{1,18})(?:([kmgtp])b?|(b))?", text.strip().lower())
+    mib = 0 if found is None else int(found[1]) * _SPARK_BYTES[found[2] or found[3] or "m"] // MIB
+    if mib < 1:
+        raise InvalidSettings(f"{what} is {text[:20]!r}; it must be a size such as 900m or 2g")
+    return mib
 
 
 def _overhead(limit_mib: int) -> int:

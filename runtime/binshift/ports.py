@@ -9,7 +9,7 @@
 | 7077 | master | master | driver, workers |
 | 7079 | master status | master, on loopback only | the driver beside it |
 | 7078 | worker | worker | master, kubelet |
-| 7413 | executor blocks | executors | executors, driver |
+| 7413 | executor blocks | executors | executors, driver, kubelet |
 
 Fixed, as a port that Spark chose would be closed by the network policy. Pure: the operator reads it, too.
 """

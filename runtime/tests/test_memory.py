@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binshift.errors import InvalidSettings
-from binshift.memory import DATA_MIB_MIN, HEAP_MIB_MIN, MIB, driver_memory, worker_memory
+from binshift.memory import DATA_MIB_MIN, HEAP_MIB_MIN, MIB, driver_memory, spark_mib, worker_memory
 from binshift.ports import Ports, variable
 
 LIMITS = st.integers(0, 64 * 1024 * MIB)
@@ -78,3 +78,24 @@ def test_no_two_ports_are_the_same() -> None:
     """Some pods have several of them."""
     ports = [getattr(Ports(), name) for name in Ports.__dataclass_fields__]
     assert len(set(ports)) == len(ports)
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        *(("900m", 900), ("900M", 900), ("2g", 2048), ("2gb", 2048), ("2GB", 2048), ("1t", 1 << 20), ("1pb", 1 << 30)),
+        *(("900", 900), (" 900mb ", 900), ("1048576", 1 << 20), ("2097152b", 2), ("3000k", 2), ("3072KB", 3)),
+    ],
+)
+def test_spark_sizes(text: str, mib: int) -> None:
+    """Every notation that Spark has for a size is read, down to whole MiB."""
+    assert spark_mib(text, "x") == mib
+
+
+@pytest.mark.parametrize(
+    "text", ["", "g", "2Gi", "1.5g", "-1g", "2 g", "0", "1000k", "2xb", "2bb", "infinity", "9" * 30 + "g"]
+)
+def test_what_is_no_size_is_refused(text: str) -> None:
+    """What Spark could not read, or is less than a MiB, is refused with its name and what would do."""
+    with pytest.raises(InvalidSettings, match=r"spark\.executor\.memory is .*such as 900m or 2g"):
+        spark_mib(text, "spark.executor.memory")

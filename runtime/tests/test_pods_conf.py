@@ -100,6 +100,15 @@ def test_the_masters_command_line() -> None:
         assert wanted in options.split()
 
 
+@pytest.mark.parametrize(
+    ("given", "offered"), [("2gb", "2048m"), ("2G", "2048m"), ("1200", "1200m"), ("524288k", "512m")]
+)
+def test_a_worker_takes_sizes_as_spark_does(given: str, offered: str) -> None:
+    """Any notation of Spark's becomes one that its worker and its executor read alike."""
+    found = worker.arguments({**WORKER, "BINSHIFT_EXECUTOR_MEMORY": given})
+    assert found[found.index("--memory") + 1] == offered
+
+
 def test_the_workers_command_line() -> None:
     """It offers all it has, under its own name, to its master."""
     text = " ".join(worker.arguments({**WORKER, "BINSHIFT_DIRECTORY": "/d"}))

@@ -52,5 +52,5 @@ app.kubernetes.io/component: operator
   verbs: [get]
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, create, patch]
+  verbs: [get, list, create, patch]
 {{- end }}

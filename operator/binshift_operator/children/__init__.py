@@ -4,8 +4,19 @@
 replicas is no part of its manifest: it is decided anew each time. Nothing in here decides when to apply what.
 """
 
-from binshift_operator.children.comparison import classified, stamped
+from binshift_operator.children.comparison import classified, stamped, tried_now
 from binshift_operator.children.keys import fingerprint, keys_secret, tokens
-from binshift_operator.children.rendering import Surroundings, rendered, with_replicas
+from binshift_operator.children.rendering import Surroundings, attempted, rendered, with_replicas
 
-__all__ = ["Surroundings", "classified", "fingerprint", "keys_secret", "rendered", "stamped", "tokens", "with_replicas"]
+__all__ = [
+    "Surroundings",
+    "attempted",
+    "classified",
+    "fingerprint",
+    "keys_secret",
+    "rendered",
+    "stamped",
+    "tokens",
+    "tried_now",
+    "with_replicas",
+]

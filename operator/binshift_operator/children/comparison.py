@@ -1,7 +1,11 @@
 """Whether a live object is ours, and as rendered.
 
 The API server adds defaults, so only what is rendered is compared; what is rendered no longer is told by a hash of the whole
-manifest, kept as an annotation of the object (never of pods: it restarts nothing).
+manifest, kept as an annotation of the object (never of pods: it restarts nothing). It also leaves out what is empty, as Go does:
+an empty text, false, 0 and nothing are the same where the live object lacks the field.
+
+A difference may also be nobody's to remove: a webhook changes what is applied, another controller writes it over. Such a child
+is *kept* so: it counts as being in place, and is applied again more and more rarely.
 """
 
 from __future__ import annotations
@@ -9,15 +13,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import GROUP, KIND, Key
 from binshift_operator.model.quantities import quantity
-from binshift_operator.model.world import ChildSeen, Found
+from binshift_operator.model.world import ChildSeen, Found, Tried
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 QUANTITIES = ("requests", "limits", "sizeLimit", "storage")
+NAMED_BY: Final = ("mountPath", "name")
+"""What tells the items of a list from each other, the first that all of them have; others are told by their places."""
+AGAIN_SECONDS_MAX: Final = 300.0
+"""A kept child is applied again after 2, 4, 8, ... seconds, and at last after so many."""
+FORGET_SECONDS: Final = 900.0
+"""Who differs again after so long has been changed anew."""
 
 
 def applied_hash(manifest: Mapping[str, Any]) -> str:
@@ -32,8 +42,13 @@ def stamped(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def classified(live: Mapping[str, Any] | None, manifest: Manifest | None, key: Key) -> ChildSeen:
-    """What a child is like; without a manifest (a Secret), one that is ours is as it should be."""
+def classified(
+    live: Mapping[str, Any] | None, manifest: Manifest | None, key: Key, tried: Tried | None = None, now: float = 0.0
+) -> ChildSeen:
+    """What a child is like; without a manifest (a Secret, or what cannot be rendered), one that is ours is as it should be.
+
+    ``tried``: how it was applied lately, and ``now`` in the same clock.
+    """
     if live is None:
         return ChildSeen(Found.ABSENT)
     meta = live["metadata"]
@@ -44,30 +59,56 @@ def classified(live: Mapping[str, Any] | None, manifest: Manifest | None, key: K
         # Of an earlier dataflow of this name: it is on its way out, with its owner.
         return ChildSeen(Found.GOING if predecessor else Found.FOREIGN, meta.get("uid", ""))
     spec, status = live.get("spec") or {}, live.get("status") or {}
-    if "deletionTimestamp" in meta:
-        found = Found.GOING
-    else:
-        found = Found.CURRENT if manifest is None or is_as_rendered(live, manifest) else Found.DRIFTED
+    found = Found.GOING if "deletionTimestamp" in meta else _found(live, manifest, tried, now)
     return ChildSeen(
         found,
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
         noticed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
+        again=found is Found.KEPT and tried is not None and now - tried.at >= _wait(tried),
     )
+
+
+def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> Found:
+    if manifest is None or is_as_rendered(live, manifest):
+        return Found.CURRENT
+    wanted = applied_hash(manifest)
+    lately = tried is not None and tried.stamp == wanted and now - tried.at < FORGET_SECONDS
+    return Found.KEPT if lately and _noted(live) == wanted else Found.DRIFTED
+
+
+def tried_now(seen: ChildSeen, manifest: Manifest, last: Tried | None, now: float) -> Tried:
+    """What to remember once a child was applied that had been ``seen`` so."""
+    stamp = applied_hash(manifest)
+    if last is None or last.stamp != stamp or now - last.at >= FORGET_SECONDS:
+        return Tried(stamp, 1, now)
+    return Tried(stamp, last.times + (seen.found is Found.KEPT), now)
+
+
+def _wait(tried: Tried) -> float:
+    """Seconds from one application of a kept child to the next."""
+    return float(min(2.0 ** min(tried.times, 10), AGAIN_SECONDS_MAX))
 
 
 def is_as_rendered(live: Mapping[str, Any], manifest: Manifest) -> bool:
     """Whether an object was applied as rendered, and has stayed so."""
-    noted = (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED)
-    return noted == applied_hash(manifest) and _within(manifest, live, ())
+    return _noted(live) == applied_hash(manifest) and _within(manifest, live, ())
+
+
+def _noted(live: Mapping[str, Any]) -> str:
+    noted: str = (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED, "")
+    return noted
 
 
 def _within(wanted: Any, live: Any, path: tuple[str, ...]) -> bool:
-    """Whether everything in ``wanted`` is in ``live``."""
+    """Whether everything in ``wanted`` is in ``live``; who asks for nothing (None) is content with anything."""
+    if wanted is None:
+        return True
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(
-            _within(each, live.get(name), (*path, name)) for name, each in wanted.items() if each not in ({}, [])
+            _within(each, live[name], (*path, name)) if name in live else _is_empty(each)
+            for name, each in wanted.items()
         )
     if isinstance(wanted, list):
         return isinstance(live, list) and _list_within(wanted, live, path)
@@ -76,10 +117,16 @@ def _within(wanted: Any, live: Any, path: tuple[str, ...]) -> bool:
     return any(part in QUANTITIES for part in path[-2:]) and _same_quantity(wanted, live)
 
 
+def _is_empty(value: Any) -> bool:
+    """Whether the API server may leave out a field of this value."""
+    return value is None or value in ("", False, {}, [])
+
+
 def _list_within(wanted: list[Any], live: list[Any], path: tuple[str, ...]) -> bool:
-    if all(isinstance(each, Mapping) and "name" in each for each in wanted):
-        named = {each.get("name"): each for each in live if isinstance(each, Mapping)}
-        return all(_within(each, named.get(each["name"]), path) for each in wanted)
+    for name in NAMED_BY:
+        if all(isinstance(each, Mapping) and name in each for each in wanted):
+            named = {each.get(name): each for each in live if isinstance(each, Mapping)}
+            return all(each[name] in named and _within(each, named[each[name]], path) for each in wanted)
     return len(wanted) == len(live) and all(_within(a, b, path) for a, b in zip(wanted, live, strict=True))
 
 

@@ -46,8 +46,6 @@ def driver_pod(dataflow: Dataflow, keys_hash: str) -> Manifest:
         "startupProbe": _http("/healthz", period=2, failures=90),
         "livenessProbe": _http("/healthz", period=10, failures=12),
         "readinessProbe": _http("/readyz", period=5, failures=3),
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     master = {
         **_container(dataflow, MASTER, ["python", "-m", "binshift.pods.master"], MASTER_STATE, with_user=False),
@@ -69,7 +67,8 @@ def executor_pod(dataflow: Dataflow, keys_hash: str) -> Manifest:
         "resources": resources(dataflow, EXECUTOR),
         "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
         "startupProbe": _tcp(PORTS.worker, period=2, failures=90),
-        "readinessProbe": _tcp(PORTS.worker, period=10, failures=3),
+        # The worker's port is open before there is an executor, and bins are in executors.
+        "readinessProbe": _tcp(PORTS.executor_blocks, period=5, failures=3),
         "livenessProbe": _tcp(PORTS.worker, period=10, failures=6),
         "lifecycle": {"preStop": {"exec": {"command": ["python", "-m", "binshift.pods.drain"]}}},
     }
@@ -105,6 +104,8 @@ def _container(
         "args": arguments,
         **({"envFrom": sources} if sources else {}),
         "volumeMounts": mounts + (list(user.get("volumeMounts") or []) if with_user else []),
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,

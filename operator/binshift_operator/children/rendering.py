@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from binshift.errors import BinshiftError
 from binshift_operator.children.metadata import PORTS, Manifest, child, selector
 from binshift_operator.children.pods import driver_pod, executor_pod
 from binshift_operator.children.spark_conf import conf, defaults_file
@@ -23,38 +24,66 @@ class Surroundings:
 
 
 def rendered(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Manifest]:
-    """The manifests by child; without the Secret's fingerprint there are no StatefulSets yet."""
+    """The manifests by child; without the Secret's fingerprint there are no StatefulSets yet.
+
+    Raises:
+        InvalidSettings, ValueError: the spec asks for what cannot be.
+    """
+    return {child: make() for child, make in _recipes(dataflow, keys_hash, around).items()}
+
+
+def attempted(
+    dataflow: Dataflow, keys_hash: str | None, around: Surroundings
+) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
+    """The manifests that can be rendered, and of the others why not."""
+    found: dict[Child, Manifest] = {}
+    wrong: dict[Child, str] = {}
+    for each, make in _recipes(dataflow, keys_hash, around).items():
+        try:
+            found[each] = make()
+        except (BinshiftError, ValueError) as unfit:
+            wrong[each] = str(unfit)
+    return found, wrong
+
+
+def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Callable[[], Manifest]]:
     key = dataflow.key
-    plain = {
-        Child.SERVICE_ACCOUNT: child(
+    plain: dict[Child, Callable[[], Manifest]] = {
+        Child.SERVICE_ACCOUNT: lambda: child(
             "v1", "ServiceAccount", key.child(Child.SERVICE_ACCOUNT), key, automountServiceAccountToken=False
         ),
-        Child.SPARK_CONF: child(
+        Child.SPARK_CONF: lambda: child(
             "v1",
             "ConfigMap",
             key.child(Child.SPARK_CONF),
             key,
             data={"spark-defaults.conf": defaults_file(conf(dataflow))},
         ),
-        Child.NETWORK_POLICY: _network_policy(key, around),
-        Child.DRIVER_SERVICE: _service(key, DRIVER),
-        Child.EXECUTOR_SERVICE: _service(key, EXECUTOR),
-        Child.DISRUPTION_BUDGET: child(
-            "policy/v1",
-            "PodDisruptionBudget",
-            key.child(Child.DISRUPTION_BUDGET),
-            key,
-            EXECUTOR,
-            spec={"maxUnavailable": 1, "selector": {"matchLabels": selector(key, EXECUTOR)}},
-        ),
+        Child.NETWORK_POLICY: lambda: _network_policy(key, around),
+        Child.DRIVER_SERVICE: lambda: _service(key, DRIVER),
+        Child.EXECUTOR_SERVICE: lambda: _service(key, EXECUTOR),
+        Child.DISRUPTION_BUDGET: lambda: _disruption_budget(key),
     }
     if keys_hash is None:
         return plain
     return {
         **plain,
-        Child.EXECUTORS: _stateful(key, EXECUTOR, executor_pod(dataflow, keys_hash)),
-        Child.DRIVER: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash)),
+        Child.EXECUTORS: lambda: _stateful(key, EXECUTOR, executor_pod(dataflow, keys_hash)),
+        Child.DRIVER: lambda: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash)),
     }
+
+
+def _disruption_budget(key: Key) -> Manifest:
+    """One executor may be evicted at a time, of those that work; one that is not ready holds up nobody's node.
+
+    Executors exist only while a program runs. Without that policy, the node of a program that fails could never be drained.
+    """
+    spec = {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": selector(key, EXECUTOR)},
+    }
+    return child("policy/v1", "PodDisruptionBudget", key.child(Child.DISRUPTION_BUDGET), key, EXECUTOR, spec=spec)
 
 
 def with_replicas(manifest: Manifest, replicas: int) -> Manifest:

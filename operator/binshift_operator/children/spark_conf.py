@@ -7,6 +7,7 @@ container's memory is shared is `binshift.memory`'s rule; `spark.driver.memory` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -55,18 +56,26 @@ def executor_memory(dataflow: Dataflow) -> str:
     """The executor's heap, in Spark's notation; the user's word wins.
 
     Raises:
-        InvalidSettings: the container is too small; the message says how much it takes.
+        InvalidSettings: the container is too small, or the user's word is no size; the message says what would do.
     """
     given = (dataflow.raw.get("sparkConf") or {}).get("spark.executor.memory")
     if given:
-        return str(given)
+        return _size(str(given).strip(), "spark.executor.memory")
     return f"{memory.worker_memory(memory_bytes(resources(dataflow, 'executor')), task_slots(dataflow)).heap_mib}m"
 
 
 def driver_memory(dataflow: Dataflow) -> str:
     """The heap of the program's JVM; otherwise as `executor_memory`."""
     given = (dataflow.raw.get("sparkConf") or {}).get("spark.driver.memory")
-    return str(given) if given else f"{memory.driver_memory(memory_bytes(resources(dataflow, 'driver'))).heap_mib}m"
+    if given:
+        return _size(str(given).strip(), "spark.driver.memory")
+    return f"{memory.driver_memory(memory_bytes(resources(dataflow, 'driver'))).heap_mib}m"
+
+
+def _size(given: str, what: str) -> str:
+    """A user's size in the notation that Java has, too: Spark hands it on, and does not always take a number alone for MiB."""
+    mib = memory.spark_mib(given, what)
+    return given if re.fullmatch("[0-9]+[kmgKMG]", given) else f"{mib}m"
 
 
 def conf(dataflow: Dataflow) -> dict[str, str]:
@@ -80,7 +89,8 @@ def conf(dataflow: Dataflow) -> dict[str, str]:
         "spark.binshift.bins": str(dataflow.raw.get("bins", DEFAULTS["bins"])),
         "spark.binshift.checkpoint": checkpoint_directory(dataflow),
     }
-    return {**ours, **(dataflow.raw.get("sparkConf") or {})}
+    sizes = {name: ours[name] for name in ("spark.driver.memory", "spark.executor.memory")}
+    return {**ours, **(dataflow.raw.get("sparkConf") or {}), **sizes}
 
 
 def defaults_file(found: Mapping[str, str]) -> str:

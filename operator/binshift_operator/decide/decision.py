@@ -34,6 +34,7 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
         return Decision((), before, limits.rest_seconds)
     step = _step(dataflow, world, before, limits)
     actions = upkeep.freed(world, limits) + step.actions
+    actions += upkeep.retried(world, actions)
     said = phases.Said(
         reason=step.reason,
         message=step.message,
@@ -42,12 +43,18 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
         settling=step.settling,
         timed_out=step.timed_out,
         trouble=step.trouble,
-        stale=bool(stopping.stale(dataflow, world)),
+        stale=bool(stopping.stale(dataflow, world)) and not world.invalid,
+        finished=step.finished,
     )
-    status = phases.status(
-        dataflow, world, before, said, phases.Patience(limits.fresh_seconds, limits.unreachable_seconds)
-    )
+    status = phases.status(dataflow, world, before, said, patience(limits))
     return Decision(actions, status, _pause(step, status, world.now, limits))
+
+
+def patience(limits: Limits) -> phases.Patience:
+    """What the status has to know of the limits."""
+    return phases.Patience(
+        limits.fresh_seconds, limits.unreachable_seconds, limits.driver_start_seconds, limits.pods_wait_seconds
+    )
 
 
 def _pause(step: Step, status: Status, now: float, limits: Limits) -> float:
@@ -65,16 +72,27 @@ def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> S
         message = f"{names} belongs to something else: delete it, or give this dataflow another name"
         return Step((), Awaited.NAMES, message, trouble=(Trouble.NAME_TAKEN, message))
     unusable = _unusable(dataflow, world)
-    if unusable is not None and world.driver is None and not dataflow.suspend:
+    rests = dataflow.suspend or before.finished_generation == dataflow.generation
+    if unusable is not None and world.driver is None and not rests:
         return Step(upkeep.plain(world), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
     if world.keys_hash is None:
         return _keyless(dataflow, world)
     if dataflow.suspend:
         return stopping.suspended(world, before, limits)
+    if before.finished_generation == dataflow.generation:
+        return stopping.finished(world, before, limits)
+    if world.invalid:
+        return _invalid(world)
     runtime, driver = world.runtime, world.driver
-    stopped = runtime is not None and runtime.state is RunState.STOPPED and driver is not None
-    if stopping.stale(dataflow, world) or stopped:
+    stopped = driver is not None and runtime is not None and runtime.state is RunState.STOPPED
+    there = driver is not None and driver.going_since is None
+    ended = there and runtime is not None and runtime.state is RunState.FINISHED
+    # It ended for an earlier generation, and was edited since: what is still there is that one's.
+    earlier = ended and before.finished_generation != 0
+    if stopping.stale(dataflow, world) or stopped or earlier:
         return stopping.restarted(dataflow, world, before, limits)
+    if ended:
+        return stopping.remembered(world)
     step = workers.run(dataflow, world, before, limits)
     return step if step.trouble is not None or unusable is None else replace(step, trouble=unusable)
 
@@ -91,6 +109,14 @@ def _unusable(dataflow: Dataflow, world: World) -> tuple[Trouble, str] | None:
     if world.credentials_missing:
         return Trouble.CREDENTIALS_MISSING, f"there is no Secret {world.credentials_missing}: create it"
     return None
+
+
+def _invalid(world: World) -> Step:
+    """What the spec asks for cannot be: what runs goes on as it is, and nothing new is begun."""
+    if world.runtime is None and world.driver is not None:
+        return Step(upkeep.plain(world), Awaited.RUNTIME, f"the driver does not answer: {world.unreachable}")
+    message = "the spec has to be put right; what runs goes on as it is"
+    return Step(upkeep.plain(world), Awaited.SPEC, message)
 
 
 def _keyless(dataflow: Dataflow, world: World) -> Step:

@@ -17,6 +17,8 @@ class Limits:
         retry_seconds: after a migration failed, before it is asked for again.
         fresh_seconds: how old the newest epoch of a healthy stream may be.
         unreachable_seconds: for a control API that does not answer, before a person is told.
+        driver_start_seconds: for a new driver's pod to become ready, before its silence is told, too.
+        pods_wait_seconds: for the pods of a StatefulSet to be made at all, before a person is told.
         rest_seconds: between two looks while nothing is awaited.
         busy_seconds: between two looks otherwise.
     """
@@ -28,5 +30,7 @@ class Limits:
     retry_seconds: float = 15.0
     fresh_seconds: float = 30.0
     unreachable_seconds: float = 120.0
+    driver_start_seconds: float = 300.0
+    pods_wait_seconds: float = 30.0
     rest_seconds: float = 10.0
     busy_seconds: float = 1.0

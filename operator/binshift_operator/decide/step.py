@@ -21,6 +21,7 @@ class Step:
         settling: see `model.status.Settling`; None: not known now.
         timed_out: whether the migration of this generation has taken too long.
         trouble: what this part found that a person must act upon.
+        finished: whether the program has just ended by itself, which is to be remembered for this generation.
     """
 
     actions: tuple[Action, ...]
@@ -30,3 +31,4 @@ class Step:
     settling: Settling | None = None
     timed_out: bool = False
     trouble: tuple[Trouble, str] | None = None
+    finished: bool = False

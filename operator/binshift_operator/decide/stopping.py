@@ -1,4 +1,4 @@
-"""Ends a query and its pods: to rest (suspend), or to begin again with another spec or Secret (restart).
+"""Ends a query and its pods: to rest (suspend, or as the program has ended), or to begin again with another spec or Secret (restart).
 
 Always in this order: the query is asked to finish its epoch and stop; when it is quiet, the driver's StatefulSet goes down to
 none; when its pod is gone, the executors' pods go. So no executor is taken from a query that runs, and whoever is interrupted
@@ -17,9 +17,10 @@ from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
 from binshift_operator.model.world import Found, Pod, PodState, RunState, World
 
-AFTER_STOP = (Awaited.RESTARTING, Awaited.SECRET_LOST, Awaited.SUSPENDING)
+AFTER_STOP = (Awaited.RESTARTING, Awaited.SECRET_LOST, Awaited.SUSPENDING, Awaited.FINISHING)
 """What is awaited only once the query was found quiet."""
 NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.EVICTED)
+ENDED_BY_ITSELF = "the program has ended by itself"
 
 
 def stale(dataflow: Dataflow, world: World) -> tuple[Pod, ...]:
@@ -51,15 +52,35 @@ def stopped(world: World) -> Step:
 
 def suspended(world: World, before: Status, limits: Limits) -> Step:
     """Bring everything to rest: the query, the driver's pod, the executors' pods."""
+    done = Step((), AtRest.SUSPENDED, "the stream rests; its state is in the checkpoint", realised=not world.invalid)
+    return _brought_down(world, before, limits, Awaited.SUSPENDING, done)
+
+
+def finished(world: World, before: Status, limits: Limits) -> Step:
+    """The program has ended by itself, and that is remembered: nothing runs until the spec is edited."""
+    done = Step(
+        (), AtRest.FINISHED, f"{ENDED_BY_ITSELF}; edit the spec, such as restartNonce, to run it again", realised=True
+    )
+    return _brought_down(world, before, limits, Awaited.FINISHING, done)
+
+
+def remembered(world: World) -> Step:
+    """The program has just ended by itself: that is written down first, so that no crash has it run again."""
+    return Step(upkeep.plain(world), Awaited.FINISHING, ENDED_BY_ITSELF, finished=True)
+
+
+def _brought_down(world: World, before: Status, limits: Limits, way: Awaited, done: Step) -> Step:
+    """Down in order; other children are put in place beside that, and hold up nothing, should they not let themselves."""
     if not quiet(world, before, limits):
         return stopped(world)
-    driver_down = upkeep.plain(world) + upkeep.stateful(world, {Child.DRIVER: 0})
+    others = upkeep.plain(world)
+    driver_down = upkeep.stateful(world, {Child.DRIVER: 0})
     if driver_down or world.driver is not None:
-        return Step(driver_down, Awaited.SUSPENDING, "the driver's pod ends")
+        return Step(driver_down + others, way, "the driver's pod ends")
     executors_down = upkeep.stateful(world, {Child.EXECUTORS: 0})
     if executors_down or world.executors or upkeep.ending(world, upkeep.STATEFUL):
-        return Step(executors_down, Awaited.SUSPENDING, "the executors' pods end")
-    return Step((), AtRest.SUSPENDED, "the stream rests; its state is in the checkpoint", realised=True)
+        return Step(executors_down + others, way, "the executors' pods end")
+    return Step(others, way, "children are put in place") if others else done
 
 
 def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
@@ -82,4 +103,5 @@ def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) 
 def _template_in_place(world: World) -> bool:
     """Whether an executor that is made now is made as it should be."""
     seen = world.children[Child.EXECUTORS]
-    return seen.found is Found.CURRENT and seen.noticed
+    in_place = seen.found is Found.CURRENT or (seen.found is Found.KEPT and not seen.again)
+    return in_place and seen.noticed

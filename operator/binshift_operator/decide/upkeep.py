@@ -15,17 +15,33 @@ PLAIN = tuple(child for child in Child if child not in (*STATEFUL, Child.KEYS))
 
 
 def plain(world: World) -> tuple[Action, ...]:
-    """Put in place all children but the Secret and the StatefulSets."""
-    return tuple(applied(child, world.children[child]) for child in PLAIN if needs_apply(world.children[child]))
+    """Put in place all children but the Secret and the StatefulSets, as far as the spec lets them be rendered."""
+    return tuple(
+        applied(child, world.children[child])
+        for child in PLAIN
+        if needs_apply(world.children[child]) and child not in world.unrendered
+    )
 
 
 def stateful(world: World, replicas: dict[Child, int]) -> tuple[Action, ...]:
-    """Put the StatefulSets in place, with so many replicas."""
+    """Put the StatefulSets in place, with so many replicas; what cannot be rendered is scaled if it is there."""
     wanted = ((child, world.children[child], replicas[child]) for child in STATEFUL if child in replicas)
     return tuple(
         applied(child, seen, count)
         for child, seen, count in wanted
-        if seen.found is not Found.GOING and (needs_apply(seen) or seen.replicas != count)
+        if seen.found is not Found.GOING
+        and (needs_apply(seen) or seen.replicas != count)
+        and not (seen.found is Found.ABSENT and child in world.unrendered)
+    )
+
+
+def retried(world: World, actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Apply once more what does not stay as it was applied, if it is time to, and nothing else is done to it; nothing waits for it."""
+    done = {action.child for action in actions if isinstance(action, Apply)}
+    kept = ((child, seen) for child, seen in world.children.items() if seen.again and child not in done)
+    return tuple(
+        applied(child, seen, seen.replicas if child in STATEFUL else None, exactly=child in STATEFUL)
+        for child, seen in kept
     )
 
 

@@ -51,8 +51,8 @@ class Said:
 def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
     """Bring a dataflow that should run to its spec's replicas."""
     runtime = world.runtime
-    if runtime is not None and runtime.state in (RunState.FINISHED, RunState.FENCED):
-        return _over(world, dataflow, runtime)
+    if runtime is not None and runtime.state is RunState.FENCED:
+        return _fenced(world, dataflow)
     if runtime is not None and (runtime.state is not RunState.RUNNING or runtime.route_version is None):
         runtime = None
     settling = _settling(dataflow, runtime, before)
@@ -80,11 +80,9 @@ def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Ste
     )
 
 
-def _over(world: World, dataflow: Dataflow, runtime: RuntimeSeen) -> Step:
+def _fenced(world: World, dataflow: Dataflow) -> Step:
     replicas = max(dataflow.replicas, world.children[Child.EXECUTORS].replicas)
     actions = upkeep.plain(world) + upkeep.stateful(world, {Child.EXECUTORS: replicas, Child.DRIVER: 1})
-    if runtime.state is RunState.FINISHED:
-        return Step(actions, AtRest.FINISHED, "the program has ended by itself")
     return Step(actions, AtRest.FENCED, "another run owns the checkpoint")
 
 

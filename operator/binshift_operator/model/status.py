@@ -117,6 +117,7 @@ class Status:
     migration: MigrationShown | None = None
     history: tuple[MigrationShown, ...] = ()
     conditions: tuple[Condition, ...] = field(default_factory=tuple)
+    finished_generation: int = 0
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """A condition; None before it was first written."""

@@ -26,10 +26,21 @@ class Found(StrEnum):
     """Ours, and as it should be."""
     DRIFTED = "Drifted"
     """Ours, and different from what it should be."""
+    KEPT = "Kept"
+    """Ours, and different although it was just applied as it should be: as good as it gets."""
     GOING = "Going"
     """Ours, and being deleted."""
     FOREIGN = "Foreign"
     """Of the same name, and not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How a child was last applied: the hash of what was applied, how often that did not last, and when."""
+
+    stamp: str
+    times: int
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class ChildSeen:
     """What a StatefulSet is asked for; 0 for others."""
     noticed: bool = True
     """Whether a StatefulSet's controller has seen its newest version: a pod it makes now is made from that."""
+    again: bool = False
+    """Whether it is time to apply a kept child once more."""
 
 
 class PodState(StrEnum):
@@ -72,6 +85,7 @@ class Pod:
         state: what is wrong with it.
         message: what the scheduler, the kubelet or the container says about that.
         restarts: of its containers, together.
+        born: when it was made; None if that is not known.
     """
 
     name: str
@@ -87,6 +101,7 @@ class Pod:
     state: PodState = PodState.FINE
     message: str = ""
     restarts: int = 0
+    born: float | None = None
 
 
 class RunState(StrEnum):
@@ -146,6 +161,15 @@ class ClaimState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """Pods that a StatefulSet's controller has not made: how many, since when that was first seen, and what it says."""
+
+    count: int
+    since: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything that is.
 
@@ -155,7 +179,10 @@ class World:
         runtime: what the control API says; None if it does not answer.
         unreachable: why it does not.
         credentials_missing: the name of the Secret for the object store, if it is not there.
-        refusals: what the API server refused to store of the children, by child.
+        refusals: which writes were refused, or fail time and again, and why; by what was to be done.
+        invalid: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
+        unrendered: those children.
+        lacking: StatefulSets with fewer pods than they should have.
     """
 
     now: float
@@ -166,7 +193,10 @@ class World:
     unreachable: str = ""
     claim: ClaimState = ClaimState.FINE
     credentials_missing: str | None = None
-    refusals: Mapping[Child, str] = field(default_factory=dict)
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    invalid: str = ""
+    unrendered: frozenset[Child] = frozenset()
+    lacking: Mapping[Child, Lacking] = field(default_factory=dict)
 
     @property
     def driver(self) -> Pod | None:

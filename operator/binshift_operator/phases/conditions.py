@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from binshift_operator.model.reasons import Awaited, Trouble
+from binshift_operator.model.reasons import AtRest, Awaited, Trouble
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Condition, ConditionType, MigrationShown, Status, shortened
 from binshift_operator.model.world import Pod, PodState, RunState, RuntimeSeen, World
@@ -16,10 +16,13 @@ from binshift_operator.phases.said import Said
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How old the newest epoch of a healthy stream may be, and how long a control API may be silent; in seconds."""
+    """How old the newest epoch of a healthy stream may be, how long a control API may be silent, how long a driver's pod may
+    take to become ready, and a StatefulSet to get its pods; in seconds."""
 
     fresh_seconds: float = 30.0
     unreachable_seconds: float = 120.0
+    driver_start_seconds: float = 300.0
+    pods_wait_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ def conditions(
 ) -> tuple[Condition, ...]:
     """All of them, each with the time since when its status holds."""
     judged = {
-        ConditionType.READY: ready(dataflow, world, before, patience),
+        ConditionType.READY: ready(dataflow, world, before, said, patience),
         ConditionType.PROGRESSING: Judged(not said.at_rest, said.reason.value, said.message),
         ConditionType.MIGRATING: migrating(dataflow, world, migration),
         ConditionType.DEGRADED: degraded(world, before, said, patience),
@@ -61,11 +64,13 @@ def _dated(kind: ConditionType, judged: Judged, generation: int, before: Status,
     return Condition(kind, judged.status, judged.reason, shortened(judged.message), generation, since)
 
 
-def ready(dataflow: Dataflow, world: World, before: Status, patience: Patience) -> Judged:
+def ready(dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience) -> Judged:
     """Whether epochs are committed, or could be if there were input."""
     runtime, driver = world.runtime, world.driver
     if dataflow.suspend:
         return Judged(False, "Suspended", "the stream is suspended")
+    if said.reason in (AtRest.FINISHED, Awaited.FINISHING):
+        return Judged(False, "Finished", "the program has ended by itself")
     if runtime is not None:
         return _running(runtime, world.now, patience)
     if driver is None:
@@ -75,8 +80,13 @@ def ready(dataflow: Dataflow, world: World, before: Status, patience: Patience) 
     lately = silent is None or world.now - silent.since <= patience.fresh_seconds
     if driver.ready and last is not None and last.status and lately:
         return Judged(True, last.reason, last.message)
-    reason = "ControlUnreachable" if driver.ready else "Starting"
+    reason = "ControlUnreachable" if _should_answer(driver, world.now, patience) else "Starting"
     return Judged(False, reason, f"the driver does not answer: {world.unreachable}")
+
+
+def _should_answer(driver: Pod, now: float, patience: Patience) -> bool:
+    """Whether a driver's pod is ready, or was made so long ago that it should be: a node that is gone makes it unready."""
+    return driver.ready or (driver.born is not None and now - driver.born > patience.driver_start_seconds)
 
 
 def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
@@ -112,20 +122,40 @@ def migrating(dataflow: Dataflow, world: World, migration: MigrationShown | None
 def degraded(world: World, before: Status, said: Said, patience: Patience) -> Judged:
     """Whether a person must act, and upon what first."""
     found = [said.trouble] if said.trouble is not None else []
-    found += [(Trouble.REFUSED, f"{child.value}: {why}") for child, why in world.refusals.items()]
+    found += [(Trouble.INVALID_SPEC, world.invalid)] if world.invalid else []
+    found += [(Trouble.REFUSED, f"{what}: {why}") for what, why in world.refusals.items()]
+    found += _of_lacking(world, patience)
     found += _of_runtime(world.runtime)
     found += [_of_pod(pod) for pod in world.pods if pod.state is not PodState.FINE and pod.going_since is None]
-    if world.runtime is None and world.driver is not None and world.driver.ready and before.awaiting is not None:
-        silent = before.awaiting.reason == Awaited.RUNTIME and world.now - before.awaiting.since
-        if silent and silent > patience.unreachable_seconds:
-            found.append(
-                (Trouble.CONTROL_UNREACHABLE, f"the driver is ready, and does not answer: {world.unreachable}")
-            )
+    found += _of_silence(world, before, patience)
     if not found:
         return Judged(False, "AsExpected", "nothing needs a person")
     order = list(Trouble)
     trouble, message = min(found, key=lambda each: order.index(each[0]))
     return Judged(True, trouble.value, message)
+
+
+def _of_lacking(world: World, patience: Patience) -> list[tuple[Trouble, str]]:
+    """Pods that cannot even be made, as a quota, a policy or a webhook forbids them: there is none to look at."""
+    return [
+        (
+            Trouble.PODS_NOT_CREATED,
+            f"{child.value}: {lacking.count} pods are not created: {lacking.why or 'its events may say why'}",
+        )
+        for child, lacking in world.lacking.items()
+        if world.now - lacking.since > patience.pods_wait_seconds
+    ]
+
+
+def _of_silence(world: World, before: Status, patience: Patience) -> list[tuple[Trouble, str]]:
+    driver, awaiting = world.driver, before.awaiting
+    if world.runtime is not None or driver is None or awaiting is None or awaiting.reason != Awaited.RUNTIME:
+        return []
+    silent = world.now - awaiting.since > patience.unreachable_seconds
+    if not (silent and _should_answer(driver, world.now, patience)):
+        return []
+    how = "ready" if driver.ready else "not ready, as when its node is gone"
+    return [(Trouble.CONTROL_UNREACHABLE, f"the driver's pod is {how}, and does not answer: {world.unreachable}")]
 
 
 def _of_runtime(runtime: RuntimeSeen | None) -> list[tuple[Trouble, str]]:

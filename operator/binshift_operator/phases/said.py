@@ -22,4 +22,5 @@ class Said:
     settling: Settling | None = None
     timed_out: bool = False
     trouble: tuple[Trouble, str] | None = None
+    finished: bool = False
     stale: bool = False

@@ -38,6 +38,7 @@ def status(dataflow: Dataflow, world: World, before: Status, said: Said, patienc
         settling=said.settling if known is not None and known.route_version is not None else before.settling,
         holding_slots=_holding(known, before),
         timed_out_generation=_timed_out(said, known, dataflow, before),
+        finished_generation=_finished(said, dataflow, world, before),
         migration=migration,
         history=_history(migration, before),
         conditions=conditions(dataflow, world, before, said, migration, patience),
@@ -65,6 +66,20 @@ def _timed_out(said: Said, known: RuntimeSeen | None, dataflow: Dataflow, before
         return dataflow.generation
     over = known is not None and known.route_version is not None
     return 0 if over or before.timed_out_generation != dataflow.generation else before.timed_out_generation
+
+
+def _finished(said: Said, dataflow: Dataflow, world: World, before: Status) -> int:
+    """The generation for which the program has ended by itself; an earlier one is remembered until its driver is gone."""
+    if said.finished:
+        return dataflow.generation
+    driver, runtime = world.driver, world.runtime
+    gone = (
+        driver is None
+        or driver.going_since is not None
+        or (runtime is not None and runtime.state is not RunState.FINISHED)
+    )
+    over = before.finished_generation != dataflow.generation and gone
+    return 0 if over else before.finished_generation
 
 
 def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | None:
@@ -105,6 +120,8 @@ def _phase(dataflow: Dataflow, world: World, said: Said) -> Phase:
     runtime = world.runtime
     if dataflow.suspend:
         return Phase.SUSPENDED if said.reason is AtRest.SUSPENDED else Phase.SUSPENDING
+    if said.reason in (AtRest.FINISHED, Awaited.FINISHING):
+        return Phase.FINISHED
     if said.stale or said.reason in (Awaited.STOPPING, Awaited.RESTARTING, Awaited.SECRET_LOST):
         return Phase.RESTARTING
     if runtime is not None and runtime.state is RunState.FINISHED:
@@ -115,7 +132,8 @@ def _phase(dataflow: Dataflow, world: World, said: Said) -> Phase:
         return Phase.PENDING
     if runtime is None or runtime.state is not RunState.RUNNING:
         return Phase.STARTING
-    return Phase.RUNNING if said.at_rest or said.reason is Awaited.FIRST_EPOCH else Phase.RESCALING
+    calm = said.at_rest or said.reason in (Awaited.FIRST_EPOCH, Awaited.SPEC)
+    return Phase.RUNNING if calm else Phase.RESCALING
 
 
 def generation_of(number: int) -> int:

@@ -6,7 +6,7 @@ It offers all it has to one executor; the number at the end of its host's name i
 |---|---|---|
 | ``BINSHIFT_MASTER`` | Spark's master | |
 | ``BINSHIFT_HOST`` | this pod's name | |
-| ``BINSHIFT_EXECUTOR_MEMORY`` | heap of the executor, as ``900m`` | |
+| ``BINSHIFT_EXECUTOR_MEMORY`` | heap of the executor, as ``900m`` or any other of Spark's notations | |
 | ``BINSHIFT_EXECUTOR_CORES`` | its task slots | |
 | ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
 | ``SPARK_LOCAL_DIRS``, ``BINSHIFT_STORE_DIR`` | exchange and stores | ``spark`` and ``store`` in that folder |
@@ -18,14 +18,13 @@ It offers all it has to one executor; the number at the end of its host's name i
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from binshift.errors import BinshiftError, InvalidSettings
-from binshift.memory import TASK_SLOTS_MIN
+from binshift.memory import TASK_SLOTS_MIN, spark_mib
 from binshift.pods.daemons import become, daemon_environment, logged, options
 from binshift.pods.settings import DIRECTORY, address_of, needed
 from binshift.pods.waiting import await_port
@@ -51,11 +50,11 @@ def arguments(environment: Mapping[str, str]) -> list[str]:
             f"BINSHIFT_EXECUTOR_CORES is {cores[:20]!r}; it must be a number of task slots, {TASK_SLOTS_MIN} at least: "
             "one for epochs, one for copying state beside them"
         )
-    if not re.fullmatch(r"[1-9]\d*[kmgKMG]", memory):
-        raise InvalidSettings(f"BINSHIFT_EXECUTOR_MEMORY is {memory[:20]!r}; it must be a size such as 900m")
+    # Spark's worker takes a number alone for bytes, and its executor for MiB: each is told the unit.
+    mib = spark_mib(memory, "BINSHIFT_EXECUTOR_MEMORY")
     return [
         *("--host", needed(environment, "BINSHIFT_HOST"), "--port", str(ports.worker), "--webui-port", "0"),
-        *("--cores", cores, "--memory", memory, "--work-dir", str(work)),
+        *("--cores", cores, "--memory", f"{mib}m", "--work-dir", str(work)),
         needed(environment, "BINSHIFT_MASTER"),
     ]
 
