@@ -12,12 +12,13 @@ import hashlib
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift import s3
@@ -58,6 +59,11 @@ class Jvm:
     def nudge(self, name: str) -> None:
         """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without."""
         self._nudge.invoke(None, self._array("java.lang.Object", [name]))
+
+    def await_interrupt(self, seconds: float) -> None:
+        """Let this thread's Java thread sleep until it is interrupted, as Spark does with a query's when it is stopped."""
+        with suppress(Py4JJavaError):
+            self._jvm.java.lang.Thread.sleep(round(1000 * seconds))
 
     @contextmanager
     def checkpoint_files(self, spark: SparkSession, location: str) -> Iterator[None]:

@@ -40,6 +40,10 @@ TIMINGS_KEPT = 10_000
 FENCE_CHECK_SECONDS = 2.0
 """A driver that took so long to plan may have slept meanwhile, and been replaced: it looks before it lets the sink write."""
 RETRY_SECONDS_MAX = 5.0
+STOP_SECONDS_MAX = 60.0
+INTERRUPTED = "(py4j.protocol.Py4JJavaError: An error occurred while calling sleep: java.lang.InterruptedException)"
+"""By this text Spark knows that a function of `foreachBatch` ended because the query was stopped, and keeps its stack to itself.
+It has to be short: Spark looks for it by a regular expression that takes a frame of Java's stack for each character after it."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +115,21 @@ class Runner:
     def epoch(self, batch: DataFrame, batch_id: int) -> None:
         """What `foreachBatch` calls. Errors leave here short and typed."""
         with self._running:
-            self.in_epoch.set()
-            try:
-                if self.stopping.is_set():
-                    raise EpochFailed("the query is being stopped")
-                self._epoch(batch, Epoch(batch_id))
-            except Exception as error:  # the edge towards Spark, which shows only text: keep the error itself
-                self.error = error
-                raise
-            finally:
-                self.in_epoch.clear()
+            if not self.stopping.is_set():
+                self._one(batch, Epoch(batch_id))
+                return
+        self.jvm.await_interrupt(STOP_SECONDS_MAX)
+        raise EpochFailed(f"the query is being stopped {INTERRUPTED}")
+
+    def _one(self, batch: DataFrame, epoch: Epoch) -> None:
+        self.in_epoch.set()
+        try:
+            self._epoch(batch, epoch)
+        except Exception as error:  # the edge towards Spark, which shows only text: keep the error itself
+            self.error = error
+            raise
+        finally:
+            self.in_epoch.clear()
 
     def quiesce(self) -> None:
         """Let the running epoch end, and begin no other."""

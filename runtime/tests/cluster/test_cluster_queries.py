@@ -214,3 +214,4 @@ def test_stopping_does_not_wait_for_executors_that_are_gone(
     query = writer.start()
     query.await_epoch(4, 120)
     query.stop()
+    assert query._query.exception() is None  # Spark, too, takes it for a stop in good order
