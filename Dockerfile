@@ -7,12 +7,10 @@
 #
 # Built with buildah so far; nothing here is of BuildKit alone, so docker and podman should do. Python packages are pinned by
 # version and hash (requirements/*.txt); to pin the rest, name the base image by digest. Neither image has pip or a compiler;
-# users add packages as runtime/examples/ shows.
+# users add packages as runtime/examples/ shows. The first line above fetches what Spark needs for checkpoints on S3.
 #
 # BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages
 # PIP_INDEX_URL   a package index other than pip's own
-# S3              "jars": Spark can keep checkpoints on S3, with the jars that the first line below fetches; or "none"
-ARG S3=jars
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 
 # ------------------------------------------------------------------------------------------------- what the images share
@@ -68,13 +66,6 @@ RUN /opt/build/bin/pip wheel -q --require-hashes --no-deps --no-build-isolation 
     && /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /third/*.whl \
     && rm -rf /third
 
-# What Spark has not: its file system for S3.
-FROM slim AS s3-none
-RUN mkdir /jars
-FROM slim AS s3-jars
-COPY build/s3-jars /jars
-FROM s3-${S3} AS s3
-
 # ------------------------------------------------------------------------------------------------------------ the images
 FROM slim AS operator
 LABEL org.opencontainers.image.title="binshift operator" org.opencontainers.image.licenses="Apache-2.0"
@@ -94,7 +85,7 @@ RUN mkdir -p /usr/share/man/man1 \
     && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
 ENV JAVA_HOME=/opt/java \
     SPARK_DIST_CLASSPATH=/opt/spark-jars/*
-COPY --from=s3 /jars /opt/spark-jars
+COPY build/s3-jars /opt/spark-jars
 COPY --from=spark-packages /opt/binshift /opt/binshift
 COPY --from=own /opt/binshift /opt/binshift
 USER 10001:10001
