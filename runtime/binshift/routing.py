@@ -57,7 +57,7 @@ class Route:
     @property
     def workers(self) -> tuple[Worker, ...]:
         """The workers that own at least one bin, ascending."""
-        return tuple(Worker(w) for w in np.unique(self.owners).tolist())
+        return tuple(Worker(w) for w in np.flatnonzero(np.bincount(self.owners)).tolist())
 
     def owner(self, bin: Bin) -> Worker:
         """The one worker that owns ``bin``."""
