@@ -25,6 +25,7 @@ from binshift_operator.model.world import (
     TargetSeen,
     World,
 )
+from binshift_operator.phases.holding import holding_slots
 
 LIMITS = Limits()
 NOW = 1000.0
@@ -243,3 +244,13 @@ def test_history_is_bounded() -> None:
                 FLOW, world(runtime={"migration": ended, "migration_workers": SLOTS}), status, LIMITS
             ).status
     assert [each.id for each in status.history] == [8, 7, 6, 5, 4]
+
+
+def test_workers_of_the_log_are_started_first() -> None:
+    """A dataflow made again with fewer replicas: its program, while it loads, names the workers that hold the bins."""
+    loading = RuntimeSeen(RunState.LOADING, holding=frozenset({0, 1, 2, 3}))
+    actions = decide(FLOW, replace(world(2), runtime=loading), Status(), LIMITS).actions
+    executors = [a.replicas for a in actions if isinstance(a, Apply) and a.child is Child.EXECUTORS]
+    assert executors == [4]
+    assert holding_slots(loading, Status()) == 4
+    assert holding_slots(replace(loading, holding=frozenset()), Status(holding_slots=3)) == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NewType
+from typing import Any, NewType
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +43,10 @@ class BinSet:
         invariant(unique.size == 0 or (unique[0] >= 0 and unique[-1] < BINS_MAX), "a bin is out of range")
         self._keep(unique)  # only now: a wider number must be refused, never wrapped
 
-    def _keep(self, ordered: IntArray) -> BinSet:
-        ordered = ordered.astype(np.int32, copy=False)
-        ordered.setflags(write=False)
-        object.__setattr__(self, "array", ordered)
+    def _keep(self, ordered: npt.NDArray[np.integer[Any]]) -> BinSet:
+        kept = ordered.astype(np.int32, copy=False)
+        kept.setflags(write=False)
+        object.__setattr__(self, "array", kept)
         return self
 
     @classmethod

@@ -1,6 +1,6 @@
 """A program's process as the driver knows it, without Spark: says what it is told to say. ``pods_child KIND [FILE]``.
 
-Kinds: ``serves`` until it is asked to stop; ``stubborn`` serves and never stops; ``serves-and-dies`` is killed once FILE is
+Kinds: ``loads`` until it is asked to stop, as it waits for workers 0 and 3; ``serves`` until it is asked to stop; ``stubborn`` serves and never stops; ``serves-and-dies`` is killed once FILE is
 there; ``fails``, ``finishes`` and ``dies`` at once; ``fails-once`` finishes when FILE is there, and puts it there;
 ``stubborn-once`` serves when FILE is there, and puts it there.
 """
@@ -32,13 +32,8 @@ def main(kind: str, file: Path) -> int:
     watch_parent(lines.put)
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
     kind = of_this_time(kind, file)
-    if kind in {"fails", "fails-once"}:
-        file.touch()
-        teller.tell(channel.Ended("Failed", "ValueError: no"))
-        return 1
-    if kind == "finishes":
-        teller.tell(channel.Ended("Finished", ""))
-        return 0
+    if (status := without_query(kind, teller, lines, file)) is not None:
+        return status
     if kind == "dies":
         _die()
     listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
@@ -63,6 +58,23 @@ def main(kind: str, file: Path) -> int:
     control.stop()
     teller.tell(channel.Ended("Stopped", "", asked=True))
     return 0
+
+
+def without_query(kind: str, teller: channel.Teller, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
+    """The exit status of a kind that never has a query; None for others."""
+    if kind in {"fails", "fails-once"}:
+        file.touch()
+        teller.tell(channel.Ended("Failed", "ValueError: no"))
+        return 1
+    if kind == "finishes":
+        teller.tell(channel.Ended("Finished", ""))
+        return 0
+    if kind == "loads":
+        teller.tell(channel.Recorded((0, 3)))
+        lines.get()
+        teller.tell(channel.Ended("Stopped", "", asked=True))
+        return 0
+    return None
 
 
 def of_this_time(kind: str, file: Path) -> str:

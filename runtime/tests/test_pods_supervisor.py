@@ -104,6 +104,16 @@ def test_it_answers_before_the_query_and_the_query_after(driver: Driver) -> None
     assert driver.failed == []
 
 
+def test_workers_that_are_needed_are_named(driver: Driver) -> None:
+    """Whoever starts pods sees, while the program loads, which of them hold the bins by its log."""
+    driver.start("loads")
+    seen = driver.awaited(lambda seen: seen.get("workers") == [0, 3])
+    assert seen["state"] == "Loading"
+    assert seen["reason"].endswith("hold its bins: 0, 3")
+    driver.signal()
+    assert driver.ended() == 0
+
+
 def test_a_stop_is_kept(driver: Driver) -> None:
     """After a stop over HTTP the state stays Stopped, nothing is started again, and a further stop changes nothing."""
     driver.start("serves")

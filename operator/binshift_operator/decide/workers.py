@@ -26,6 +26,7 @@ from binshift_operator.model.reasons import AtRest, Awaited
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Settling, Status
 from binshift_operator.model.world import REVISIONS, Found, RunState, RuntimeSeen, World
+from binshift_operator.phases.holding import holding_slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _said(
         rescale.Observed(_workers(range(shown)), None if runtime is None else _known(runtime, settling)),
         rescale.Desired(dataflow.key.uid, wanted.generation, wanted.count, takes_over=True),
     )
-    replicas = max(processes, dataflow.replicas, before.holding_slots if runtime is None else 0)
+    replicas = max(processes, dataflow.replicas, holding_slots(world.runtime, before) if runtime is None else 0)
     said = Said(replicas)
     for action in actions:
         match action:

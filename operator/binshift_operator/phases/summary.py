@@ -17,6 +17,7 @@ from binshift_operator.model.status import (
 )
 from binshift_operator.model.world import REVISIONS, RunState, RuntimeSeen, World
 from binshift_operator.phases.conditions import Patience, conditions
+from binshift_operator.phases.holding import holding_slots
 from binshift_operator.phases.said import Said
 
 
@@ -36,7 +37,7 @@ def status(dataflow: Dataflow, world: World, before: Status, said: Said, patienc
         latency_p99=None if known is None else known.latency_p99,
         awaiting=_awaiting(said, before, dataflow, world.now),
         settling=said.settling if known is not None and known.route_version is not None else before.settling,
-        holding_slots=_holding(known, before),
+        holding_slots=holding_slots(runtime, before),
         timed_out_generation=_timed_out(said, known, dataflow, before),
         finished_generation=_finished(said, dataflow, world, before),
         migration=migration,
@@ -53,12 +54,6 @@ def _awaiting(said: Said, before: Status, dataflow: Dataflow, now: float) -> Awa
     same = last is not None and last.reason == said.reason and before.observed_generation == dataflow.generation
     stopping = last is not None and last.reason == said.reason == Awaited.STOPPING
     return last if same or stopping else Awaiting(said.reason.value, now)
-
-
-def _holding(known: RuntimeSeen | None, before: Status) -> int:
-    if known is None or known.route_version is None:
-        return before.holding_slots
-    return max(known.holding, default=-1) + 1
 
 
 def _timed_out(said: Said, known: RuntimeSeen | None, dataflow: Dataflow, before: Status) -> int:

@@ -39,6 +39,12 @@ class Hello(msgspec.Struct, frozen=True):
     drain: str | None = None
 
 
+class Recorded(msgspec.Struct, frozen=True, tag=True):
+    """The program is about to start its query, and waits for these workers, which hold its bins by the log."""
+
+    workers: tuple[int, ...]
+
+
 class Started(msgspec.Struct, frozen=True, tag=True):
     """There is a query: this process can answer for it.
 
@@ -81,7 +87,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True):
     """The process has ended: nobody has the pipe any more."""
 
 
-Word = Started | Stopping | Over | Ended
+Word = Recorded | Started | Stopping | Over | Ended
 """What the program's process says."""
 
 Message = Word | Gone

@@ -6,11 +6,12 @@ program's, does so on copies of them: when one hands over to the other, callers 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from binshift.control import Control, ControlSettings, Listeners
 from binshift.control.models import Dataflow, State
 from binshift.control.slot import NoQuery
+from binshift.model import Worker
 
 
 class AtRest(NoQuery):
@@ -20,11 +21,17 @@ class AtRest(NoQuery):
         state: what it does instead of running.
         reason: why.
         stop: called when somebody asks for a stop.
+        holding: workers that hold the bins by the log, once that is known.
     """
 
-    def __init__(self, state: State, reason: str, stop: Callable[[], None]) -> None:
+    def __init__(self, state: State, reason: str, stop: Callable[[], None], holding: Sequence[Worker] = ()) -> None:
         super().__init__(state, reason)
         self._stop = stop
+        self._holding = holding
+
+    def snapshot(self) -> Dataflow:
+        """See `Surface`."""
+        return super().snapshot().model_copy(update={"workers": list(self._holding)})
 
     def unready(self) -> str:
         """See `Surface`."""
@@ -50,9 +57,9 @@ class Front:
         self._stop = stop
         self._serving = False
 
-    def show(self, state: State, reason: str = "") -> None:
+    def show(self, state: State, reason: str = "", holding: Sequence[Worker] = ()) -> None:
         """Answer so from now on. Errors as `ControlServer.start`."""
-        self._control.slot.fill(AtRest(state, reason, self._stop))
+        self._control.slot.fill(AtRest(state, reason, self._stop, holding))
         if not self._serving:
             self._control.start()
             self._serving = True

@@ -24,6 +24,7 @@ import msgspec
 from binshift.control import Control, ControlSettings, Listeners, QuerySurface, Tokens
 from binshift.control.models import State
 from binshift.errors import BinshiftError
+from binshift.model import Worker
 from binshift.pods import channel, lifecycle
 from binshift.pods.daemons import logged
 from binshift.pods.session import prepare
@@ -54,6 +55,11 @@ class Child:
         self._surface: QuerySurface | None = None
         self._serving = self._over = False
         self._lock = threading.Lock()
+
+    def recorded(self, workers: frozenset[Worker]) -> None:
+        """Workers without which the first epoch cannot be."""
+        if workers:
+            self._teller.tell(channel.Recorded(tuple(sorted(workers))))
 
     def started(self, started: DataflowQuery) -> None:
         """The program has a query: answer for it as soon as nobody else answers."""
@@ -111,6 +117,7 @@ def main(arguments: Sequence[str]) -> int:
     settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain))
     child = Child(channel.Teller(pipe), Control(settings, listeners))
     threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
+    query.RECORDED.append(child.recorded)
     query.STARTED.append(child.started)
     app = Path(arguments[0])
     given = replace(DriverSettings.from_environment(os.environ), secret=hello.secret)

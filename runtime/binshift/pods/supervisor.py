@@ -22,6 +22,7 @@ import msgspec
 
 from binshift.control import ControlSettings, Listeners
 from binshift.control.models import State
+from binshift.model import Worker
 from binshift.pods import channel, lifecycle
 from binshift.pods.connection import MasterWatch
 from binshift.pods.front import Front
@@ -198,6 +199,9 @@ class Supervisor:
 
     def _note(self, run: _Run, event: channel.Word | Lost) -> None:
         match event:
+            case channel.Recorded(workers):
+                need = f"the query needs the workers that hold its bins: {', '.join(map(str, workers))}"
+                self.front.show(State.LOADING, need, tuple(map(Worker, workers)))
             case channel.Started(application):
                 run.served_at = self.clock()
                 self.front.release()
