@@ -3,20 +3,8 @@
 #
 #     scripts/s3-jars.sh build/s3-jars
 #
-# They are pinned by runtime/s3/pom.xml and come through Maven, which checks what it gets.
+# They are pinned by runtime/s3/pom.xml.
 set -eu
 
-into=${1:?"which folder?"}
 here=$(cd "$(dirname "$0")" && pwd)
-pom=$here/../runtime/s3/pom.xml
-mark=$(sha256sum <"$pom" | cut -c1-12)
-[ "$(cat "$into/.mark" 2>/dev/null || true)" != "$mark" ] || exit 0
-
-command -v mvn >/dev/null || "$here/apt-install.sh" maven
-rm -rf "$into.part"
-mkdir -p "$into.part"
-mvn --batch-mode --quiet --strict-checksums -f "$pom" dependency:copy-dependencies \
-    -DincludeScope=runtime -DoutputDirectory="$(cd "$into.part" && pwd)"
-echo "$mark" >"$into.part/.mark"
-rm -rf "$into"
-mv "$into.part" "$into"
+exec "$here/maven-jars.sh" "$here/../runtime/s3/pom.xml" "${1:?"which folder?"}"

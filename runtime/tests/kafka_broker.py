@@ -7,8 +7,6 @@ broker is one process in KRaft mode, that keeps its log in the test's folder.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import shutil
 import signal
 import socket
 import subprocess
@@ -48,16 +46,8 @@ auto.create.topics.enable=false
 
 def jars() -> list[Path]:
     """All jars of the broker and of Spark's connector; fetched if they are not there."""
-    mark = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    folder = Path(sys.prefix) / f"kafka-{mark}"
-    if not folder.exists():
-        if not shutil.which("mvn"):
-            subprocess.run([ROOT / "scripts" / "apt-install.sh", "maven"], check=True)
-        part = folder.with_suffix(".part")
-        shutil.rmtree(part, ignore_errors=True)
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={part}"]
-        subprocess.run(["mvn", "--batch-mode", "--quiet", "--strict-checksums", "-f", POM, *goal], check=True)
-        part.replace(folder)
+    folder = Path(sys.prefix) / "kafka-jars"
+    subprocess.run([ROOT / "scripts" / "maven-jars.sh", POM, folder], check=True)
     return sorted(folder.glob("*.jar"))
 
 

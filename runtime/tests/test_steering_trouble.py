@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 import pytest
+from steering_world import UID, begun, rows, slots, steering, workers
 
 from binshift.errors import StorageUnavailable
 from binshift.log import terms
@@ -14,38 +14,12 @@ from binshift.model import Worker
 from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.migrations import Migration
 from binshift.protocol.spec import Summary
-from binshift.protocol.steering import Steering
-from binshift.testing import Row, SimulatedCluster, Totals, Tuning
-
-UID = "7d3c"
-
-
-def rows(number: int) -> list[Row]:
-    rng = random.Random(number)
-    return [{"key": f"k{rng.randrange(40)}", "value": rng.randrange(9), "time": 0} for _ in range(12)]
+from binshift.testing import SimulatedCluster, Totals
 
 
 @pytest.fixture
 def cluster() -> SimulatedCluster:
-    """Two workers with bins, four machines, three epochs of state."""
-    made = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=4, tuning=Tuning(take_over=True))
-    for number in range(3):
-        made.epoch(rows(number))
-        made.background()
-    return made
-
-
-def steering(cluster: SimulatedCluster) -> Steering:
-    return cluster.driver.steering
-
-
-def workers(cluster: SimulatedCluster) -> list[int]:
-    assert cluster.route is not None
-    return list(cluster.route.workers)
-
-
-def slots(*numbers: int) -> tuple[Worker, ...]:
-    return tuple(map(Worker, numbers))
+    return begun()
 
 
 def unavailable(*_: object) -> None:

@@ -7,13 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import awaiting
+
 WAIT_SECONDS = 180.0
+awaited = partial(awaiting.awaited, seconds=WAIT_SECONDS)
 MARK = "BINSHIFT_TEST_RUN"
 """In the environment of everything that a test's run starts, so that what is left can be found."""
 
@@ -33,15 +36,6 @@ def environment(folder: Path) -> dict[str, str]:
 def asked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What another shell's command gives."""
     return subprocess.run(command(*arguments), env=environment(folder), capture_output=True, text=True, timeout=300)
-
-
-def awaited(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
-    """What ``look`` gives, as soon as it is ``wanted``."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not wanted(seen := look()):
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.1)
-    return seen
 
 
 def left(folder: Path) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import awaiting
 import httpx2
 import pytest
 from counted import stream
@@ -20,16 +20,7 @@ from binshift.control import ControlSettings, Tokens, serve
 pytestmark = pytest.mark.cluster
 
 TOKEN = "admin-token-0123456789"
-WAIT_SECONDS = 120.0
-
-
-def awaited(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
-    """What ``look`` gives, as soon as it is ``wanted``."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not wanted(seen := look()):
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.1)
-    return seen
+awaited = partial(awaiting.awaited, seconds=120.0)
 
 
 def started(session: SparkSession, path: Path) -> Any:
