@@ -1,0 +1,120 @@
+"""The spec is edited, and things are edited behind the operator's back, while data flows."""
+
+from __future__ import annotations
+
+import pytest
+
+import stage as stages
+from clusters import ROOT
+from dataflow import Dataflow
+from kube import until
+from stage import Stage
+from story import Story
+
+NEXT = ROOT / "e2e" / "workloads" / "next"
+SMALL_STEPS = {"batchSize": 16}
+"""So that a migration takes a while, and can be met in its middle."""
+
+
+@pytest.fixture(scope="module")
+def scene(module_scene: Stage) -> Stage:
+    return module_scene
+
+
+@pytest.fixture(scope="module")
+def applied(scene: Stage) -> Dataflow:
+    """One dataflow, which all of these stories edit."""
+    return scene.apply(migration=SMALL_STEPS)
+
+
+@pytest.fixture
+def running(applied: Dataflow) -> Dataflow:
+    """It, Ready, settled, and calm for some epochs."""
+    applied.await_condition("Ready")
+    applied.await_settled()
+    applied.await_epochs(8)
+    return applied
+
+
+def test_live_edits_touch_no_pod(running: Dataflow, told: Story) -> None:
+    """How state moves is edited together with the replicas: the next migration goes that way, and no pod is replaced for it."""
+    before, replicas = running.pod_uids(), running.object["spec"]["replicas"]
+    with told.act():
+        running.edit(replicas=replicas + 1, migration={"strategy": "Batched", "batchSize": 128, "preCopy": False})
+        running.await_settled()
+        running.await_epochs(3)
+    assert before.items() <= running.pod_uids().items()
+    assert running.status["history"][0]["strategy"] == "Batched"
+    running.edit(migration={"strategy": "Optimized", **SMALL_STEPS, "preCopy": True})
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+
+
+def test_newer_edit_overtakes(running: Dataflow, told: Story) -> None:
+    """Scaled again in the middle of a migration: it turns round where it is, and ends as the last edit says."""
+    with told.act():
+        running.scale(4)
+        running.await_moving()
+        running.scale(2)
+        running.await_settled()
+        running.await_epochs(3)
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+    assert sorted(running.bins()) == ["0", "1"]
+    assert len(running.pods("executor")) == 2
+
+
+def test_new_program_while_bins_move(scene: Stage, running: Dataflow, told: Story) -> None:
+    """Another image and other replicas in one edit, in the middle of a migration: the epoch is finished, all pods are replaced,
+    the new program goes on from the log."""
+    scene.cluster.image(stages.NEXT_IMAGE, NEXT)
+    with told.act():
+        running.scale(4)
+        running.await_moving()
+        epoch = running.epoch
+        running.edit(image=stages.NEXT_IMAGE, replicas=3)
+        running.await_settled()
+        running.await_epochs(3)
+    running.await_condition("Ready")
+    assert running.epoch > epoch
+    assert {image(pod) for pod in running.pods()} == {stages.NEXT_IMAGE}
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+    assert sorted(running.bins()) == ["0", "1", "2"]
+
+
+def test_restart_nonce(running: Dataflow, told: Story) -> None:
+    """Another `restartNonce` replaces every pod, and the stream goes on."""
+    before = set(running.pod_uids().values())
+    with told.act():
+        running.edit(restartNonce=running.object["spec"].get("restartNonce", 0) + 1)
+        running.await_settled()
+        running.await_epochs(3)
+    assert not before & set(running.pod_uids().values())
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+
+
+def test_what_others_change_is_put_back(scene: Stage, running: Dataflow, told: Story) -> None:
+    """A service deleted and a StatefulSet scaled by hand: both are put back, and the dataflow's own pods stay."""
+    before, kube = running.pod_uids(), scene.kube
+    service = f"{running.name}-driver"
+    executors = f"{running.name}-executor"
+    uid = kube.get("service", service)["metadata"]["uid"]
+    with told.act():
+        kube.delete("service", service)
+        kube("scale", "statefulset", executors, f"--replicas={len(before) + 2}")
+        until("the service", 150, lambda: kube.get("service", service)["metadata"]["uid"] != uid)
+        until("its own pods only", 300, lambda: running.pod_uids() == before)
+        running.await_epochs(3)
+    running.await_condition("Ready")
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+
+
+def image(pod: dict[str, object]) -> str:
+    """The image that all containers of a pod have."""
+    spec = pod["spec"]
+    assert isinstance(spec, dict)
+    (found,) = {str(container["image"]) for container in spec["containers"]}
+    return found

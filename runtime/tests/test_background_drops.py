@@ -1,0 +1,104 @@
+"""Copies that are to go: their rows are deleted within a round's time, and what is left is not forgotten."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from log_worlds import DictStorage
+
+from binshift import entries
+from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Term, Worker
+from binshift.protocol.background import Budget, run_round
+from binshift.protocol.copies import Copies
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.store.binstore import BinStore
+from binshift.store.contract import StoreLimits
+from binshift.store.memory import MemoryStore
+
+FENCE = Fence(Term(1), Epoch(4), 0)
+W = Worker(1)
+BINS = BinSet([1, 2, 3])
+ROWS = 40
+
+
+def store_with_copies() -> tuple[MemoryStore, BinStore]:
+    """A store with copies of three bins, of which one transaction deletes a few rows."""
+    kv = MemoryStore()
+    store = BinStore(kv, 16, StoreLimits(background_rows_max=64))
+    for bin in BINS:
+        rows = entries.make([bin] * ROWS, [b"%05d" % at for at in range(ROWS)], [b"v"] * ROWS)
+        store.install_copies(FENCE, BinSet([bin]), Epoch(4), [rows], begin=True, done=True)
+    return kv, store
+
+
+def budget(looks: int) -> Budget:
+    """It is over when it was asked so many times."""
+    ticks = count()
+    return Budget(float(looks), 1.0, clock=lambda: next(ticks) / 3, cpu=lambda: 0.0, sleep=lambda _: None)
+
+
+def order(drop: BinSet) -> BackgroundSpec:
+    """To drop copies, and nothing else."""
+    return BackgroundSpec(FENCE, "count", W, drop=drop)
+
+
+def test_a_round_stops_dropping_in_time() -> None:
+    """The copies count no more at once; their rows go over several rounds, each of which says what is left."""
+    kv, store = store_with_copies()
+    lefts = []
+    while True:
+        report = run_round(order(BINS), store, DictStorage(), budget(3))
+        assert not report.copies
+        lefts.append(len(report.dropping))
+        if not report.dropping:
+            break
+    assert len(lefts) > 3
+    assert lefts == sorted(lefts, reverse=True)
+    assert kv.row_count() == 0
+    assert not store.status().partial
+
+
+def test_what_an_earlier_round_left_is_told_by_any_other() -> None:
+    """A driver that never gave the order learns of rows that wait to be deleted."""
+    _, store = store_with_copies()
+    run_round(order(BINS), store, DictStorage(), budget(1))
+    assert run_round(order(BinSet()), store, DictStorage(), budget(9)).dropping == BINS
+
+
+def test_bins_that_came_back_are_not_dropped() -> None:
+    """An epoch has made a bin owned since the order was given: it stays, and the order is carried out."""
+    kv, store = store_with_copies()
+    stamp = store.status().stamp
+    taken = BinSet([2])
+    store.commit_epoch(
+        FENCE, expect=stamp, stamp=Stamp(Epoch(5), "a"), owned=taken, changes=[], undo=False
+    )
+    report = run_round(BackgroundSpec(Fence(Term(1), Epoch(5), 0), "count", W, drop=BINS), store, DictStorage())
+    assert report.dropping == BinSet()
+    with store.reader() as reader:
+        assert sum(part.num_rows for part in reader.scan(Bin(2))) == ROWS
+    assert kv.row_count() == ROWS
+
+
+def report(operator: str, dropping: BinSet) -> BackgroundReport:
+    """Of a round."""
+    return BackgroundReport(operator, W, {}, dropping=dropping)
+
+
+def test_an_order_to_drop_stands_until_nothing_is_left() -> None:
+    """Of no operator; and an order to copy the same bins since then is the newer one."""
+    copies = Copies(("a", "b"))
+    copies.drop(W, BINS)
+    given = dict(copies.drops)
+    copies.reported([report("a", BinSet()), report("b", BinSet([2, 3]))], given)
+    assert copies.drops == {W: BinSet([2, 3])}
+    copies.drop(W, BinSet([7]))  # since the round began
+    copies.reported([report("a", BinSet()), report("b", BinSet())], {W: BinSet([2, 3])})
+    assert copies.drops == {W: BinSet([7])}
+
+
+def test_half_dropped_copies_of_an_earlier_driver_are_dropped() -> None:
+    """Though nobody who still lives has ordered it."""
+    copies = Copies(("a",))
+    copies.reported([report("a", BINS)], {})
+    assert copies.drops == {W: BINS}
