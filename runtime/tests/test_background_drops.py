@@ -17,7 +17,7 @@ from binshift.store.memory import MemoryStore
 
 FENCE = Fence(Term(1), Epoch(4), 0)
 W = Worker(1)
-BINS = BinSet([1, 2, 3])
+BINS = BinSet(range(1, 13))
 ROWS = 40
 
 
@@ -52,7 +52,7 @@ def test_a_round_stops_dropping_in_time() -> None:
         lefts.append(len(report.dropping))
         if not report.dropping:
             break
-    assert len(lefts) > 3
+    assert len(set(lefts)) > 2
     assert lefts == sorted(lefts, reverse=True)
     assert kv.row_count() == 0
     assert not store.status().partial
@@ -70,9 +70,7 @@ def test_bins_that_came_back_are_not_dropped() -> None:
     kv, store = store_with_copies()
     stamp = store.status().stamp
     taken = BinSet([2])
-    store.commit_epoch(
-        FENCE, expect=stamp, stamp=Stamp(Epoch(5), "a"), owned=taken, changes=[], undo=False
-    )
+    store.commit_epoch(FENCE, expect=stamp, stamp=Stamp(Epoch(5), "a"), owned=taken, changes=[], undo=False)
     report = run_round(BackgroundSpec(Fence(Term(1), Epoch(5), 0), "count", W, drop=BINS), store, DictStorage())
     assert report.dropping == BinSet()
     with store.reader() as reader:

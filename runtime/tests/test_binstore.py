@@ -151,23 +151,29 @@ class BinStoreMachine(ComparingMachine):
             self.install_part(0, {bin}, Epoch(epoch), mine, begin=False, done=False)
 
     @precondition(lambda self: self.model.copies)
-    @rule(data=st.data(), fence=FENCES, rows=PARTS)
-    def advance(self, data: st.DataObject, fence: int, rows: list[list[Row]]) -> None:
-        """A delta goes onto copies that are all at the epoch before, or onto none."""
+    @rule(data=st.data(), fence=FENCES, rows=PARTS, further=st.integers(1, 3))
+    def advance(self, data: st.DataObject, fence: int, rows: list[list[Row]], further: int) -> None:
+        """Deltas of one epoch or several go onto copies that are all at the same one, or onto none."""
         copies = self.model.copies
         bins = data.draw(st.sets(st.sampled_from(sorted(copies)), min_size=1))
-        epoch = data.draw(st.sampled_from(sorted(copies.values()))) + 1
-        ready = {bin for bin in bins if copies[bin] == epoch - 1}
+        have = data.draw(st.sampled_from(sorted(copies.values())))
+        ready = {bin for bin in bins if copies[bin] == have}
         if bins != ready:
-            nothing = [batch([(bin, b"a", b"no") for bin in bins])]
+            nothing, epoch = [batch([(bin, b"a", b"no") for bin in bins])], Epoch(have + further)
             with pytest.raises(NeedsBringUp):
-                self.store.advance_copies(self.model.fence, BinSet(bins), Epoch(epoch), nothing)
-        self.advance_all(fence, ready, epoch, [[row for row in part if row[0] in ready] for part in rows])
+                self.store.advance_copies(self.model.fence, BinSet(bins), epoch, nothing, have=have)
+        self.advance_all(
+            fence, ready, have, have + further, [[row for row in part if row[0] in ready] for part in rows]
+        )
 
-    def advance_all(self, fence: int, bins: set[int], epoch: int, parts: list[list[Row]]) -> None:
-        """A delta for copies that are ready, on both sides."""
+    def advance_all(self, fence: int, bins: set[int], have: int, epoch: int, parts: list[list[Row]]) -> None:
+        """Deltas for copies that are ready, on both sides."""
         deltas = [batch(part) for part in parts]
-        self.call(fence, lambda f: self.store.advance_copies(f, BinSet(bins), Epoch(epoch), deltas), background=True)
+
+        def call(f: Fence) -> None:
+            self.store.advance_copies(f, BinSet(bins), Epoch(epoch), deltas, have=have if epoch > have + 1 else None)
+
+        self.call(fence, call, background=True)
         self.model.apply([row for part in parts for row in part])
         self.model.copies |= dict.fromkeys(bins, epoch)
 
@@ -183,7 +189,7 @@ class BinStoreMachine(ComparingMachine):
         bin = data.draw(st.sampled_from(sorted(self.left_last())))
         epoch = self.model.copies[bin]
         if how == "advance":
-            self.advance_all(0, {bin}, epoch + 1, [[(bin, b"a", b"late")]])
+            self.advance_all(0, {bin}, epoch, epoch + 1, [[(bin, b"a", b"late")]])
         elif how == "drop":
             self.drop(0, {bin})
         else:

@@ -13,6 +13,7 @@ from log_worlds import DictStorage, World
 
 from binshift.errors import LogDamaged
 from binshift.log import layout, manifests, retention
+from binshift.log.bringup import CATCH_UP_EPOCHS_MAX
 from binshift.log.index import BringUp, Index
 from binshift.log.records import Assignment, CommitRecord, SnapshotRef
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Stamp, Term, Worker
@@ -151,20 +152,21 @@ def test_nothing_is_needed_of_a_current_copy() -> None:
 def test_a_copy_far_behind_is_loaded_afresh() -> None:
     """A copy a few epochs older than the snapshot catches up by deltas; one that is much older is replaced."""
     world = World(DictStorage(), random.Random(5))
-    for _ in range(40):
+    written = Epoch(5 + CATCH_UP_EPOCHS_MAX)
+    for _ in range(written + 2):
         world.epoch()
-    route = world.index.route_at(Epoch(38))
-    stamp = world.index.stamp("count", Worker(0), Epoch(38))
+    route = world.index.route_at(written)
+    stamp = world.index.stamp("count", Worker(0), written)
     assert stamp is not None
     bins = route.bins_of(Worker(0))
     world.snapshots = [SnapshotRef.of("count", Worker(0), stamp, bins, None)]
-    world.states[38]["count"] = {}
+    world.states[written]["count"] = {}
     world.epoch()
-    one = BinSet(bins.array[:1])
-    near = world.index.sources("count", one, {int(b): 30 for b in one}, Epoch(40))
-    far = world.index.sources("count", one, {int(b): 3 for b in one}, Epoch(40))
-    assert (near.fresh, near.complete_from(one)) == (BinSet(), 30)
-    assert (far.fresh, far.complete_from(one)) == (one, 38)
+    one, last = BinSet(bins.array[:1]), world.index.last
+    near = world.index.sources("count", one, {int(b): 5 for b in one}, last)
+    far = world.index.sources("count", one, {int(b): 4 for b in one}, last)
+    assert (near.fresh, near.complete_from(one)) == (BinSet(), 5)
+    assert (far.fresh, far.complete_from(one)) == (one, written)
 
 
 def test_an_empty_log_is_at_genesis() -> None:

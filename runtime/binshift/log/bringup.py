@@ -22,7 +22,7 @@ from binshift.model import BinSet, Epoch, IntArray
 if TYPE_CHECKING:
     from binshift.log.index import Index
 
-CATCH_UP_EPOCHS_MAX = 16
+CATCH_UP_EPOCHS_MAX = 64
 """A copy that is at most so many epochs older than the newest snapshot catches up by deltas; one further behind is
 loaded afresh: its chain of deltas would cost more requests than the snapshot."""
 

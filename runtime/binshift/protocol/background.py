@@ -1,4 +1,4 @@
-"""One round of background work on one worker: drop, copy and catch up, snapshot, within a budget of time.
+"""One round of background work on one worker: copy and catch up, drop, snapshot, within a budget of time.
 
 A round never holds the store's write lock for long, reads only recorded state from the log, and stops at its budget, so
 an epoch waits neither for a task slot nor for a lock (invariant I6). Whatever a round leaves undone the next one does:
@@ -87,8 +87,6 @@ def run_round(
     try:
         if spec.idle and store.status().owned:
             _forget(store, spec.fence)
-        if drop := spec.drop - store.status().owned:  # a bin may have come back since the order
-            store.drop_copies(spec.fence, drop)
         for order in spec.copies:
             if not budget():
                 break
@@ -97,6 +95,8 @@ def run_round(
                 store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
             )
             rows, size = rows + progress.rows, size + progress.bytes
+        if drop := spec.drop - store.status().owned:  # a bin may have come back since the order
+            store.drop_copies(spec.fence, drop, budget)
     except (Fenced, StoreDamaged):  # a damaged store is found empty, and filled anew, by whoever opens it next
         raise
     except (NeedsBringUp, StoreBusy) as error:
@@ -104,10 +104,12 @@ def run_round(
     except BinshiftError as error:  # this worker's trouble is not that of the others
         failed = f"{type(error).__name__}: {error}"
     snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
+    status = store.status()
     return BackgroundReport(
         operator=spec.operator,
         worker=spec.worker,
-        copies={int(b): int(e) for b, e in store.status().copies.items()},
+        copies={int(b): int(e) for b, e in status.copies.items()},
+        dropping=status.dropping | spec.drop & (status.held_copies.bin_set() | status.partial_bins),
         bytes_copied=size,
         rows_copied=rows,
         snapshot=snapshot,

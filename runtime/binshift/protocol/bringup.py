@@ -106,7 +106,7 @@ def _attempt(
         raise NeedsBringUp(f"{held_elsewhere!r} were thought to be held here; the files given do not build them anew")
     for epoch, some in sorted(held, key=lambda each: -each[0]):
         if epoch < to:
-            progress.bins += advance(store, storage, fence, some, epoch, to, files, progress, pause)
+            progress.bins += advance(store, storage, fence, some, epoch, to, files, limits, progress, pause)
 
 
 def by_epoch(copies: Mapping[Bin, Epoch], bins: BinSet) -> list[tuple[Epoch, BinSet]]:
@@ -135,16 +135,24 @@ def advance(
     have: Epoch,
     to: Epoch,
     files: BringUp,
+    limits: Limits,
     progress: Progress,
     pause: Pause,
 ) -> int:
-    """Apply the deltas after ``have`` to copies that are all there; returns how many bins reached ``to``."""
+    """Apply the deltas after ``have`` to copies that are all there; returns how many bins reached ``to``.
+
+    A copy that is many epochs behind has few rows in each: as many epochs as are small together share a transaction.
+    """
+    changes: list[Entries] = []
     for epoch in range(have + 1, to + 1):
+        changes += _delta_rows(storage, files, Epoch(epoch), bins)
+        if epoch < to and sum(part.num_rows for part in changes) < limits.rows_per_transaction:
+            continue
         if not pause():
             return 0
-        changes = list(_delta_rows(storage, files, Epoch(epoch), bins))
-        store.advance_copies(fence, bins, Epoch(epoch), changes)
+        store.advance_copies(fence, bins, Epoch(epoch), changes, have=have)
         _count(progress, changes)
+        have, changes = Epoch(epoch), []
     return len(bins)
 
 

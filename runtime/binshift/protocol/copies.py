@@ -7,7 +7,7 @@ knowledge may be behind, never ahead: an order built on it is at worst more than
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from binshift.migration import Copy, CopyAt, CopyFailed, Event
@@ -92,16 +92,23 @@ class Copies:
             for operator in self.operators:
                 self.held.setdefault((operator, move.source), {})[move.bin] = epoch - 1
 
-    def reported(self, reports: Iterable[BackgroundReport], dropped: Mapping[Worker, BinSet]) -> list[Event]:
+    def reported(self, reports: Sequence[BackgroundReport], dropped: Mapping[Worker, BinSet]) -> list[Event]:
         """Take in what workers hold; what the migration has to hear of it."""
         events: list[Event] = []
         for report in reports:
             self.held[report.operator, report.worker] = dict(report.copies)
             if report.failed is not None:
                 events += self._failures(report.worker, report.failed)
-            elif report.worker in dropped:
-                self._forget_drop(report.worker, dropped[report.worker])
+        self._dropped(reports, dropped)
         return events + self._arrivals()
+
+    def _dropped(self, reports: Sequence[BackgroundReport], ordered: Mapping[Worker, BinSet]) -> None:
+        """An order to drop stands until no operator has anything left; what an earlier driver left half dropped goes too."""
+        for worker in {report.worker for report in reports}:
+            self._forget_drop(worker, ordered.get(worker, BinSet()))
+        for report in reports:
+            if left := report.dropping - self.wanted(report.worker):
+                self.drops[report.worker] = self.drops.get(report.worker, BinSet()) | left
 
     def lost(self, worker: Worker, reason: str) -> list[Event]:
         """The executor of ``worker`` is gone: what it held is not known any more."""

@@ -17,6 +17,15 @@ from binshift.protocol.snapshots import SnapshotCycle
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.routing import Route
 
+SHORT_SECONDS = 0.4
+"""Of a round that catches up: what it has reached is news that a flip may wait for."""
+
+LONG_SECONDS = 1.5
+"""Of a round with much to load: each begins by reading all the deltas again."""
+
+LONG_BYTES = 4 * 1024 * 1024
+"""So much is much."""
+
 
 class Rounds:
     """Builds the orders of one driver term.
@@ -69,6 +78,7 @@ class Rounds:
             drop=self._ordered_drops.get(worker, BinSet()),
             snapshot=self._snapshots.slice(index, operator, worker),
             snapshot_attempt=f"{self._term}.s{next(self._numbers)}",
+            budget_seconds=LONG_SECONDS if any(map(_much, copies)) else SHORT_SECONDS,
             duty=duty,
             idle=not route.bins_of(worker),
         )
@@ -79,3 +89,7 @@ class Rounds:
             if report.snapshot is not None:
                 self._snapshots.add(report.snapshot)
         return self._copies.reported(reports, self._ordered_drops)
+
+
+def _much(order: CopyOrder) -> bool:
+    return bool(order.bring_up.fresh) and order.bring_up.bytes_total > LONG_BYTES

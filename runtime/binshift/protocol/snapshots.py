@@ -1,6 +1,9 @@
 """Which bins to snapshot next, so that every bin's chain of deltas stays short and no epoch pays for all at once.
 
-Each worker writes a slice of its bins, the longest unwritten first, so that a full cycle takes a set number of epochs.
+Each worker writes a slice of its bins, the longest unwritten first. A full cycle takes a set number of epochs; of much
+state it takes longer, so that what is written an epoch stays the same however much there is. That keeps a balance: a chain
+has a delta for every epoch of the cycle, and reading one costs about what reading `EPOCH_BYTES` of a snapshot does.
+
 A snapshot counts once a record names it, and a record names it only if the state it was read from is a recorded one.
 """
 
@@ -12,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from binshift.log.index import Index
+from binshift.log.loads import Counts
 from binshift.log.records import SnapshotRef
 from binshift.model import BinSet, Epoch, Worker
 
@@ -19,7 +23,17 @@ PENDING_MAX = 64
 """Snapshots waiting for their record; more are forgotten (their files become garbage)."""
 
 SLICES = 16
-"""Slices in a cycle: few enough that most epochs have no background job beside them, enough that each is short."""
+"""Slices in a cycle: few enough that most epochs have no background job beside them, enough that each is short. A longer
+cycle has more, at the same distance."""
+
+EPOCH_BYTES = 256 * 1024
+"""Bytes of state that a worker writes for each epoch; a cycle becomes longer, where it would be more."""
+
+CYCLE_EPOCHS_MAX = 1024
+"""But not longer than this, or than the least cycle asked for: the driver keeps the records of a cycle in memory."""
+
+BIN_BYTES_MIN = 64
+"""What a bin counts for at least, so that empty ones are written in turn like others."""
 
 
 @dataclass
@@ -27,13 +41,14 @@ class SnapshotCycle:
     """Decides slices and keeps what was written until a record names it.
 
     Attributes:
-        cycle_epochs: epochs in which every bin is written once.
+        cycle_epochs: epochs in which every bin is written once, if there is not too much state for it.
         written: snapshots not yet named by a record.
     """
 
     cycle_epochs: int
     written: list[SnapshotRef] = field(default_factory=list)
     _sliced_at: dict[tuple[str, Worker], Epoch] = field(default_factory=dict)
+    _bytes: dict[str, Counts] = field(default_factory=dict)
 
     def slice(self, index: Index, operator: str, worker: Worker) -> BinSet:
         """The bins ``worker`` should write now; empty if it is not time yet."""
@@ -43,17 +58,34 @@ class SnapshotCycle:
             self._sliced_at.pop((operator, worker), None)
             return BinSet()
         since = index.last - self._sliced_at.setdefault((operator, worker), index.last)
-        count = min(len(owned) * since // self.cycle_epochs, -(-len(owned) // SLICES))
-        if not count or since * SLICES < self.cycle_epochs:
+        if since * SLICES < self.cycle_epochs:
             return BinSet()
         epochs = index.snapshot_epochs(operator)[owned.array]
-        oldest = np.argsort(epochs, kind="stable")[:count]
-        self._sliced_at[operator, worker] = index.last
-        return BinSet(owned.array[oldest])
+        oldest = owned.array[np.argsort(epochs, kind="stable")]
+        count = slice_bins(self._known(index, operator)[oldest], since, self.cycle_epochs)
+        if count:
+            self._sliced_at[operator, worker] = index.last
+        return BinSet(oldest[:count])
+
+    def _known(self, index: Index, operator: str) -> Counts:
+        """By bin, its bytes when it was last written; 0 where that is not known."""
+        if operator not in self._bytes:
+            self._bytes[operator] = np.zeros(index.bins, dtype=np.int64)
+            for snapshot in sorted(index.snapshots[operator], key=lambda each: each.epoch):
+                self._note(snapshot)
+        return self._bytes[operator]
+
+    def _note(self, snapshot: SnapshotRef) -> None:
+        known = self._bytes.get(snapshot.operator)
+        if known is not None and snapshot.loads is not None:
+            known[snapshot.bins.array] = 0
+            if snapshot.file is not None:
+                known[snapshot.file.bins.array] = snapshot.loads.bytes
 
     def add(self, snapshot: SnapshotRef) -> None:
         """A worker wrote ``snapshot``."""
         self.written = [*self.written[-PENDING_MAX + 1 :], snapshot]
+        self._note(snapshot)
 
     def take(self, index: Index) -> tuple[SnapshotRef, ...]:
         """The snapshots that the next record names; those of states that never counted are forgotten."""
@@ -66,3 +98,31 @@ class SnapshotCycle:
     def pending(self) -> Sequence[str]:
         """Names of the files no record names yet."""
         return [snapshot.file.name for snapshot in self.written if snapshot.file is not None]
+
+
+def slice_bins(sizes: Counts, since: int, cycle_epochs: int) -> int:
+    """How many bins the next slice has.
+
+    Args:
+        sizes: bytes of a worker's bins in the order in which they are to be written, 0 where not known.
+        since: epochs since its last slice.
+        cycle_epochs: of the shortest cycle.
+
+    >>> slice_bins(np.zeros(64, dtype=np.int64), 4, 64)
+    4
+    >>> slice_bins(np.full(64, 10 * EPOCH_BYTES), 4, 64), slice_bins(np.full(64, 10 * EPOCH_BYTES), 10, 64)
+    (0, 1)
+    """
+    weights = np.maximum(np.where(sizes > 0, sizes, _mean(sizes)), BIN_BYTES_MIN)
+    total = int(weights.sum())
+    cycle = max(cycle_epochs, min(total // EPOCH_BYTES, CYCLE_EPOCHS_MAX))
+    ends = np.cumsum(weights)
+    usual = max(1, 2 * cycle_epochs // SLICES)
+    count = int(np.searchsorted(ends, total * min(since, usual) // cycle, side="right"))
+    # A bin larger than a slice is written when it has been waited for long enough.
+    return count or int(ends[0] <= total * since // cycle)
+
+
+def _mean(sizes: Counts) -> int:
+    known = sizes[sizes > 0]
+    return int(known.mean()) if known.size else 0

@@ -158,6 +158,7 @@ class BackgroundReport:
 
     Attributes:
         copies: the epoch of every copy the store holds now.
+        dropping: bins of which there is something left that is to go.
         snapshot: the snapshot written; it counts only if a record names the state it was read from.
         failed: why a copy could not be made, if one could not.
     """
@@ -165,6 +166,7 @@ class BackgroundReport:
     operator: str
     worker: Worker
     copies: Mapping[int, int]
+    dropping: BinSet = field(default_factory=BinSet)
     bytes_copied: int = 0
     rows_copied: int = 0
     snapshot: SnapshotRef | None = None

@@ -193,18 +193,28 @@ class BinStore:
         if done:
             copies.finish(self._gate, fence, bins, epoch, attempt)
 
-    def advance_copies(self, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Entries]) -> None:
-        """Apply the recorded delta of ``epoch`` to copies that are all at the epoch before, in one transaction.
+    def advance_copies(
+        self, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Entries], *, have: int | None = None
+    ) -> None:
+        """Apply recorded deltas to copies, in one transaction.
+
+        Args:
+            fence: of whoever asks.
+            bins: copies that are all at ``have``.
+            epoch: where they are afterwards.
+            entries: the deltas of the epochs after ``have`` up to ``epoch``, in their order.
+            have: an epoch; the one before ``epoch``, if not given.
 
         Raises:
-            NeedsBringUp: one of them is not; nothing changed.
+            NeedsBringUp: one of them is at another epoch, or no copy; nothing changed.
             InvariantViolated: a row is in none of ``bins``.
         """
-        copies.advance(self._gate, fence, bins, epoch, entries)
+        copies.advance(self._gate, fence, bins, epoch - 1 if have is None else have, epoch, entries)
 
-    def drop_copies(self, fence: Fence, bins: BinSet) -> None:
+    def drop_copies(self, fence: Fence, bins: BinSet, pause: copies.Pause = lambda: True) -> None:
         """Delete copies, whole or partial, in many short transactions; they count no more after the first.
 
-        Bins that are no copies here (any more) are passed over.
+        Bins that are no copies here (any more) are passed over. Where ``pause``, called between transactions, says that
+        there is no more time, rows are left (`Status.dropping`) for another call.
         """
-        copies.drop(self._gate, fence, bins)
+        copies.drop(self._gate, fence, bins, pause)

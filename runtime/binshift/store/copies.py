@@ -10,7 +10,7 @@ asks anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from binshift import entries as rows
 from binshift.entries import Entries
@@ -19,6 +19,9 @@ from binshift.model import BinSet, Epoch, Fence
 from binshift.store import transitions
 from binshift.store.contract import Transaction
 from binshift.store.gate import Gate
+
+Pause = Callable[[], bool]
+"""Called between transactions; rests as it likes, and says whether there is time for another one."""
 
 _SWEEP_BINS = 8
 """Bins whose rows one transaction deletes; each gets its share of `StoreLimits.background_rows_max`."""
@@ -54,27 +57,29 @@ def finish(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -
         gate.save(transaction, transitions.installed(status, bins, epoch, attempt))
 
 
-def advance(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Entries]) -> None:
-    """Apply a recorded delta, in one transaction: in between, a copy would be at no epoch."""
+def advance(gate: Gate, fence: Fence, bins: BinSet, have: int, epoch: Epoch, entries: Sequence[Entries]) -> None:
+    """Apply recorded deltas, in one transaction: in between, a copy would be at no epoch."""
     merged = rows.merge_last_wins(entries)
     invariant(not len(rows.bin_set(merged) - bins), "a delta has rows of other bins")
     with gate.writing(fence, background=True) as (transaction, status):
-        after = transitions.advanced(status, bins, epoch)
+        after = transitions.advanced(status, bins, have, epoch)
         transaction.put_many(merged)
         gate.save(transaction, after)
 
 
-def drop(gate: Gate, fence: Fence, bins: BinSet) -> None:
-    """Let copies count no more, then delete their rows."""
+def drop(gate: Gate, fence: Fence, bins: BinSet, pause: Pause) -> None:
+    """Let copies count no more, then delete their rows, as long as ``pause`` says so."""
     with gate.writing(fence, background=True) as (transaction, status):
         after = transitions.retired(status, bins)
         gate.save(transaction, after)
-    for some in _groups(bins & transitions.dropping(after)):
+    for some in _groups(bins & after.dropping):
         left = some
         while len(left):
+            if not pause():
+                return
             with gate.writing(fence, background=True) as (transaction, status):
                 # A bin that another task has begun to install since is not ours any more.
-                left = left & transitions.dropping(status)
+                left = left & status.dropping
                 empty = _delete(gate, transaction, left)
                 gate.save(transaction, transitions.swept(status, empty))
                 left = left - empty

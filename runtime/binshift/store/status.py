@@ -79,6 +79,10 @@ class Copies(Mapping[Bin, Epoch]):
         return Copies(joined[order], epochs[order])
 
 
+DROPPED = "dropped"
+"""The attempt of partial bins that nobody installs: their rows only wait to be deleted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Partial:
     """Bins whose rows do not count: a copy at ``epoch`` that ``attempt`` is installing, or rows being dropped."""
@@ -115,6 +119,12 @@ class Status:
     def partial_bins(self) -> BinSet:
         """Bins with rows that do not count; `BinStore.drop_copies` removes them."""
         return BinSet(np.concatenate([NO_BINS.array, *(part.bins.array for part in self.partial)]))
+
+    @property
+    def dropping(self) -> BinSet:
+        """Those of them that nobody installs: what is left of them only waits to be deleted."""
+        parts = (part.bins.array for part in self.partial if part.attempt == DROPPED)
+        return BinSet(np.concatenate([NO_BINS.array, *parts]))
 
     @property
     def visible(self) -> BinSet:

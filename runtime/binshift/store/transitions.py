@@ -15,10 +15,7 @@ from dataclasses import replace
 from binshift.errors import Fenced, NeedsBringUp
 from binshift.invariants import invariant
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp
-from binshift.store.status import NO_BINS, Copies, Partial, Status
-
-DROPPED = "dropped"
-"""The attempt of partial bins that nobody installs: their rows only wait to be deleted."""
+from binshift.store.status import DROPPED, NO_BINS, Copies, Partial, Status
 
 
 def admit(status: Status, fence: Fence) -> Status:
@@ -137,15 +134,15 @@ def installed(status: Status, bins: BinSet, epoch: Epoch, attempt: str) -> Statu
     return replace(left, copies=left.held_copies.with_bins(bins, epoch))
 
 
-def advanced(status: Status, bins: BinSet, epoch: Epoch) -> Status:
-    """Copies one epoch further.
+def advanced(status: Status, bins: BinSet, have: int, epoch: Epoch) -> Status:
+    """Copies at ``have`` brought to ``epoch``.
 
     Raises:
-        NeedsBringUp: one of them is not a copy at the epoch before.
+        NeedsBringUp: one of them is not a copy at ``have``.
     """
-    missing = bins - status.held_copies.at(epoch - 1)
+    missing = bins - status.held_copies.at(have)
     if len(missing):
-        raise NeedsBringUp(f"{missing} cannot go on to epoch {epoch}: they are no copies at epoch {epoch - 1} here")
+        raise NeedsBringUp(f"{missing} cannot go on from epoch {have} to {epoch}: they are no copies at {have} here")
     return replace(status, copies=status.held_copies.with_bins(bins, epoch))
 
 
@@ -159,14 +156,9 @@ def retired(status: Status, bins: BinSet) -> Status:
     return replace(left, partial=(*left.partial, Partial(DROPPED, BEFORE_FIRST, there))) if len(there) else left
 
 
-def dropping(status: Status) -> BinSet:
-    """The bins that only wait for their rows to be deleted."""
-    return _installing(status, BEFORE_FIRST, DROPPED)
-
-
 def swept(status: Status, bins: BinSet) -> Status:
     """These bins have no rows any more."""
-    return _without(status, bins & dropping(status))
+    return _without(status, bins & status.dropping)
 
 
 def _without(status: Status, bins: BinSet) -> Status:
