@@ -18,11 +18,12 @@ from urllib.request import ProxyHandler, Request, build_opener
 from binshift_operator.errors import OperatorError, TimedOut, Unreachable, refused
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import MigrationShown
-from binshift_operator.model.world import RunState, RuntimeSeen, TargetSeen
+from binshift_operator.model.world import EpochUnderWay, RunState, RuntimeSeen, TargetSeen
 
 SECONDS_MAX: Final = 5.0
 ANSWER_BYTES_MAX: Final = 4_000_000
 REASON_CHARACTERS_MAX: Final = 2000
+PART_CHARACTERS_MAX: Final = 32
 
 _OPENER: Final = build_opener(ProxyHandler({}))
 """Without proxies: the driver is in the same cluster."""
@@ -99,12 +100,13 @@ def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
         AttributeError, KeyError, TypeError, ValueError: it says something else.
     """
     target, latency, migration = answer.get("target"), answer.get("latency"), answer.get("migration")
-    shared = migration.get("workers") if migration else None
+    shared, running = migration.get("workers") if migration else None, answer.get("underWay")
     return RuntimeSeen(
         state=RunState(answer["state"]),
         reason=str(answer.get("reason") or "")[:REASON_CHARACTERS_MAX],
         epoch=int(answer.get("epoch", -1)),
         committed_at=_seconds(answer.get("committedAt")),
+        under_way=None if running is None else _under_way(running),
         route_version=_whole(answer.get("routeVersion")),
         holding=frozenset(map(int, answer.get("workers") or ())),
         registered=frozenset(map(int, answer.get("registered") or ())),
@@ -113,6 +115,11 @@ def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
         migration=None if migration is None else _migration(migration),
         migration_workers=None if shared is None else frozenset(map(int, shared)),
     )
+
+
+def _under_way(said: Mapping[str, Any]) -> EpochUnderWay:
+    part = str(said.get("part") or "")[:PART_CHARACTERS_MAX]
+    return EpochUnderWay(int(said["epoch"]), float(said["seconds"]), int(said.get("runs") or 1), part)
 
 
 def _target(said: Mapping[str, Any]) -> TargetSeen:

@@ -28,7 +28,12 @@ from binshift_operator.reconcile import Reconciler
 NS, NAME = "default", "clicks"
 SDF = ("StreamingDataflow", NS, NAME)
 LIMITS = Limits(
-    registration_wait_seconds=6, stop_wait_seconds=4, stop_seconds_max=20, lost_node_seconds=10, retry_seconds=3
+    registration_wait_seconds=6,
+    stop_wait_seconds=4,
+    stop_seconds_max=20,
+    lost_node_seconds=10,
+    retry_seconds=3,
+    epoch_seconds_max=15,
 )
 ENDING_TICKS = 2
 CHILDREN = set(KINDS.values())

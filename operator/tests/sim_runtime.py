@@ -55,6 +55,7 @@ class Query:
         keys: the fingerprint of the Secret it was started with.
         failing: why its program fails, if it does.
         ending: whether its program ends by itself once an epoch is committed.
+        hanging: whether its next epoch does not end; ``hung``: for how many ticks.
     """
 
     log: Log
@@ -62,6 +63,8 @@ class Query:
     keys: str
     failing: str = ""
     ending: bool = False
+    hanging: bool = False
+    hung: int = 0
     state: str = "Loading"
     registered: set[int] = field(default_factory=set)
     migration: dict[str, Any] | None = None
@@ -85,6 +88,9 @@ class Query:
             return
         if not self.log.route:
             self.log.route = {min(registered): BINS}
+        self.hung = self.hung + 1 if self.hanging else 0
+        if self.hanging:
+            return
         before = self.log.epoch
         self._epoch()
         if self.ending and self.log.epoch > before:
@@ -180,6 +186,7 @@ class Query:
             "state": "Running",
             "reason": "",
             "epoch": log.epoch,
+            "underWay": {"epoch": log.epoch + 1, "part": "job", "seconds": self.hung} if self.hanging else None,
             "routeVersion": 1 if log.route else None,
             "workers": sorted(log.holding),
             "registered": sorted(self.registered),

@@ -17,6 +17,7 @@ from binshift_operator.model.status import Awaiting, Condition, ConditionType, M
 from binshift_operator.model.world import (
     ChildSeen,
     ClaimState,
+    EpochUnderWay,
     Found,
     Pod,
     PodState,
@@ -197,6 +198,7 @@ def condition(status: Status, kind: ConditionType) -> Condition:
         ({"state": RunState.LOADING}, False, "Loading"),
         ({"state": RunState.FINISHED}, False, "Finished"),
         ({"epoch": -1, "committed_at": None, "holding": frozenset()}, True, "Idle"),
+        ({"committed_at": NOW - 100, "under_way": EpochUnderWay(51, 90.0)}, True, "EpochRunning"),
     ],
 )
 def test_ready(runtime: dict[str, Any], status: bool, reason: str) -> None:

@@ -93,6 +93,26 @@ def test_what_cannot_be_read_is_told() -> None:
     assert registry.get_sample_value("binshift_operator_dataflows", {"condition": "Degraded"}) == 0
 
 
+def test_an_epoch_that_hangs_is_told() -> None:
+    """A dataflow whose epoch does not end is not ready, a person is told for how long and what to look at, and it heals by itself."""
+    cluster = started()
+    (query,) = cluster.queries.values()
+    query.hanging = True
+    cluster.run(10)
+    assert (condition(cluster, "Ready")["status"], condition(cluster, "Ready")["reason"]) == ("True", "EpochRunning")
+    cluster.run(10)
+    assert (condition(cluster, "Ready")["status"], condition(cluster, "Ready")["reason"]) == ("False", "EpochHangs")
+    said = condition(cluster, "Degraded")
+    assert (said["status"], said["reason"]) == ("True", "EpochHangs")
+    assert f"epoch {cluster.log.epoch + 1} has been under way for over 15 s" in said["message"]
+    assert "look at the sink" in said["message"]
+    cluster.run(60)
+    assert "over 1 min" in condition(cluster, "Degraded")["message"]
+    query.hanging = False
+    cluster.converge()
+    assert condition(cluster, "Ready")["status"] == "True"
+
+
 def test_another_of_the_same_name_counts_once() -> None:
     """A dataflow that took another one's place, without anybody having seen it go, leaves no ghost."""
     registry = CollectorRegistry()

@@ -31,7 +31,7 @@ class SimulatedQuery:
         self.stopped = threading.Event()
         stopping = threading.Event()
         view = SimpleNamespace(executors=self._executors)
-        self._runner = SimpleNamespace(view=view, stopping=stopping)
+        self._runner = SimpleNamespace(view=view, stopping=stopping, under_way=None)
 
     def _executors(self) -> dict[Worker, str]:
         if self.spark_is_gone:

@@ -9,11 +9,12 @@ from prometheus_client.registry import CollectorRegistry
 from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
-from binshift.control.models import State, TargetRequest
+from binshift.control.models import EpochUnderWay, State, TargetRequest
 from binshift.control.tokens import Tokens
 from binshift.errors import DrainRefused, EpochFailed, Fenced, NoSuchMigration, TargetOutdated
 from binshift.metrics import RuntimeMetrics
-from binshift.model import Worker
+from binshift.model import Epoch, Worker
+from binshift.protocol.underway import Part, UnderWay
 
 UID = "7d3c"
 
@@ -40,6 +41,27 @@ def test_the_snapshot_tells_the_dataflow(world: World) -> None:
     assert seen.rates is not None
     assert seen.rates.input_rows_per_second == pytest.approx(30 / seen.rates.window_seconds)
     assert world.surface.unready() == ""
+
+
+def test_the_epoch_under_way_is_told_with_its_age(world: World) -> None:
+    """An epoch that runs is told with what it is at and for how long; between epochs there is none."""
+    assert world.surface.snapshot().under_way is None
+    began = UnderWay(Epoch(3), world.now - 12.5)
+    world.query._runner.under_way = began.at(Part.JOB, 2)
+    assert world.surface.snapshot().under_way == EpochUnderWay(epoch=3, runs=3, part="job", seconds=12.5)
+    world.now -= 60.0
+    seen = world.surface.snapshot().under_way
+    assert seen is not None
+    assert seen.seconds == 0.0
+
+
+@pytest.mark.parametrize("part", Part)
+def test_every_part_of_an_epoch_can_be_told(world: World, part: Part) -> None:
+    """Whatever an epoch is at has a name in the API."""
+    world.query._runner.under_way = UnderWay(Epoch(3), world.now).at(part, 0)
+    seen = world.surface.snapshot().under_way
+    assert seen is not None
+    assert seen.part == part.value
 
 
 def test_a_target_settles(world: World) -> None:

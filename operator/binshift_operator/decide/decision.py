@@ -53,7 +53,11 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
 def patience(limits: Limits) -> phases.Patience:
     """What the status has to know of the limits."""
     return phases.Patience(
-        limits.fresh_seconds, limits.unreachable_seconds, limits.driver_start_seconds, limits.pods_wait_seconds
+        limits.fresh_seconds,
+        limits.unreachable_seconds,
+        limits.driver_start_seconds,
+        limits.pods_wait_seconds,
+        limits.epoch_seconds_max,
     )
 
 

@@ -19,6 +19,7 @@ class Limits:
         unreachable_seconds: for a control API that does not answer, before a person is told.
         driver_start_seconds: for a new driver's pod to become ready, before its silence is told, too.
         pods_wait_seconds: for the pods of a StatefulSet to be made at all, before a person is told.
+        epoch_seconds_max: for an epoch to be committed once it has begun, before it counts as hanging.
         rest_seconds: between two looks while nothing is awaited.
         busy_seconds: between two looks otherwise.
     """
@@ -32,5 +33,6 @@ class Limits:
     unreachable_seconds: float = 120.0
     driver_start_seconds: float = 300.0
     pods_wait_seconds: float = 30.0
+    epoch_seconds_max: float = 300.0
     rest_seconds: float = 10.0
     busy_seconds: float = 1.0

@@ -55,6 +55,7 @@ class Trouble(StrEnum):
     INVALID_CONFIG = "InvalidConfig"
     OUT_OF_MEMORY = "OutOfMemory"
     CRASHING = "Crashing"
+    EPOCH_HANGS = "EpochHangs"
     MIGRATION_TIMED_OUT = "MigrationTimedOut"
     MIGRATION_CANCELLED = "MigrationCancelled"
     MIGRATION_FAILED = "MigrationFailed"

@@ -126,6 +126,22 @@ class TargetSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochUnderWay:
+    """The epoch that runs now.
+
+    Attributes:
+        seconds: since its first run began, by the driver's own clock.
+        runs: how many runs of it have begun.
+        part: what it is at, in the runtime's words (`binshift.protocol.underway`); empty if it does not say.
+    """
+
+    epoch: int
+    seconds: float
+    runs: int = 1
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RuntimeSeen:
     """What the control API says; times in seconds since 1970.
 
@@ -133,6 +149,7 @@ class RuntimeSeen:
         epoch: newest recorded; -1 before the first.
         holding: workers that own bins.
         registered: workers with a live executor.
+        under_way: the epoch that runs; None between epochs, as while there is no input, and if the driver does not say.
         latency_p99: record latency in seconds.
         migration: the one under way, else the newest.
         migration_workers: who shall share the bins; None where single bins were moved.
@@ -142,6 +159,7 @@ class RuntimeSeen:
     reason: str = ""
     epoch: int = -1
     committed_at: float | None = None
+    under_way: EpochUnderWay | None = None
     route_version: int | None = None
     holding: frozenset[int] = frozenset()
     registered: frozenset[int] = frozenset()

@@ -11,18 +11,19 @@ from binshift_operator.model.reasons import AtRest, Awaited, Trouble
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Condition, ConditionType, MigrationShown, Status, shortened
 from binshift_operator.model.world import Pod, PodState, RunState, RuntimeSeen, World
+from binshift_operator.phases import hanging
 from binshift_operator.phases.said import Said
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How old the newest epoch of a healthy stream may be, how long a control API may be silent, how long a driver's pod may
-    take to become ready, and a StatefulSet to get its pods; in seconds."""
+    """What conditions know of the operator's patience, in seconds; see `decide.Limits`."""
 
     fresh_seconds: float = 30.0
     unreachable_seconds: float = 120.0
     driver_start_seconds: float = 300.0
     pods_wait_seconds: float = 30.0
+    epoch_seconds_max: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,9 @@ def _should_answer(driver: Pod, now: float, patience: Patience) -> bool:
 def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
     if runtime.state is not RunState.RUNNING:
         return Judged(False, runtime.state.value, runtime.reason or f"the program is {runtime.state.value.lower()}")
-    if runtime.committed_at is not None and now - runtime.committed_at <= patience.fresh_seconds:
+    hangs = hanging.told(runtime, patience.epoch_seconds_max)
+    fresh = runtime.committed_at is not None and now - runtime.committed_at <= patience.fresh_seconds
+    if fresh and not hangs:
         return Judged(True, "EpochCommitted", "epochs are committed")
     away = runtime.holding - runtime.registered
     if away:
@@ -100,6 +103,10 @@ def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
         return Judged(False, "WorkersAway", f"epoch {runtime.epoch + 1} waits for workers {named}")
     if not runtime.registered:
         return Judged(False, "NoWorkers", "no worker is registered with Spark")
+    if hangs:
+        return Judged(False, Trouble.EPOCH_HANGS.value, hangs)
+    if runtime.under_way is not None:
+        return Judged(True, "EpochRunning", f"epoch {runtime.under_way.epoch} is under way")
     if runtime.epoch < 0:
         return Judged(True, "Idle", "the query runs, and has had no input yet")
     return Judged(
@@ -126,6 +133,8 @@ def degraded(world: World, before: Status, said: Said, patience: Patience) -> Ju
     found += [(Trouble.REFUSED, f"{what}: {why}") for what, why in world.refusals.items()]
     found += _of_lacking(world, patience)
     found += _of_runtime(world.runtime)
+    hangs = hanging.told(world.runtime, patience.epoch_seconds_max)
+    found += [(Trouble.EPOCH_HANGS, hangs)] if hangs else []
     found += [_of_pod(pod) for pod in world.pods if pod.state is not PodState.FINE and pod.going_since is None]
     found += _of_silence(world, before, patience)
     if not found:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from binshift.log.index import Index
 from binshift.model import Worker
+from binshift.protocol.underway import UnderWay
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
@@ -39,6 +40,9 @@ class Inside(Protocol):
 
     def stopping(self) -> bool:
         """Whether no further epoch will begin."""
+
+    def under_way(self) -> UnderWay | None:
+        """The epoch that runs now; None between epochs."""
 
 
 class QueryInside:
@@ -88,3 +92,7 @@ class QueryInside:
     def stopping(self) -> bool:
         """See `Inside`."""
         return self._runner.stopping.is_set()
+
+    def under_way(self) -> UnderWay | None:
+        """See `Inside`."""
+        return self._runner.under_way

@@ -1,4 +1,4 @@
-"""What goes over the wire: every body and every answer of the control API, camelCase, strict and bounded.
+"""What goes over the wire: every body and every answer of the control API but its errors (`problems`); camelCase, strict, bounded.
 
 A body is refused if it has a field that is not named here, a value of another type or more than a stated limit: what is
 silently ignored is worse than an error. Answers carry null where something is not known, never a made-up 0. Durations
@@ -43,6 +43,7 @@ Generation = Annotated[int, Field(ge=0, le=GENERATION_MAX), _IS_WHOLE]
 BatchSize = Annotated[int, Field(ge=1, le=BINS_MAX), _IS_WHOLE]
 StrategyName = Literal["AllAtOnce", "Fluid", "Batched", "Optimized"]
 PhaseName = Literal["planned", "warming", "copying", "flipping", "settled", "cancelled", "failed"]
+PartName = Literal["plan", "executors", "job", "record"]
 
 
 def moment(seconds: float | None) -> datetime | None:
@@ -197,6 +198,17 @@ class Migration(Answer):
     latency_during: Latency | None = None
 
 
+class EpochUnderWay(Answer):
+    """The epoch that runs now."""
+
+    epoch: int
+    runs: int = Field(description="How many runs of it have begun; all but the newest failed.")
+    part: PartName = Field(
+        description="Its route is planned, executors are awaited, its job runs, its record is written."
+    )
+    seconds: float = Field(description="Since its first run began.")
+
+
 class Dataflow(Answer):
     """A dataflow as a whole."""
 
@@ -207,6 +219,9 @@ class Dataflow(Answer):
     run_id: str | None = None
     epoch: int = Field(default=-1, description="Newest recorded; -1 before the first.")
     committed_at: datetime | None = Field(default=None, description="When that was recorded, in this run.")
+    under_way: EpochUnderWay | None = Field(
+        default=None, description="Null between epochs, as while there is no input."
+    )
     route_version: int | None = None
     bins: int | None = None
     workers: list[int] = Field(default=[], description="Those that own bins.")
@@ -281,18 +296,3 @@ class Health(Answer):
 
     status: Literal["ok", "unavailable"]
     reason: str = ""
-
-
-class Detail(Answer):
-    """One thing that is wrong with a request."""
-
-    where: str
-    message: str
-
-
-class Problem(Answer):
-    """Every error of this API."""
-
-    error: str = Field(description="Its name, for programs.")
-    message: str = Field(description="What is wrong and what to do, for people.")
-    details: list[Detail] = []

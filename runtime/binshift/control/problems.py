@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from binshift.control.models import Detail, Problem
+from binshift.control.models import Answer
 from binshift.errors import (
     BinshiftError,
     DrainRefused,
@@ -52,6 +53,21 @@ RETRY_SECONDS: Final = "1"
 
 Document = dict[int | str, dict[str, Any]]
 """The part of an OpenAPI operation that describes answers by status."""
+
+
+class Detail(Answer):
+    """One thing that is wrong with a request."""
+
+    where: str
+    message: str
+
+
+class Problem(Answer):
+    """Every error of this API."""
+
+    error: str = Field(description="Its name, for programs.")
+    message: str = Field(description="What is wrong and what to do, for people.")
+    details: list[Detail] = Field(default=[], description="Of a request that does not fit, what is wrong where.")
 
 
 def documented(*statuses: HTTPStatus) -> Document:

@@ -16,7 +16,7 @@ from binshift.control import models, readings
 from binshift.control.inside import Inside
 from binshift.control.models import State
 from binshift.control.sightings import Sightings
-from binshift.control.translation import bins_of, migration_of, observed_of, target_of
+from binshift.control.translation import bins_of, migration_of, observed_of, target_of, under_way_of
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
 from binshift.log.targets import Target
 from binshift.metrics import Observed
@@ -106,6 +106,7 @@ class QuerySurface:
             reason=reason,
             epoch=index.last,
             committed_at=models.moment(epochs[-1].committed_at) if epochs else None,
+            under_way=under_way_of(self._inside.under_way(), now),
             route_version=None if route is None else route.version,
             bins=index.bins,
             workers=[] if route is None else list(route.workers),

@@ -16,6 +16,7 @@ from binshift.metrics.measured import EpochMeasured
 from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.protocol.migrations import Migration
+from binshift.protocol.underway import UnderWay
 from binshift.routing import Route
 
 
@@ -78,6 +79,14 @@ def migration_of(migration: Migration, seen: Sighting, epochs: Sequence[EpochMea
         latency_during=during,
         **counts,
     )
+
+
+def under_way_of(found: UnderWay | None, now: float) -> models.EpochUnderWay | None:
+    """The epoch that runs, with its age at ``now`` (seconds since 1970); a clock that was set back makes nothing negative."""
+    if found is None:
+        return None
+    seconds = max(0.0, now - found.began)
+    return models.EpochUnderWay(epoch=found.epoch, runs=found.runs, part=found.part.value, seconds=seconds)
 
 
 _COUNTS = (

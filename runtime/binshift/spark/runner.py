@@ -21,6 +21,7 @@ from binshift.model import Epoch, Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.spec import EpochSpec, Summary
+from binshift.protocol.underway import Part, UnderWay
 from binshift.spark import conf
 from binshift.spark.collecting import collecting
 from binshift.spark.executors import Executor, ExecutorView
@@ -85,6 +86,7 @@ class Runner:
         executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
         lost_worker_seconds: how long it waits for one before others take over its bins.
         in_epoch: set while an epoch runs.
+        under_way: the epoch that runs, for those who look on; None between epochs.
         timings: of the newest epochs.
         stopping: set once no further epoch shall begin.
         error: what ended the query, if an epoch did.
@@ -104,6 +106,7 @@ class Runner:
     executor_wait_seconds: float = 60.0
     lost_worker_seconds: float = 30.0
     in_epoch: threading.Event = field(default_factory=threading.Event)
+    under_way: UnderWay | None = None
     timings: deque[EpochTimings] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
     stopping: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
@@ -129,6 +132,7 @@ class Runner:
             self.error = error
             raise
         finally:
+            self.under_way = None
             self.in_epoch.clear()
 
     def quiesce(self) -> None:
@@ -138,7 +142,8 @@ class Runner:
             pass
 
     def _epoch(self, batch: DataFrame, epoch: Epoch) -> None:
-        started = time.perf_counter()
+        started, begun = time.perf_counter(), UnderWay(epoch, time.time())
+        self.under_way = begun
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", EPOCH_POOL)
         if not self._prepared:
             for key, value in conf.EPOCH.items():  # all batches of a stream share one session, cloned from the user's
@@ -148,11 +153,14 @@ class Runner:
         plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, tuple(sorted(self.view.executors())))
         bring_up: frozenset[Worker] = frozenset()
         for run in range(self.attempts_max):
+            self.under_way = begun.at(Part.EXECUTORS, run)
             plan, executors = self._await_executors(self.coordinator.again(plan))
             bring_up |= {w for w in plan.workers if self._seen.get(w) != executors[w]}
             try:
+                self.under_way = begun.at(Part.JOB, run)
                 seconds, summaries = self._run(batch, plan, run, executors, bring_up)
                 record_started = time.perf_counter()
+                self.under_way = begun.at(Part.RECORD, run)
                 self.coordinator.commit(plan, summaries)
             except Exception as error:  # every kind: what it means is decided here, in one place
                 self._failed(plan, run, interpret(error), error)

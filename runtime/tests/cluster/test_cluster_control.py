@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,3 +78,26 @@ def test_a_query_is_steered_over_http(session: SparkSession, tmp_path: Path) -> 
         assert not query.isActive
         assert api.post("/v1/workers/1/drain").status_code == 409
         assert httpx2.get(f"{control.health.url}/readyz").status_code == 503
+
+
+def test_an_epoch_that_hangs_is_told_from_no_input(session: SparkSession, tmp_path: Path) -> None:
+    """While a sink blocks, its epoch is under way and grows older; once it is through, and no input is left, none is."""
+    folder, goes_on = tmp_path / "in", threading.Event()
+    session.range(40).selectExpr("id % 5 as k").write.parquet(str(folder))
+    counted = binshift.stateful(session.readStream.schema("k long").parquet(str(folder)), bins=32, workers=2)
+    writer = counted.groupBy("k").agg(F.count("*")).writeStream.outputMode("update")
+    writer = writer.foreachBatch(lambda df, _: df.collect() if goes_on.wait(240.0) else None)
+    with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:
+        api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+
+        def dataflow() -> Any:
+            return api.get("/v1/dataflow").raise_for_status().json()
+
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        control.attach(query)
+        seen = awaited(dataflow, lambda seen: seen["underWay"] is not None and seen["underWay"]["part"] == "job")
+        assert (seen["epoch"], seen["underWay"]["epoch"], seen["underWay"]["runs"]) == (-1, 0, 1)
+        awaited(dataflow, lambda later: later["underWay"]["seconds"] > seen["underWay"]["seconds"])
+        goes_on.set()
+        awaited(dataflow, lambda seen: seen["epoch"] >= 0 and seen["underWay"] is None)
+        query.stop()
