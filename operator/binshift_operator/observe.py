@@ -85,7 +85,7 @@ class Observer:
         seen_secret = classified(secret, None, key)
         keys = tokens(secret) if seen_secret.found is Found.CURRENT and secret is not None else None
         keys_hash = None if keys is None else fingerprint(keys)
-        manifests, unfit = attempted(dataflow, keys_hash, self.around)
+        manifests, unfit = self._manifests(dataflow, keys_hash)
         others = [child for child in Child if child is not Child.KEYS]
         live: dict[Child, Object | None] = {child: self._child(key, child) for child in others}
         children = {Child.KEYS: seen_secret} | {
@@ -110,6 +110,14 @@ class Observer:
             lacking=self._lacking(key, live, children, pods, notes),
         )
         return Seen(world, manifests, control)
+
+    def _manifests(
+        self, dataflow: Dataflow, keys_hash: str | None
+    ) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
+        """The children as they should be, and of those that cannot be rendered why not."""
+        if dataflow.unread:
+            return {}, dict.fromkeys(Child, dataflow.unread)
+        return attempted(dataflow, keys_hash, self.around)
 
     def _child(self, key: Key, child: Child) -> Object | None:
         return self.kube.get(KINDS[child], key.namespace, key.child(child))

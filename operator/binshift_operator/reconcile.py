@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from binshift_operator import events, statuses
 from binshift_operator.act import Actor, Failed, named, told_at_once
@@ -19,9 +19,8 @@ from binshift_operator.kube import Kube, Object
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
 from binshift_operator.model.names import API_VERSION, KIND, Key
-from binshift_operator.model.reasons import Awaited, Trouble
-from binshift_operator.model.specification import Dataflow, read
-from binshift_operator.model.status import Awaiting, Condition, ConditionType, Status, shortened
+from binshift_operator.model.specification import Dataflow, read, unread
+from binshift_operator.model.status import Status
 from binshift_operator.notes import Notes
 from binshift_operator.observe import Observer, Seen
 from binshift_operator.phases import Told, transitions
@@ -69,9 +68,7 @@ class Reconciler:
             dataflow = read(found)
         except (AttributeError, KeyError, TypeError, ValueError) as unfit:
             # Only what is read of the spec is the user's; errors of these kinds from anywhere else are the operator's own.
-            self._say(found, before, invalid(found, before, _told(unfit), self.clock()), ())
-            self.metrics.looks.labels("invalid").inc()
-            return self.limits.rest_seconds
+            dataflow = unread(found, _told(unfit))
         return self._look(dataflow, found, before)
 
     def _look(self, dataflow: Dataflow, found: Object, before: Status) -> float:
@@ -84,7 +81,8 @@ class Reconciler:
         self._say(found, before, decision.status, told)
         if carried.failed is not None:
             return self._after(dataflow.key, notes, carried.failed)
-        self.metrics.looks.labels("acted" if carried.changed else "awaited").inc()
+        outcome = "invalid" if dataflow.unread else "acted" if carried.changed else "awaited"
+        self.metrics.looks.labels(outcome).inc()
         # A step that led somewhere is followed by the next one soon.
         return NEXT_STEP_SECONDS if carried.changed else decision.look_again_seconds
 
@@ -156,23 +154,3 @@ class Reconciler:
 def _told(unfit: Exception) -> str:
     """What is wrong with a spec; of a field that is missing Python says no more than its name."""
     return f"the spec lacks {unfit}" if isinstance(unfit, KeyError) else str(unfit)
-
-
-def invalid(found: Object, before: Status, why: str, now: float) -> Status:
-    """The status of a dataflow whose spec cannot be carried out; what runs of it goes on as it is."""
-    generation = int(found["metadata"]["generation"])
-    last = before.condition(ConditionType.DEGRADED)
-    since = last.since if last is not None and last.status else now
-    degraded = Condition(ConditionType.DEGRADED, True, Trouble.INVALID_SPEC.value, shortened(why), generation, since)
-    waiting = before.condition(ConditionType.PROGRESSING)
-    began = waiting.since if waiting is not None and waiting.status else now
-    progressing = Condition(
-        ConditionType.PROGRESSING, True, Awaited.SPEC.value, "the spec has to be put right", generation, began
-    )
-    others = tuple(each for each in before.conditions if each.type not in (degraded.type, progressing.type))
-    return replace(
-        before,
-        observed_generation=generation,
-        awaiting=before.awaiting or Awaiting(Awaited.SPEC.value, now),
-        conditions=(*others, progressing, degraded),
-    )

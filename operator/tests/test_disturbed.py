@@ -60,6 +60,10 @@ class Disturbed(RuleBasedStateMachine):
     def wrong_spec(self, small: bool) -> None:
         self.cluster.edit(executor={"resources": {"limits": {"memory": "600Mi"}}} if small else {})
 
+    @rule(odd=st.booleans())
+    def unreadable_spec(self, odd: bool) -> None:
+        self.cluster.edit(migration={"timeout": "soon"} if odd else {})
+
     @rule(ending=st.booleans())
     def program_ends(self, ending: bool) -> None:
         self.cluster.ending = ending
@@ -108,7 +112,7 @@ class Disturbed(RuleBasedStateMachine):
         """Nothing goes wrong any more."""
         if hasattr(self, "cluster"):
             self.cluster.ending = False
-            self.cluster.edit(executor={}, restartNonce=4)
+            self.cluster.edit(executor={}, migration={}, restartNonce=4)
             self.cluster.converge()
 
 

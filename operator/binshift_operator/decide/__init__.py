@@ -5,6 +5,7 @@
 | what is | what to do | in |
 |---|---|---|
 | the dataflow is being deleted | nothing: its children go with it | `decision` |
+| its spec cannot be read | touch nothing, say so and what is | `decision` |
 | a child's name is taken by another's object | touch nothing, say so | `decision` |
 | the checkpoint cannot be used, and nothing runs yet | wait, say so | `decision` |
 | the Secret is not there | create it, and what does not need it | `decision` |

@@ -32,9 +32,12 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
     """The next actions for a dataflow, in order, and its new status."""
     if dataflow.deleting:
         return Decision((), before, limits.rest_seconds)
-    step = _step(dataflow, world, before, limits)
-    actions = upkeep.freed(world, limits) + step.actions
-    actions += upkeep.retried(world, actions)
+    if dataflow.unread:
+        step, actions = _invalid(world), tuple[Action, ...]()
+    else:
+        step = _step(dataflow, world, before, limits)
+        actions = upkeep.freed(world, limits) + step.actions
+        actions += upkeep.retried(world, actions)
     said = phases.Said(
         reason=step.reason,
         message=step.message,

@@ -3,7 +3,8 @@
 An edit is *live* (replicas, migration, suspend) or a *restart*: then the hash over everything else that the user wrote
 changes, and so it does for a new `restartNonce`. Values that equal the CRD's defaults count as not written: a newer CRD that
 adds a field with a default restarts nothing. What was rendered from the spec is never hashed, so a newer operator restarts
-nothing either. Validation is the CRD's; what it cannot express is found here, and told as a `ValueError`.
+nothing either. Validation is the CRD's; what it cannot express is found here, and told as a `ValueError`. Such a dataflow is
+`unread`: it can be looked at, and that is all.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Dataflow:
         checkpoint: where the state is.
         restart_hash: of the restart class of what the user wrote.
         raw: the whole spec, for rendering.
+        unread: why the spec cannot be read; empty if it can. Then key, generation, deleting and suspend are all that is known.
     """
 
     key: Key
@@ -85,6 +87,7 @@ class Dataflow:
     checkpoint: Checkpoint
     restart_hash: str
     raw: Mapping[str, Any]
+    unread: str = ""
 
 
 def read(manifest: Mapping[str, Any]) -> Dataflow:
@@ -114,6 +117,23 @@ def read(manifest: Mapping[str, Any]) -> Dataflow:
         checkpoint=Checkpoint(kept.get("location"), kept.get("credentialsSecret"), kept.get("claimName"), path),
         restart_hash=restart_hash(spec),
         raw=spec,
+    )
+
+
+def unread(manifest: Mapping[str, Any], why: str) -> Dataflow:
+    """The dataflow in an object that `read` refused: as much of it as looking at it takes. Nothing may be done by it."""
+    meta, spec = manifest["metadata"], manifest.get("spec")
+    return Dataflow(
+        key=Key(meta["namespace"], meta["name"], meta["uid"]),
+        generation=int(meta["generation"]),
+        deleting="deletionTimestamp" in meta,
+        replicas=0,
+        suspend=isinstance(spec, Mapping) and spec.get("suspend") is True,
+        migration=MigrationPolicy(),
+        checkpoint=Checkpoint(None, None, None, None),
+        restart_hash="",
+        raw={},
+        unread=why or "it cannot be read",
     )
 
 

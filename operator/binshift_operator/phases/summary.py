@@ -114,7 +114,8 @@ def _history(migration: MigrationShown | None, before: Status) -> tuple[Migratio
 def _phase(dataflow: Dataflow, world: World, said: Said) -> Phase:
     runtime = world.runtime
     if dataflow.suspend:
-        return Phase.SUSPENDED if said.reason is AtRest.SUSPENDED else Phase.SUSPENDING
+        rests = said.reason is AtRest.SUSPENDED or (bool(dataflow.unread) and not world.pods)
+        return Phase.SUSPENDED if rests else Phase.SUSPENDING
     if said.reason in (AtRest.FINISHED, Awaited.FINISHING):
         return Phase.FINISHED
     if said.stale or said.reason in (Awaited.STOPPING, Awaited.RESTARTING, Awaited.SECRET_LOST):
