@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from binshift.invariants import invariant
 from binshift_operator.children import keys_secret, stamped, with_replicas
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.control import Control
@@ -58,6 +59,7 @@ class Actor:
 
     def carry_out(self, dataflow: Dataflow, seen: Seen, actions: Sequence[Action]) -> Carried:
         """Carry out what can be, up to the first that fails."""
+        invariant(seen.whole or not actions, "something is done upon what was not read just now")
         changed = False
         for number, action in enumerate(actions):
             try:

@@ -7,7 +7,7 @@
 | ``BINSHIFT_APP`` | the label ``app.kubernetes.io/name`` of the operator's pods | binshift |
 | ``BINSHIFT_HTTP_PORT`` | of health and metrics | 8080 |
 | ``BINSHIFT_WORKERS`` | dataflows looked at at one time | 4 |
-| ``BINSHIFT_RESYNC_SECONDS`` | between two listings of all dataflows | 60 |
+| ``BINSHIFT_RESYNC_SECONDS`` | between two listings of all dataflows, and within which everything about each is read again | 60 |
 | ``BINSHIFT_CONTROL_ADDRESS`` | where a driver's control API is, with ``{pod}``, ``{service}``, ``{namespace}`` | its name in the cluster |
 | ``BINSHIFT_LOG_LEVEL`` | debug, info, warning or error | info |
 | ``BINSHIFT_<LIMIT>`` | each of `decide.Limits`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | there |

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import kopf
 from prometheus_client.registry import CollectorRegistry
@@ -25,7 +25,7 @@ from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.observe import Observer
 from binshift_operator.probes import ProbeServer
 from binshift_operator.reconcile import Reconciler
-from binshift_operator.schedule import Schedule
+from binshift_operator.schedule import Place, Schedule
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,8 @@ def main(environment: Mapping[str, str]) -> int:
     metrics = OperatorMetrics(collected)
     kube = Kube(connection, metrics.wrote)
     observer = Observer(kube, configuration.address, configuration.around, time.time)
-    reconciler = Reconciler(kube, observer, Actor(kube), configuration.limits, metrics, time.time)
+    limits, resync_seconds = configuration.limits, configuration.resync_seconds
+    reconciler = Reconciler(kube, observer, Actor(kube), limits, metrics, time.time, resync_seconds)
     schedule = Schedule(time.monotonic)
     looking = Looking(
         schedule,
@@ -51,7 +52,7 @@ def main(environment: Mapping[str, str]) -> int:
         kube,
         metrics,
         configuration.namespaces,
-        configuration.resync_seconds,
+        resync_seconds,
         configuration.workers,
     )
     probes = ProbeServer(configuration.http_port, looking.stuck, looking.unready, collected)
@@ -60,7 +61,7 @@ def main(environment: Mapping[str, str]) -> int:
     log.info("the operator looks after dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
         kopf.run(
-            registry=watching.registry(schedule.wake),
+            registry=watching.registry(waking(reconciler, schedule)),
             clusterwide=not configuration.namespaces,
             namespaces=configuration.namespaces,
             standalone=True,
@@ -69,6 +70,16 @@ def main(environment: Mapping[str, str]) -> int:
         looking.stop()
         probes.stop()
     return 0
+
+
+def waking(reconciler: Reconciler, schedule: Schedule) -> Callable[[Place], None]:
+    """What to do about an event: forget what was seen of the dataflow, then look at it."""
+
+    def wake(place: Place) -> None:
+        reconciler.noticed(*place)
+        schedule.wake(place)
+
+    return wake
 
 
 def run() -> None:

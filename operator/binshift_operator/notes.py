@@ -1,7 +1,7 @@
 """What one process of the operator remembers of a dataflow between two looks: what cannot be seen by looking.
 
 How a child was last applied, which write fails time and again, since when a StatefulSet lacks pods, that a control API kept a
-thread waiting. It is lost without harm: a new process finds out anew, some seconds later.
+thread waiting; what the newest look at everything saw. It is lost without harm: a new process finds out anew, some seconds later.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 
 from binshift_operator.model.names import Child
 from binshift_operator.model.world import Tried
+from binshift_operator.remembered import Remembered
 
 TRIES_BEFORE_TOLD: Final = 5
 """Times in a row that a write fails before a person is told, unless it was refused for what it says."""
@@ -47,6 +48,7 @@ class Notes:
     lacking: dict[Child, float] = field(default_factory=dict)
     failing: Failing | None = None
     silence: Silence | None = None
+    remembered: Remembered | None = None
 
     def failed(self, what: str, why: str, *, at_once: bool) -> None:
         """A write has failed."""

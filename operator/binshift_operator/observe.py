@@ -2,15 +2,16 @@
 
 The order matters: children before pods before the runtime, so that what is said of bins is never older than what is known
 of processes. A control API that does not answer is an observation; an API server that does not is an error, and ends the look.
+`look` reads everything, `glance` what changes often, of a dataflow that was at rest when everything was read (`remembered`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from binshift_operator.children import Surroundings, attempted, classified, fingerprint, tokens
+from binshift_operator.children import Surroundings, attempted, classified, due, fingerprint, tokens
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.control import Control
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
@@ -20,6 +21,7 @@ from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.world import ChildSeen, ClaimState, Found, Lacking, Pod, RuntimeSeen, World
 from binshift_operator.notes import SILENT_SECONDS, Notes, Silence
 from binshift_operator.pods import pod_of
+from binshift_operator.remembered import Remembered
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +51,13 @@ class Seen:
         world: for the decision.
         manifests: of the children as they should be; without the Secret's fingerprint there are no StatefulSets.
         control: the control API; None if there is none to ask.
+        whole: whether all of it was read just now; upon anything else nothing may be done.
     """
 
     world: World
     manifests: Mapping[Child, Manifest] = field(repr=False)
     control: Control | None
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,26 @@ class Observer:
             lacking=self._lacking(key, live, children, pods, notes),
         )
         return Seen(world, manifests, control)
+
+    def glance(self, dataflow: Dataflow, last: Remembered, notes: Notes) -> Seen:
+        """What is now, if nothing but pods and runtime is other than when everything was read ``last``. Errors as `look`."""
+        key, now = dataflow.key, self.clock()
+        pods = self._pods(key, now)
+        runtime, silence = _runtime(last.control, pods, notes, now)
+        children = {
+            child: replace(seen, again=due(seen.found, notes.applied.get(child), now))
+            for child, seen in last.world.children.items()
+        }
+        world = replace(
+            last.world,
+            now=now,
+            children=children,
+            pods=pods,
+            runtime=runtime,
+            unreachable=silence,
+            refusals=notes.refusals,
+        )
+        return Seen(world, {}, last.control, whole=False)
 
     def _manifests(
         self, dataflow: Dataflow, keys_hash: str | None

@@ -1,11 +1,12 @@
 """One look at one dataflow: read it, observe, decide, act, say. Everything else only makes looks happen.
 
-Nothing is kept between two looks but `notes`, which are lost without harm. The status is written last, and only if it says
-something new.
+Nothing is kept between two looks but `notes`, which are lost without harm. Nothing is done but upon what was read in the same look. The
+status is written last, and only if it says something new.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from binshift_operator import events, statuses
 from binshift_operator.act import Actor, Failed, named, told_at_once
 from binshift_operator.children import tried_now
-from binshift_operator.decide import Limits, decide
+from binshift_operator.decide import Decision, Limits, decide
 from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.metrics import OperatorMetrics
@@ -24,6 +25,7 @@ from binshift_operator.model.status import Status
 from binshift_operator.notes import Notes
 from binshift_operator.observe import Observer, Seen
 from binshift_operator.phases import Told, transitions
+from binshift_operator.remembered import remembered
 
 log = logging.getLogger(__name__)
 NEXT_STEP_SECONDS = 0.5
@@ -43,6 +45,7 @@ class Reconciler:
         limits: the operator's patience.
         metrics: what is counted.
         clock: seconds since 1970.
+        resync_seconds: within which everything about a dataflow is read again, whatever was heard of it.
     """
 
     kube: Kube
@@ -51,7 +54,13 @@ class Reconciler:
     limits: Limits
     metrics: OperatorMetrics
     clock: Callable[[], float]
+    resync_seconds: float = 60.0
     _notes: dict[tuple[str, str], Notes] = field(default_factory=dict)
+    _heard: set[tuple[str, str]] = field(default_factory=set)
+
+    def noticed(self, namespace: str, name: str) -> None:
+        """Something about a dataflow may have changed: at its next look everything is read. Called from any thread."""
+        self._heard.add((namespace, name))
 
     def look(self, namespace: str, name: str) -> float:
         """Look once; seconds until the next look, or `GONE_SECONDS`.
@@ -73,8 +82,7 @@ class Reconciler:
 
     def _look(self, dataflow: Dataflow, found: Object, before: Status) -> float:
         notes = self._noted(dataflow.key)
-        seen = self.observer.look(dataflow, notes)
-        decision = decide(dataflow, seen.world, before, self.limits)
+        seen, decision = self._decided(dataflow, before, notes)
         carried = self.actor.carry_out(dataflow, seen, decision.actions)
         self._note(notes, seen, decision.actions[: carried.done], carried.failed)
         told = tuple(events.told_of(decision.actions[: carried.done], seen.world))
@@ -85,6 +93,31 @@ class Reconciler:
         self.metrics.looks.labels(outcome).inc()
         # A step that led somewhere is followed by the next one soon.
         return NEXT_STEP_SECONDS if carried.changed else decision.look_again_seconds
+
+    def _decided(self, dataflow: Dataflow, before: Status, notes: Notes) -> tuple[Seen, Decision]:
+        """What is, and what to do. A dataflow at rest is glanced at; whatever that finds but rest is looked at in full."""
+        heard = self._has_heard_of(dataflow.key)
+        last, notes.remembered = notes.remembered, None
+        # The look after this one must not be too late for the resync.
+        seconds_max = self.resync_seconds - self.limits.rest_seconds
+        if last is not None and not heard and last.stands(dataflow, self.clock(), seconds_max):
+            seen = self.observer.glance(dataflow, last, notes)
+            decision = decide(dataflow, seen.world, before, self.limits)
+            if decision.rests and last.has_the_pods_of(seen.world):
+                notes.remembered = last
+                return seen, decision
+        seen = self.observer.look(dataflow, notes)
+        decision = decide(dataflow, seen.world, before, self.limits)
+        notes.remembered = remembered(dataflow, seen.world, seen.control) if decision.rests else None
+        return seen, decision
+
+    def _has_heard_of(self, key: Key) -> bool:
+        """Whether anything was noticed since the last look; asked before any child is read, so that nothing is missed."""
+        place = key.namespace, key.name
+        with contextlib.suppress(KeyError):
+            self._heard.remove(place)
+            return True
+        return False
 
     def _noted(self, key: Key) -> Notes:
         """The notes of a dataflow; another one of its name has others."""
@@ -148,6 +181,7 @@ class Reconciler:
 
     def _forget(self, namespace: str, name: str) -> None:
         self._notes.pop((namespace, name), None)
+        self._heard.discard((namespace, name))
         self.metrics.gone(namespace, name)
 
 

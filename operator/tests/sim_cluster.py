@@ -12,6 +12,7 @@ from typing import Any
 
 from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
+from sim_checks import assert_read_first, problems
 from sim_runtime import Log, Query, SimControl
 from sim_server import Crash, SimServer
 
@@ -21,8 +22,8 @@ from binshift_operator.decide import Limits
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, LABEL_COMPONENT, LABEL_UID
-from binshift_operator.observe import KINDS, Observer
+from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, Key
+from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
 
 NS, NAME = "default", "clicks"
@@ -36,7 +37,7 @@ LIMITS = Limits(
     epoch_seconds_max=15,
 )
 ENDING_TICKS = 2
-CHILDREN = set(KINDS.values())
+RESYNC_SECONDS = 20.0
 
 
 @dataclass
@@ -49,6 +50,7 @@ class SimCluster:
         silent: whether the control API cannot be reached.
         no_pods: why no pod of executors can be made, if none can.
         ending: whether the program comes to its end once it has committed an epoch.
+        deaf: whether no event reaches the operator.
     """
 
     no_room: set[int] = field(default_factory=set)
@@ -56,6 +58,7 @@ class SimCluster:
     silent: bool = False
     no_pods: str = ""
     ending: bool = False
+    deaf: bool = False
     now: float = 1_700_000_000.0
     log: Log = field(default_factory=Log)
     queries: dict[str, Query] = field(default_factory=dict)
@@ -65,6 +68,7 @@ class SimCluster:
     def __post_init__(self) -> None:
         self.server = SimServer(lambda: self.now)
         self.server.deleting = self.assert_may_go
+        self.server.changed = self._told
         self.heard = self.now
         self.restart_operator()
 
@@ -94,11 +98,20 @@ class SimCluster:
         kube = Kube(self.server)
         observer = Observer(kube, lambda key: "", Surroundings(), lambda: self.now, self._connected)
         metrics = OperatorMetrics(CollectorRegistry())
-        self.reconciler = Reconciler(kube, observer, Actor(kube), LIMITS, metrics, lambda: self.now)
+        self.reconciler = Reconciler(kube, observer, Actor(kube), LIMITS, metrics, lambda: self.now, RESYNC_SECONDS)
+
+    def _told(self, kind: str) -> None:
+        """The operator hears of what it watches."""
+        if not self.deaf and kind in ("Pod", "StatefulSet"):
+            self.reconciler.noticed(NS, NAME)
 
     def _connected(self, address: str, token: str) -> SimControl:
         keys = fingerprint(tokens(self.server.objects[("Secret", NS, f"{NAME}-keys")]) or {})
-        return SimControl(token, self._query, self.server.count, keys)
+        return SimControl(token, self._query, self._driver_was_written_to, keys)
+
+    def _driver_was_written_to(self, write: str) -> None:
+        self.server.requests.append(write)
+        self.server.count(write)
 
     def _query(self) -> Query | None:
         pod = self.server.objects.get(("Pod", NS, f"{NAME}-driver-0"))
@@ -128,6 +141,7 @@ class SimCluster:
     def look(self) -> None:
         """The operator looks once; if it crashes, a new one comes."""
         self.looks += 1
+        self.server.requests.clear()
         try:
             self.reconciler.look(NS, NAME)
         except Crash:
@@ -135,6 +149,7 @@ class SimCluster:
         except OperatorError:
             pass
         self.check()
+        assert_read_first(self.server.requests, Key(NS, NAME, ""))
 
     def tick(self, ticks: int = 1) -> None:
         """Time passes for all but the operator."""
@@ -269,30 +284,7 @@ class SimCluster:
         self.silent, self.ending, self.server.down, self.server.refusing = False, False, False, {}
         self.run(2)
         for _ in range(ticks):
-            if self.settled() and self.problems() == []:
+            if self.settled() and problems(self) == []:
                 return
             self.run(1)
-        raise AssertionError(f"{self.problems()}; the status is {self.status}")
-
-    def problems(self) -> list[str]:
-        """What is not as the spec asks for."""
-        found = self.dataflow
-        assert found is not None
-        spec, found_problems = found["spec"], []
-        kinds = {kind for kind, _, _ in self.server.objects}
-        found_problems += [f"there is no {kind}" for kind in sorted(CHILDREN - kinds)]
-        executors, drivers = self.pods("executor"), self.pods("driver")
-        if spec.get("suspend"):
-            return found_problems + (["pods are left"] if executors or drivers else [])
-        count = spec["replicas"]
-        if len(executors) != count or len(drivers) != 1:
-            found_problems.append(f"{len(executors)} executors and {len(drivers)} drivers")
-        if self.log.holding != set(range(count)) or not self.log.settled:
-            found_problems.append(f"route {self.log.route}")
-        hashes = {pod["metadata"]["annotations"][ANNOTATION_SPEC] for pod in executors + drivers}
-        if len(hashes) > 1:
-            found_problems.append("pods of different specs")
-        conditions = {each["type"]: each["status"] for each in self.status.get("conditions", [])}
-        if conditions.get("Degraded") != "False" or conditions.get("Progressing") != "False":
-            found_problems.append(f"conditions {conditions}")
-        return found_problems
+        raise AssertionError(f"{problems(self)}; the status is {self.status}")

@@ -30,6 +30,8 @@ class SimServer:
     Attributes:
         webhook: changes whatever is stored, of a kind, as a mutating webhook does.
         refusing: parts of paths, and the status and message that writes there are answered with.
+        requests: what was asked, writes that were refused included; whoever looks at it clears it.
+        changed: is told of every kind of object that is made, changed or removed.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -42,6 +44,8 @@ class SimServer:
         self.deleting: Callable[[Object], None] = lambda found: None
         self.webhook: Callable[[str, Object], None] = lambda kind, found: None
         self.refusing: dict[str, tuple[int, str]] = {}
+        self.requests: list[str] = []
+        self.changed: Callable[[str], None] = lambda kind: None
 
     # ------------------------------------------------------------------------------------------------- for the operator
 
@@ -53,6 +57,7 @@ class SimServer:
 
         if self.down:
             raise Unreachable("the API server is away")
+        self.requests.append(f"{method} {path}")
         for part, (status, message) in self.refusing.items():
             if method != "GET" and part in path:
                 return status, json.dumps({"message": message}).encode()
@@ -158,6 +163,7 @@ class SimServer:
             body["spec"] = without_empty(body["spec"])
         self.webhook(kind, body)
         self.objects[(kind, meta["namespace"], meta["name"])] = body
+        self.changed(kind)
         return body
 
     def edit(self, kind: str, namespace: str, name: str, spec: Mapping[str, Any]) -> None:
@@ -178,6 +184,7 @@ class SimServer:
                 self._touched(found)
             return
         del self.objects[key]
+        self.changed(key[0])
         uid = found["metadata"]["uid"]
         for other, owned in list(self.objects.items()):
             if any(owner["uid"] == uid for owner in owned["metadata"].get("ownerReferences") or ()):
@@ -204,6 +211,7 @@ class SimServer:
     def _touched(self, found: Object) -> Object:
         self.version += 1
         found["metadata"]["resourceVersion"] = str(self.version)
+        self.changed(found["kind"])
         return copy.deepcopy(found)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from sim_cluster import NAME, NS, SimCluster
 from test_kept import stubborn
+
+from binshift_operator.model.names import Child
+from binshift_operator.model.world import Found
 
 
 class Disturbed(RuleBasedStateMachine):
@@ -79,6 +83,23 @@ class Disturbed(RuleBasedStateMachine):
     @rule(why=st.sampled_from(["", "exceeded quota"]))
     def quota(self, why: str) -> None:
         self.cluster.no_pods = why
+
+    @rule(deaf=st.booleans())
+    def events_get_lost(self, deaf: bool) -> None:
+        self.cluster.deaf = deaf
+
+    @rule()
+    def an_event_comes_twice(self) -> None:
+        self.cluster.reconciler.noticed(NS, NAME)
+
+    @rule(child=st.sampled_from(Child), found=st.sampled_from(Found), replicas=st.integers(0, 6))
+    def what_is_remembered_is_wrong(self, child: Child, found: Found, replicas: int) -> None:
+        notes = self.cluster.reconciler._notes.get((NS, NAME))
+        if notes is not None and notes.remembered is not None:
+            seen = notes.remembered.world
+            false = replace(seen.children[child], found=found, replicas=replicas)
+            world = replace(seen, children={**seen.children, child: false})
+            notes.remembered = replace(notes.remembered, world=world)
 
     @rule(down=st.booleans())
     def api_server(self, down: bool) -> None:
@@ -167,6 +188,7 @@ def test_crash_after_every_write() -> None:
     cluster = SimCluster()
     for name, act in ACTS.items():
         before = cluster.fork()
+        cluster.restart_operator()
         act(cluster)
         cluster.server.writes.clear()
         cluster.converge()

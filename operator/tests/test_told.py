@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
-from sim_cluster import NAME, NS, SDF, SimCluster
+from sim_cluster import NAME, NS, RESYNC_SECONDS, SDF, SimCluster
 from sim_runtime import Query
 
 from binshift_operator import reconcile
@@ -173,6 +173,7 @@ def test_writes_that_a_webhook_fails_are_told() -> None:
     """A write that fails time and again is told of with what was answered; until then it is nobody's business, and the waits grow."""
     cluster = started()
     cluster.server.refusing = {"services": (500, "failed calling webhook")}
+    cluster.tick(int(RESYNC_SECONDS))
     cluster.server.remove(("Service", NS, f"{NAME}-driver"))
     with pytest.raises(Unreachable, match=r"DriverService.*failed calling webhook"):
         cluster.reconciler.look(NS, NAME)

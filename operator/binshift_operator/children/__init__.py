@@ -4,7 +4,7 @@
 replicas is no part of its manifest: it is decided anew each time. Nothing in here decides when to apply what.
 """
 
-from binshift_operator.children.comparison import classified, stamped, tried_now
+from binshift_operator.children.comparison import classified, due, stamped, tried_now
 from binshift_operator.children.keys import fingerprint, keys_secret, tokens
 from binshift_operator.children.rendering import Surroundings, attempted, rendered, with_replicas
 
@@ -12,6 +12,7 @@ __all__ = [
     "Surroundings",
     "attempted",
     "classified",
+    "due",
     "fingerprint",
     "keys_secret",
     "rendered",

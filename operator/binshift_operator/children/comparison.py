@@ -66,8 +66,13 @@ def classified(
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
         noticed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
-        again=found is Found.KEPT and tried is not None and now - tried.at >= _wait(tried),
+        again=due(found, tried, now),
     )
+
+
+def due(found: Found, tried: Tried | None, now: float) -> bool:
+    """Whether it is time to apply a kept child once more; others are applied as soon as they are found to differ."""
+    return found is Found.KEPT and tried is not None and now - tried.at >= _wait(tried)
 
 
 def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> Found:

@@ -27,6 +27,11 @@ class Decision:
     status: Status
     look_again_seconds: float
 
+    @property
+    def rests(self) -> bool:
+        """Whether there is nothing to do, and nothing is awaited."""
+        return not self.actions and self.status.awaiting is None
+
 
 def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Decision:
     """The next actions for a dataflow, in order, and its new status."""

@@ -1,0 +1,44 @@
+"""What a look at everything saw of a dataflow at rest, and whether that may stand for reading it once more.
+
+Most objects of a dataflow never change. While it rests, only the resource, its pods and the runtime are read at every look; of the other
+objects it is assumed that they are as they were. That may be wrong, so nothing is ever done by it: it may only confirm that all is at
+rest, and whatever else comes of it is looked at in full, and decided anew. It ends with an edit, with any event about the dataflow or its
+children, with any action and, as events get lost, in time for the resync.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from binshift_operator.control import Control
+from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.world import ClaimState, World
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """One look at everything.
+
+    Attributes:
+        generation: of the dataflow that was looked at.
+        world: what was seen; its ``now`` is when the look began.
+        control: the control API, with the token that was seen; None if there was none to ask.
+    """
+
+    generation: int
+    world: World
+    control: Control | None
+
+    def stands(self, dataflow: Dataflow, now: float, seconds_max: float) -> bool:
+        """Whether it may stand for reading again: it is of the same edit, and younger than so many seconds."""
+        return self.generation == dataflow.generation and 0.0 <= now - self.world.now < seconds_max
+
+    def has_the_pods_of(self, world: World) -> bool:
+        """Whether there are the same pods as then."""
+        return {pod.uid for pod in self.world.pods} == {pod.uid for pod in world.pods}
+
+
+def remembered(dataflow: Dataflow, world: World, control: Control | None) -> Remembered | None:
+    """What to remember of a look that found nothing to do; None if something is wrong that a person may put right any moment."""
+    wrong = world.claim is not ClaimState.FINE or world.credentials_missing or world.invalid or world.lacking
+    return None if wrong else Remembered(dataflow.generation, world, control)
