@@ -95,3 +95,40 @@ def test_rendered_limits(rendered: Rendered) -> None:
     limits = Configuration.from_environment(environment).limits
     assert (limits.epoch_seconds_max, limits.pods_wait_seconds) == (77.0, 5.0)
     assert limits.driver_start_seconds == Limits().driver_start_seconds
+
+
+def test_network_policy_is_asked_for() -> None:
+    """By itself, the chart limits nobody's network; an empty peer, which would be everybody, is no value."""
+    assert VALUES["networkPolicy"] == {"create": False, "from": []}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"networkPolicy": {"from": [{}]}}, SCHEMA, cls=jsonschema.Draft7Validator)
+
+
+def test_network_policy_as_written() -> None:
+    """It is about the operator's own pod, which is told as in the deployment, and about nothing but calls to its one port."""
+    text = template("networkpolicy")
+    assert text.startswith("{{- if .Values.networkPolicy.create }}")
+    selector = 'matchLabels: {{- include "binshift.selector" . | nindent 6 }}'
+    assert selector in text
+    assert selector in template("deployment")
+    policy = yaml.safe_load(re.sub(r"\{\{- .*|\{\{ [.\w]*\.(\w+) \}\}", r"\1", text))
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert policy["spec"]["ingress"][0]["ports"] == [{"protocol": "TCP", "port": "port"}]
+
+
+def test_rendered_network_policy(rendered: Rendered) -> None:
+    """Off, there is none; on, it selects the operator's pod and opens its one port, to everybody or to those that are named."""
+    assert "NetworkPolicy" not in rendered()
+    made = rendered(networkPolicy__create="true", port=9090)
+    policy, deployment = made["NetworkPolicy"], made["Deployment"]
+    pod = deployment["spec"]["template"]
+    assert policy["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    assert policy["spec"]["podSelector"] == deployment["spec"]["selector"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert policy["spec"]["ingress"] == [{"ports": [{"protocol": "TCP", "port": 9090}]}]
+    assert [each["containerPort"] for each in pod["spec"]["containers"][0]["ports"]] == [9090]
+    peer = "networkPolicy.from[0].namespaceSelector.matchLabels.team"
+    (rule,) = rendered(networkPolicy__create="true", **{peer: "watch"})["NetworkPolicy"]["spec"]["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"team": "watch"}}}]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 8080}]
