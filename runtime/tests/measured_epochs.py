@@ -1,10 +1,35 @@
-"""Measured epochs, made up."""
+"""Measured epochs, made up, and a query of which everything is known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from binshift.model import Epoch
+from binshift.metrics import Observed
+from binshift.migration import Phase
+from binshift.model import Epoch, Worker
+
+EVERYTHING = Observed(
+    epoch=Epoch(41),
+    route_version=3,
+    executors=2,
+    bins={Worker(0): 10, Worker(1): 6},
+    keys={Worker(0): 100.0},
+    bytes={Worker(0): 4096.0},
+    watermark_lag_seconds=1.5,
+    state={"Loading": False, "Running": True},
+    target_workers=3,
+    latency_target_seconds=0.5,
+    epoch_running_seconds=0.25,
+    phase=Phase.FLIPPING,
+    migration_moved_bins=4,
+    migration_planned_bins=8,
+    migration_left_seconds=12.5,
+    copy_lag_epochs=1,
+    copied_bytes=1000,
+    log_files=12,
+    log_bytes=9000,
+    snapshot_age_epochs=7,
+)
 
 
 @dataclass(frozen=True)

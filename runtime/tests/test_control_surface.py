@@ -10,9 +10,10 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.models import EpochUnderWay, State, TargetRequest
+from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
 from binshift.errors import DrainRefused, EpochFailed, Fenced, NoSuchMigration, TargetOutdated
-from binshift.metrics import RuntimeMetrics
+from binshift.metrics import Observed, RuntimeMetrics
 from binshift.model import Epoch, Worker
 from binshift.protocol.underway import Part, UnderWay
 
@@ -196,6 +197,30 @@ def test_reads_survive_the_end_of_spark(world: World) -> None:
     assert (seen.state, seen.registered, seen.workers) == (State.FAILED, [], [0, 1])
     assert "JVM" in world.surface.unready()
     assert world.surface.observed().executors == 0
+
+
+def test_what_alerts_need_is_observed(world: World) -> None:
+    """The state, how many workers are wanted, the latency that moves are paced by, and how long the epoch has run."""
+    seen = world.surface.observed()
+    assert [name for name, now in seen.state.items() if now] == ["Running"]
+    assert (seen.target_workers, seen.epoch_running_seconds, seen.migration_left_seconds) == (None, 0.0, None)
+    wanted = TargetRequest(owner=UID, generation=1, workers=[0, 1, 2], latencyTargetSeconds=0.25)
+    world.surface.put_target(wanted)
+    world.settle()
+    world.query._runner.under_way = UnderWay(Epoch(3), world.now - 60)
+    seen = world.surface.observed()
+    assert (seen.target_workers, seen.latency_target_seconds, seen.migration_left_seconds) == (3, 0.25, 0.0)
+    assert seen.epoch_running_seconds is not None
+    assert seen.epoch_running_seconds >= 60
+    world.surface.stop()
+    assert world.query.stopped.wait(10)
+    assert [name for name, now in world.surface.observed().state.items() if now] == ["Stopped"]
+
+
+def test_before_the_query_only_the_state_is_known() -> None:
+    """A program that has no query yet tells that it loads."""
+    seen = Slot().observed()
+    assert seen == Observed(state={state.value: state is State.LOADING for state in State})
 
 
 def test_no_worker_is_not_ready(world: World) -> None:

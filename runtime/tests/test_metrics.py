@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from measured_epochs import Done, Measured
+from measured_epochs import EVERYTHING, Done, Measured
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_open_metrics
@@ -17,27 +17,10 @@ from binshift.metrics import DECLARED, PREFIX, Observed, RuntimeMetrics
 from binshift.metrics.measured import arrivals
 from binshift.metrics.spread import Spread
 from binshift.migration import Phase
-from binshift.model import Epoch, Worker
+from binshift.model import Epoch
 
-EVERYTHING = Observed(
-    epoch=Epoch(41),
-    route_version=3,
-    executors=2,
-    bins={Worker(0): 10, Worker(1): 6},
-    keys={Worker(0): 100.0},
-    bytes={Worker(0): 4096.0},
-    watermark_lag_seconds=1.5,
-    phase=Phase.FLIPPING,
-    migration_moved_bins=4,
-    migration_planned_bins=8,
-    copy_lag_epochs=1,
-    copied_bytes=1000,
-    log_files=12,
-    log_bytes=9000,
-    snapshot_age_epochs=7,
-)
-UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_rows", "_seconds")
-UNITLESS = {"epoch", "route_version", "workers", "migration_phase", "recoveries"}
+UNITS = ("_bins", "_bytes", "_epochs", "_files", "_keys", "_rows", "_seconds", "_workers")
+UNITLESS = {"epoch", "route_version", "workers", "state", "migration_phase", "recoveries"}
 
 
 def families(observed: Observed, *epochs: Measured) -> dict[str, Metric]:
@@ -74,11 +57,11 @@ def test_names_say_their_unit() -> None:
 
 
 def test_labels_are_closed_sets() -> None:
-    """The only labels are a worker, a phase, a part of an epoch and a bucket; an unknown part makes no label."""
+    """The only labels are a worker, a phase, a state, a part of an epoch and a bucket; an unknown part makes no label."""
     odd = Measured(Epoch(0), seconds={"total": 0.3, "key-8d1f": 0.1})
     found = families(EVERYTHING, odd)
     labels = {(k, v) for f in found.values() for s in f.samples for k, v in s.labels.items() if k != "le"}
-    assert {k for k, _ in labels} == {"worker", "phase", "part"}
+    assert {k for k, _ in labels} == {"worker", "phase", "state", "part"}
     assert {v for k, v in labels if k == "part"} == {"total"}
 
 
@@ -96,6 +79,10 @@ def test_what_is_true_now() -> None:
     found = families(EVERYTHING)
     assert value(found, "worker_bins", worker="1") == 6
     assert value(found, "copied_bytes", "_total") == 1000
+    assert (value(found, "state", state="Running"), value(found, "state", state="Loading")) == (1, 0)
+    assert (value(found, "workers"), value(found, "target_workers")) == (2, 3)
+    assert value(found, "epoch_running_seconds") == 0.25
+    assert value(found, "migration_left_seconds") == 12.5
     phases = {s.labels["phase"]: s.value for s in found[PREFIX + "migration_phase"].samples}
     assert phases == {phase.value: float(phase is Phase.FLIPPING) for phase in Phase}
 

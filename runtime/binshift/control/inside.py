@@ -38,6 +38,9 @@ class Inside(Protocol):
     def copied_bytes(self) -> int:
         """Bytes of state copied ahead of flips, in all."""
 
+    def latency_target_seconds(self) -> float:
+        """The record latency that moves are paced by."""
+
     def stopping(self) -> bool:
         """Whether no further epoch will begin."""
 
@@ -88,6 +91,10 @@ class QueryInside:
     def copied_bytes(self) -> int:
         """See `Inside`."""
         return self._coordinator.movement.bytes_copied
+
+    def latency_target_seconds(self) -> float:
+        """See `Inside`."""
+        return self._coordinator.movement.pacer.aim_seconds
 
     def stopping(self) -> bool:
         """See `Inside`."""

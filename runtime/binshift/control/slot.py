@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from binshift.control.contract import Surface
 from binshift.control.models import Bins, Dataflow, Migration, State, TargetRequest, WorkerLoad
+from binshift.control.translation import states_of
 from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
@@ -79,7 +80,7 @@ class NoQuery:
 
     def observed(self) -> Observed:
         """See `Surface`."""
-        return Observed()
+        return Observed(state=states_of(self._state))
 
 
 class Slot:

@@ -160,7 +160,7 @@ class QuerySurface:
 
     def observed(self) -> Observed:
         """See `Surface`."""
-        return observed_of(self._inside, self._migrations())
+        return observed_of(self._inside, self._migrations(), self.state()[0], self._query.target, self._now())
 
     # --------------------------------------------------------------------------------------------------------- writes
 

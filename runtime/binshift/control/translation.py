@@ -128,11 +128,18 @@ def _known(value: float) -> int | None:
     return None if np.isnan(value) else round(value)
 
 
-def observed_of(inside: Inside, migrations: Sequence[Migration]) -> Observed:
+def states_of(now: models.State) -> Mapping[str, bool]:
+    """Every state by its name, and whether it is the one of now."""
+    return {state.value: state is now for state in models.State}
+
+
+def observed_of(
+    inside: Inside, migrations: Sequence[Migration], state: models.State, target: Target | None, now: float
+) -> Observed:
     """What is true now, for the metrics."""
     index, newest = inside.index(), migrations[-1] if migrations else None
     sizes, progress, files = readings.sizes(index), newest.progress if newest else None, list(readings.files(index))
-    watermark = readings.watermark(index)
+    watermark, running = readings.watermark(index), under_way_of(inside.under_way(), now)
     return Observed(
         epoch=index.last,
         route_version=None if index.route is None else index.route.version,
@@ -141,9 +148,14 @@ def observed_of(inside: Inside, migrations: Sequence[Migration]) -> Observed:
         keys=readings.by_worker(index, sizes.rows),
         bytes=readings.by_worker(index, sizes.bytes),
         watermark_lag_seconds=None if watermark is None else watermark[1],
+        state=states_of(state),
+        target_workers=None if target is None else len(target.workers),
+        latency_target_seconds=inside.latency_target_seconds(),
+        epoch_running_seconds=0.0 if running is None else running.seconds,
         phase=newest.phase if newest else None,
         migration_moved_bins=progress.bins_moved if progress else None,
         migration_planned_bins=progress.bins_total if progress else None,
+        migration_left_seconds=progress.seconds_left if progress else None,
         copy_lag_epochs=inside.copy_lag_epochs(),
         copied_bytes=inside.copied_bytes(),
         log_files=len(files),

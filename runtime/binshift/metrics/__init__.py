@@ -5,7 +5,7 @@ it last asked, which it adds to counters and histograms, and an `Observed`, what
 is not known (None) is left out of the answer, since a 0 would be a lie.
 
 Names start with `PREFIX`, are in base units and end with the unit. Labels are closed sets: a part of an epoch, a phase, a
-worker's slot. Never a key or a bin. This module must not know Spark, the log or the query: they are above it.
+state, a worker's slot. Never a key or a bin. This module must not know Spark, the log or the query: they are above it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,15 @@ def _by_worker(values: Mapping[Worker, float]) -> Mapping[str, float]:
 DECLARED: Final = (
     Declared("epoch", "Newest recorded epoch; -1 before the first.", lambda o: o.epoch),
     Declared("route_version", "Version of the newest epoch's route.", lambda o: o.route_version),
+    Declared("state", "1 for what the program does.", lambda o: {s: float(on) for s, on in o.state.items()}, "state"),
+    Declared(
+        "epoch_running_seconds",
+        "How long the epoch under way has run; 0 between two.",
+        lambda o: o.epoch_running_seconds,
+    ),
     Declared("workers", "Workers registered with Spark.", lambda o: o.executors),
+    Declared("target_workers", "Workers that are wanted.", lambda o: o.target_workers),
+    Declared("latency_target_seconds", "Record latency that moves are paced by.", lambda o: o.latency_target_seconds),
     Declared("worker_bins", "Bins a worker owns.", lambda o: _by_worker(o.bins), "worker"),
     Declared(
         "worker_keys", "Keys of a worker's bins in their newest snapshots.", lambda o: _by_worker(o.keys), "worker"
@@ -84,6 +92,9 @@ DECLARED: Final = (
     ),
     Declared("migration_moved_bins", "Bins the newest migration has moved.", lambda o: o.migration_moved_bins),
     Declared("migration_planned_bins", "Bins the newest migration moves in all.", lambda o: o.migration_planned_bins),
+    Declared(
+        "migration_left_seconds", "Time the newest migration will still take.", lambda o: o.migration_left_seconds
+    ),
     Declared("copy_lag_epochs", "Epochs the oldest copy under way is behind.", lambda o: o.copy_lag_epochs),
     Declared("copied_bytes", "Bytes of state copied ahead of flips.", lambda o: o.copied_bytes, counts=True),
     Declared("log_files", "Data files that the log's records name.", lambda o: o.log_files),

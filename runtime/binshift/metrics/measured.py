@@ -82,9 +82,14 @@ class Observed:
         keys: in the newest snapshots, by worker: an estimate.
         bytes: of those on the log, by worker: an estimate.
         watermark_lag_seconds: from the watermark to the newest epoch's own time.
+        state: by name what the program may be doing, and whether it is.
+        target_workers: that are wanted.
+        latency_target_seconds: that moves are paced by.
+        epoch_running_seconds: how long the epoch under way has run; 0 between two.
         phase: of the newest migration; None if there was none.
         migration_moved_bins: of the newest migration.
         migration_planned_bins: of the newest migration.
+        migration_left_seconds: that it will still take.
         copy_lag_epochs: how far the oldest copy that is wanted is behind.
         copied_bytes: in all, by this driver.
         log_files: data files that count.
@@ -99,9 +104,14 @@ class Observed:
     keys: Mapping[Worker, float] = field(default_factory=dict)
     bytes: Mapping[Worker, float] = field(default_factory=dict)
     watermark_lag_seconds: float | None = None
+    state: Mapping[str, bool] = field(default_factory=dict)
+    target_workers: int | None = None
+    latency_target_seconds: float | None = None
+    epoch_running_seconds: float | None = None
     phase: Phase | None = None
     migration_moved_bins: int | None = None
     migration_planned_bins: int | None = None
+    migration_left_seconds: float | None = None
     copy_lag_epochs: int | None = None
     copied_bytes: int | None = None
     log_files: int | None = None

@@ -70,8 +70,8 @@ def test_a_query_is_steered_over_http(session: SparkSession, tmp_path: Path) -> 
 
         metrics = scraped(control.health.url)
         assert metrics["binshift_epoch"] >= seen["epoch"]
-        assert metrics["binshift_moved_bins_total"] > 0
-        assert metrics["binshift_log_bytes"] > 0
+        counted = ("moved_bins_total", "log_bytes", "target_workers", "record_latency_seconds_count")
+        assert all(metrics[f"binshift_{name}"] > 0 for name in counted)
 
         assert api.post("/v1/stop").status_code == 202
         awaited(dataflow, lambda seen: seen["state"] == "Stopped")
