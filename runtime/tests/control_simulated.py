@@ -100,11 +100,14 @@ class World:
     def epoch(self) -> None:
         """One epoch of a second, with a round of background work after it."""
         rows: list[Row] = [{"key": f"k{i}", "value": 1, "time": 0} for i in range(40)]
+        moving = self.query._coordinator.moving
         self.cluster.epoch(rows)
+        moving = moving or self.query._coordinator.moving
         self.cluster.background()
         self.now += 1.0
         seconds = {"total": 0.4}
-        self.query.timings.append(Measured(self.query.epoch, committed_at=self.now, seconds=seconds))
+        measured = Measured(self.query.epoch, committed_at=self.now, seconds=seconds, moving=moving)
+        self.query.timings.append(measured)
 
     def settle(self) -> None:
         """Epochs until nothing moves."""

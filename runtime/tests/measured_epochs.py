@@ -53,4 +53,5 @@ class Measured:
     rows_in: int = 10
     rows_out: int = 4
     moved: int = 0
+    moving: bool = False
     operators: tuple[Done, ...] = (Done(),)

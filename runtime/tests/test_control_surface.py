@@ -235,6 +235,7 @@ def test_the_whole_way_over_http(world: World) -> None:
     RuntimeMetrics(registry, world.surface.epochs, world.surface.observed)
     app = control_app(world.surface, Tokens(ADMIN), registry)
     api = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"})
+    assert 'binshift_record_latency_seconds_count{moving="true"} 0.0' in api.get("/metrics").text
     answer = api.put("/v1/target", json={"owner": UID, "generation": 1, "workers": [0, 1, 2]})
     assert answer.status_code == 202
     world.settle()
@@ -242,6 +243,9 @@ def test_the_whole_way_over_http(world: World) -> None:
     assert api.get("/v1/migrations").json()["migrations"][0]["phase"] == "settled"
     assert 'binshift_migration_phase{phase="settled"} 1.0' in api.get("/metrics").text
     assert 'binshift_worker_bins{worker="2"}' in api.get("/metrics").text
+    while_moving = 'binshift_record_latency_seconds_count{moving="true"}'
+    assert while_moving in api.get("/metrics").text
+    assert f"{while_moving} 0.0" not in api.get("/metrics").text
     assert api.post("/v1/workers/2/drain").status_code == 202
     assert api.delete("/v1/migrations/77").status_code == 404
     assert api.put("/v1/target", json={"owner": "", "generation": 9, "workers": [0]}).json()["error"] == "TargetOwned"

@@ -57,11 +57,12 @@ def test_names_say_their_unit() -> None:
 
 
 def test_labels_are_closed_sets() -> None:
-    """The only labels are a worker, a phase, a state, a part of an epoch and a bucket; an unknown part makes no label."""
+    """The only labels are a worker, a phase, a state, whether bins move, a part of an epoch and a bucket; an unknown part
+    makes no label."""
     odd = Measured(Epoch(0), seconds={"total": 0.3, "key-8d1f": 0.1})
     found = families(EVERYTHING, odd)
     labels = {(k, v) for f in found.values() for s in f.samples for k, v in s.labels.items() if k != "le"}
-    assert {k for k, _ in labels} == {"worker", "phase", "state", "part"}
+    assert {k for k, _ in labels} == {"worker", "phase", "state", "moving", "part"}
     assert {v for k, v in labels if k == "part"} == {"total"}
 
 
@@ -105,7 +106,7 @@ def test_epochs_are_counted_once() -> None:
     assert value(found, "cold_bring_up_bins", "_total") == 14
     assert value(found, "late_rows", "_total") == 6
     assert value(found, "stored_rows") == 50
-    assert value(found, "record_latency_seconds", "_count") == 20
+    assert value(found, "record_latency_seconds", "_count", moving="false") == 20
     assert value(found, "flip_duration_seconds", "_count") == 1
     assert value(found, "epoch_duration_seconds", "_count", part="total") == 2
 
@@ -124,8 +125,19 @@ def test_record_latency_is_from_arrival_to_commit() -> None:
     assert arrivals(None, first) == (1.0, 1.0)
     assert arrivals(first, second) == (0.5, 1.5)
     found = families(Observed(), first, second)
-    assert value(found, "record_latency_seconds", "_bucket", le="1.0") == 10 + 5
-    assert value(found, "record_latency_seconds", "_sum") == pytest.approx(10 * 1.0 + 10 * 1.0)
+    assert value(found, "record_latency_seconds", "_bucket", moving="false", le="1.0") == 10 + 5
+    assert value(found, "record_latency_seconds", "_sum", moving="false") == pytest.approx(10 * 1.0 + 10 * 1.0)
+
+
+def test_latency_during_a_migration_is_told_apart() -> None:
+    """Records of epochs while a migration is under way are counted for themselves, and there are such counts before the first."""
+    calm, moving = Measured(Epoch(0)), Measured(Epoch(1), rows_in=7, moving=True)
+    before, after = families(Observed(), calm), families(Observed(), calm, moving)
+    counts = [
+        [value(found, "record_latency_seconds", "_count", moving=each) for each in ("false", "true")]
+        for found in (before, after)
+    ]
+    assert counts == [[10, 0], [10, 7]]
 
 
 def test_a_spread_counts_everything_once() -> None:

@@ -5,7 +5,8 @@ it last asked, which it adds to counters and histograms, and an `Observed`, what
 is not known (None) is left out of the answer, since a 0 would be a lie.
 
 Names start with `PREFIX`, are in base units and end with the unit. Labels are closed sets: a part of an epoch, a phase, a
-state, a worker's slot. Never a key or a bin. This module must not know Spark, the log or the query: they are above it.
+state, a worker's slot, whether a migration is under way. Never a key or a bin. This module must not know Spark, the log or
+the query: they are above it.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ class RuntimeMetrics(Collector):
         self._epochs, self._observe = epochs, observe
         self._lock = threading.Lock()
         self._newest: EpochMeasured | None = None
-        self._latency, self._flip = Spread(), Spread()
+        # Both from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
+        self._latency = {moving: Spread() for moving in (False, True)}
+        self._flip = Spread()
         self._parts = {part: Spread() for part in EPOCH_PARTS.values()}
         self._counts = dict.fromkeys(_COUNTED, 0.0)
         registry.register(self)
@@ -134,7 +137,7 @@ class RuntimeMetrics(Collector):
         yield from (_family(each) for each in DECLARED)
         yield from (CounterMetricFamily(PREFIX + name, help) for name, (help, _) in _COUNTED.items())
         yield from (GaugeMetricFamily(PREFIX + name, help) for name, (help, _) in _STORED.items())
-        yield from (HistogramMetricFamily(PREFIX + name, help) for name, help in _SPREAD.items())
+        yield from (HistogramMetricFamily(PREFIX + name, help) for name, (help, _) in _SPREAD.items())
 
     def collect(self) -> Iterable[Metric]:
         """Catch up with the epochs, then tell everything that is known."""
@@ -146,7 +149,7 @@ class RuntimeMetrics(Collector):
     def _add(self, epoch: EpochMeasured) -> None:
         if self._newest is not None and epoch.epoch <= self._newest.epoch:
             return
-        self._latency.add(*arrivals(self._newest, epoch), count=epoch.rows_in)
+        self._latency[epoch.moving].add(*arrivals(self._newest, epoch), count=epoch.rows_in)
         for part, seconds in epoch.seconds.items():
             if part in EPOCH_PARTS:
                 self._parts[EPOCH_PARTS[part]].add(seconds, seconds)
@@ -177,10 +180,11 @@ class RuntimeMetrics(Collector):
         parts: Mapping[tuple[str, ...], Spread] = {
             (part,): spread for part, spread in self._parts.items() if spread.cumulative[-1]
         }
-        spreads: tuple[Mapping[tuple[str, ...], Spread], ...]
-        spreads = ({(): self._latency}, parts, {(): self._flip})
-        for (name, help), by_label in zip(_SPREAD.items(), spreads, strict=True):
-            family = HistogramMetricFamily(PREFIX + name, help, labels=["part"] if by_label is parts else [])
+        latency: Mapping[tuple[str, ...], Spread]
+        latency = {(str(moving).lower(),): spread for moving, spread in self._latency.items()}
+        spreads: tuple[Mapping[tuple[str, ...], Spread], ...] = (latency, parts, {(): self._flip})
+        for (name, (help, labels)), by_label in zip(_SPREAD.items(), spreads, strict=True):
+            family = HistogramMetricFamily(PREFIX + name, help, labels=labels)
             for label, spread in by_label.items():
                 family.add_metric(list(label), spread.buckets(), spread.sum)
             yield family
@@ -198,10 +202,13 @@ _STORED: Final[Mapping[str, tuple[str, Callable[[OperatorMeasured], float]]]] = 
     "stored_rows": ("Rows in all local stores, copies included.", lambda o: o.rows_stored),
     "stored_bytes": ("Size of all local stores, copies included.", lambda o: o.bytes_stored),
 }
-_SPREAD: Final = {
-    "record_latency_seconds": "From a record's arrival to the commit of its epoch.",
-    "epoch_duration_seconds": "Where an epoch's time goes.",
-    "flip_duration_seconds": "Duration of the epochs in which bins changed owner.",
+_SPREAD: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "record_latency_seconds": (
+        "From a record's arrival to the commit of its epoch; apart for epochs while a migration is under way.",
+        ("moving",),
+    ),
+    "epoch_duration_seconds": ("Where an epoch's time goes.", ("part",)),
+    "flip_duration_seconds": ("Duration of the epochs in which bins changed owner.", ()),
 }
 
 

@@ -66,6 +66,10 @@ class EpochMeasured(Protocol):
         """Bins that changed owner with it."""
 
     @property
+    def moving(self) -> bool:
+        """Whether a migration was under way when it began, or when it was recorded."""
+
+    @property
     def operators(self) -> Sequence[OperatorMeasured]:
         """What each stateful operator did."""
 

@@ -59,6 +59,12 @@ class Coordinator:
         """The newest recorded epoch; -1 before the first."""
         return self._log.index.last
 
+    @property
+    def moving(self) -> bool:
+        """Whether a migration is under way, or about to be."""
+        with self.lock:
+            return not self.movement.idle
+
     def plan(self, epoch: Epoch, offsets_hash: str, batch_time_ms: int, alive: tuple[Worker, ...]) -> EpochPlan:
         """Decide what ``epoch`` will do.
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -56,6 +56,7 @@ class EpochTimings:
         runs: how many it took.
         moved: bins that changed owner with it.
         operators: what each stateful operator did.
+        moving: whether a migration was under way when it began, or when it was recorded.
     """
 
     epoch: Epoch
@@ -66,6 +67,7 @@ class EpochTimings:
     rows_out: int
     moved: int
     operators: tuple[StateFigures, ...] = ()
+    moving: bool = False
 
 
 @dataclass
@@ -149,7 +151,7 @@ class Runner:
             for key, value in conf.EPOCH.items():  # all batches of a stream share one session, cloned from the user's
                 batch.sparkSession.conf.set(key, value)
             self._prepared = True
-        offsets = self.offsets(epoch)
+        offsets, moving = self.offsets(epoch), self.coordinator.moving
         plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, tuple(sorted(self.view.executors())))
         bring_up: frozenset[Worker] = frozenset()
         for run in range(self.attempts_max):
@@ -170,7 +172,7 @@ class Runner:
                 continue
             self._seen.update({w: executors[w] for w in plan.workers})
             timings = _timings(plan, run, summaries, seconds, record_started, started)
-            self.timings.append(timings)
+            self.timings.append(replace(timings, moving=moving or self.coordinator.moving))
             self.coordinator.measured(timings.seconds["total"], plan)
             return
         raise EpochFailed(f"epoch {epoch} failed {self.attempts_max} times; see the log above for each reason")
