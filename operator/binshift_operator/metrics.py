@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from binshift_operator.model.names import Key
+from binshift_operator.model.reasons import Trouble
 from binshift_operator.model.status import ConditionType, Phase, Status
 
 LOOK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -18,7 +19,7 @@ WAIT_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
 
 class _Dataflows(Collector):
-    """Dataflows by condition and by phase, as last seen."""
+    """Dataflows by condition, by phase and by what is wrong with them, as last seen."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,8 +46,14 @@ class _Dataflows(Collector):
         phases = Count(status.phase for status in seen)
         for phase in Phase:
             by_phase.add_metric([phase.value], phases[phase])
-        yield by_condition
-        yield by_phase
+        by_trouble = GaugeMetricFamily(
+            "binshift_operator_troubles", "Dataflows that are Degraded, by reason.", labels=["reason"]
+        )
+        degraded = (status.condition(ConditionType.DEGRADED) for status in seen)
+        troubles = Count(found.reason for found in degraded if found is not None and found.status)
+        for trouble in Trouble:
+            by_trouble.add_metric([trouble.value], troubles[trouble])
+        yield from (by_condition, by_phase, by_trouble)
 
 
 class OperatorMetrics:

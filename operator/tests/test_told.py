@@ -88,8 +88,10 @@ def test_what_cannot_be_read_is_told() -> None:
     cluster.look()
     assert "suspend: true" in condition(cluster, "Degraded")["message"]
     assert registry.get_sample_value("binshift_operator_dataflows", {"condition": "Degraded"}) == 1
+    assert registry.get_sample_value("binshift_operator_troubles", {"reason": "InvalidSpec"}) == 1
     cluster.server.remove(SDF)
     cluster.look()
+    assert registry.get_sample_value("binshift_operator_troubles", {"reason": "InvalidSpec"}) == 0
     assert registry.get_sample_value("binshift_operator_dataflows", {"condition": "Degraded"}) == 0
 
 
