@@ -4,6 +4,7 @@ DEBIAN_PACKAGES=(
     containerd runc containernetworking-plugins conntrack iptables iproute2 ipset socat util-linux
     debootstrap buildah xz-utils openssl gcc libc6-dev
 )
+PROMETHEUS_TAGS=remove_all_sd,enable_kubernetes_sd
 KUBEBOX_NAMES=(etcd kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl)
 
 install_debian_packages() {
@@ -40,13 +41,46 @@ build_go() {
 
 helm_version() { grep -om1 'helm.sh/helm/v3 v[0-9.]*' "$HERE/source/helm/go.mod" | cut -d" " -f2; }
 
+build_helm() {
+    timed helm build_go helm "$BIN/helm" go build -p 2 -trimpath -o "$BIN/helm" \
+        -ldflags "-s -w -X helm.sh/helm/v3/internal/version.version=$(helm_version)" helm.sh/helm/v3/cmd/helm
+}
+
+# Prometheus v3.N.M is the Go module's v0.3NN.M. Of its many ways to find targets only Kubernetes' and files are compiled in.
+# (Its web pages are not in the module; everything else is.)
+prometheus_version() {
+    awk '$1 == "github.com/prometheus/prometheus" { split(substr($2, 4), at, "."); printf "3.%d.%d", at[1] - 300, at[2] }' \
+        "$HERE/source/prometheus/go.mod"
+}
+
+build_prometheus() { # promtool or prometheus
+    timed "$1" build_go prometheus "$BIN/$1" go build -p 2 -trimpath -o "$BIN/$1" -tags "$PROMETHEUS_TAGS" \
+        -ldflags "-s -w -X github.com/prometheus/common/version.Version=$(prometheus_version)" \
+        "github.com/prometheus/prometheus/cmd/$1"
+}
+
+need_go() { command -v go >/dev/null || die "needs Go (https://go.dev/doc/install)$1"; }
+
+# tool NAME...: build what is missing of helm, promtool and prometheus, which takes Go and nothing else; say where each is.
+tool() {
+    local name
+    need_go
+    for name in "$@"; do
+        case $name in
+            helm) build_helm ;;
+            promtool | prometheus) build_prometheus "$name" ;;
+            *) die "there is no tool $name, only helm, promtool and prometheus" ;;
+        esac
+        echo "$BIN/$name"
+    done
+}
+
 build() {
-    command -v go >/dev/null || die "needs Go to build Kubernetes (https://go.dev/doc/install), or a cluster given by KUBECONFIG"
+    need_go " to build Kubernetes, or a cluster given by KUBECONFIG"
     timed packages install_debian_packages
     timed kubebox build_go kubernetes "$BIN/kubebox" ./build.sh "$BIN/kubebox"
     timed coredns build_go coredns "$BIN/coredns" go build -p 2 -trimpath -ldflags '-s -w' -o "$BIN/coredns" .
-    timed helm build_go helm "$BIN/helm" go build -p 2 -trimpath -o "$BIN/helm" \
-        -ldflags "-s -w -X helm.sh/helm/v3/internal/version.version=$(helm_version)" helm.sh/helm/v3/cmd/helm
+    build_helm
     local name
     for name in "${KUBEBOX_NAMES[@]}"; do
         ln -sf kubebox "$BIN/$name"
