@@ -53,7 +53,7 @@ imports: $(READY) ## the layers: who may import whom
 
 .PHONY: test
 test: $(READY) ## unit tests and doctests, then the tests on a small local Spark cluster
-	$(WITH_JAVA) $(BIN)/python -m pytest -m "not oracle and not cluster"
+	$(WITH_JAVA) $(BIN)/python -m pytest -m "not oracle and not cluster and not chart"
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and not oracle"
 
 ##@ Longer
@@ -62,6 +62,11 @@ test: $(READY) ## unit tests and doctests, then the tests on a small local Spark
 oracle: $(READY) ## random histories with faults against the reference: simulated, then on a real cluster
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests -m "oracle and not cluster"
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and oracle"
+
+.PHONY: chart
+chart: $(READY) ## the chart by helm, its alerts by promtool; the first time, both are built from their Go modules
+	@e2e/cluster/cluster.sh tool helm promtool >/dev/null
+	$(BIN)/python -m pytest charts/tests -v -m chart
 
 .PHONY: e2e
 e2e: $(READY) ## stories on a real Kubernetes cluster: KUBECONFIG's, or a node built here (STORY=rescale for one)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOPS = ("e2e", "operator", "runtime", "scripts")
+TOPS = ("charts", "e2e", "operator", "runtime", "scripts")
 FILE_LINES_MAX = 300
 FUNCTION_LINES_MAX = 40
 

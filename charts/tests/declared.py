@@ -1,0 +1,69 @@
+"""Which metrics there are, with their labels: told by runtime and operator themselves, in a scrape in which everything is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from measured_epochs import EVERYTHING, Measured
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import CollectorRegistry
+
+from binshift.control.models import State
+from binshift.metrics import EPOCH_PARTS, RuntimeMetrics
+from binshift.migration import Phase as MigrationPhase
+from binshift.model import Epoch
+from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.model.reasons import Awaited, Trouble
+from binshift_operator.model.status import ConditionType, Phase
+
+TARGET = frozenset({"job", "namespace"})
+"""Labels that every target has; the README of the chart names them."""
+FOREIGN = {
+    "up": {"dataflow"},
+    "container_memory_working_set_bytes": {"pod", "container"},
+    "container_cpu_usage_seconds_total": {"pod", "container"},
+}
+"""Metrics of Prometheus itself and of the kubelet."""
+VALUES: Mapping[tuple[str, str], set[str]] = {
+    ("binshift_migration_phase", "phase"): {each.value for each in MigrationPhase},
+    ("binshift_state", "state"): {each.value for each in State},
+    ("binshift_epoch_duration_seconds", "part"): set(EPOCH_PARTS.values()),
+    ("binshift_record_latency_seconds", "moving"): {"true", "false"},
+    ("dataflow:binshift_record_latency_seconds:p99", "moving"): {"true", "false"},
+    ("binshift_operator_dataflows", "condition"): {each.value for each in ConditionType},
+    ("binshift_operator_phases", "phase"): {each.value for each in Phase},
+    ("binshift_operator_troubles", "reason"): {each.value for each in Trouble},
+    ("binshift_operator_awaited_seconds", "reason"): {each.value for each in Awaited},
+    ("binshift_operator_reconciles_total", "outcome"): {"acted", "awaited", "failed", "invalid"},
+}
+"""By metric (without a histogram's suffix) and label, what can be selected."""
+
+
+def of_runtime() -> list[Metric]:
+    """A scrape of a driver."""
+    return list(RuntimeMetrics(CollectorRegistry(), lambda: [Measured(Epoch(0))], lambda: EVERYTHING).collect())
+
+
+def of_operator() -> list[Metric]:
+    """A scrape of an operator that has done everything once."""
+    registry = CollectorRegistry()
+    metrics = OperatorMetrics(registry)
+    metrics.looks.labels("acted").inc()
+    metrics.wrote("create", "Pod")
+    metrics.failures.labels("Changed").inc()
+    metrics.awaited_seconds.labels("Children").observe(1.0)
+    return list(registry.collect())
+
+
+def samples(families: Iterable[Metric], *more: str) -> dict[str, frozenset[str]]:
+    """The names of all samples, with their labels and those of their target."""
+    found: dict[str, frozenset[str]] = {}
+    for sample in (sample for family in families for sample in family.samples):
+        found[sample.name] = found.get(sample.name, frozenset()) | frozenset(sample.labels) | TARGET | {*more}
+    return found
+
+
+def everything() -> dict[str, frozenset[str]]:
+    """Every metric that may be named, with its labels."""
+    foreign = {name: TARGET | labels for name, labels in FOREIGN.items()}
+    return samples(of_runtime(), "dataflow") | samples(of_operator()) | foreign
