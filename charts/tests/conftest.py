@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+collect_ignore = ["conftest.py"]
+"""Of doctests: there is one conftest.py a folder, and as modules they would have one name."""
+
 # A query of which everything is measured, and the pods of a dataflow.
 sys.path += [str(ROOT / "runtime" / "tests"), str(ROOT / "operator" / "tests")]
 
