@@ -58,3 +58,16 @@ def test_offsets_give_time_and_a_digest_of_the_input(tmp_path: Path) -> None:
     assert first.digest == second.digest != third.digest
     with pytest.raises(LogDamaged, match="offset log"):
         offsets.parse("nonsense")
+
+
+def test_altered_offsets_of_a_committed_batch_are_named(tmp_path: Path) -> None:
+    """The next batch would begin elsewhere, and rows would be lost or counted twice."""
+    (tmp_path / "offsets").mkdir()
+    path = tmp_path / "offsets" / "3"
+    path.write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":5}\n{"at":100}')
+    files = open_storage(str(tmp_path))
+    recorded = offsets.read(files, Epoch(3)).digest
+    offsets.check(files, Epoch(3), recorded)
+    path.write_text(path.read_text().replace("100", "900"))
+    with pytest.raises(LogDamaged, match=r"offsets/3 .* was altered.*backup"):
+        offsets.check(files, Epoch(3), recorded)

@@ -56,3 +56,21 @@ def read(checkpoint: Storage, epoch: Epoch) -> BatchOffsets:
     """Read a batch's entry from a query's checkpoint."""
     name = f"offsets/{epoch}"
     return parse(checkpoint.get(name).decode(), name)
+
+
+def check(checkpoint: Storage, epoch: Epoch, recorded: str) -> None:
+    """Refuse a checkpoint in which the entry of a committed batch was altered: the next one would begin elsewhere.
+
+    ``recorded`` is what the epoch's commit record says of its input. A batch that is not committed comes again, and is
+    compared then.
+
+    Raises:
+        LogDamaged: it was; rows would be lost, or counted twice.
+    """
+    found = read(checkpoint, epoch)
+    if found.digest != recorded:
+        raise LogDamaged(
+            f"offsets/{epoch} at {checkpoint.url} was altered: epoch {epoch} was recorded with other input (hash {recorded}, "
+            f"not {found.digest}), and the next batch begins where it ended. Restore it from a backup, or start the query with "
+            "another checkpoint location"
+        )

@@ -19,7 +19,7 @@ from binshift.log.log import Log
 from binshift.log.owners import OWNER_VARIABLE, Beat, claim
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
-from binshift.model import Epoch, Worker
+from binshift.model import BEFORE_FIRST, Epoch, Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.epochplan import OperatorTime
 from binshift.protocol.housekeeping import Housekeeping
@@ -251,7 +251,7 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
     who = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
     url = checkpoint.log_url(location)
     claim(open_storage(url), owner)
-    return Log.open(
+    log = Log.open(
         url,
         {},
         format,
@@ -259,6 +259,10 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
         spark_committed=lambda: checkpoint.committed(files),
         grace_seconds=settings.log_grace_seconds,
     )
+    last = log.index.last
+    if last == checkpoint.committed(files) != BEFORE_FIRST:
+        offsets.check(files, last, log.index.record(last).offsets_hash)
+    return log
 
 
 def _limits(settings: Settings) -> Limits:
