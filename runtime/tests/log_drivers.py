@@ -25,9 +25,15 @@ FORMAT = LogFormat(bins=16, query="q-1", operators=(COUNT, SESSIONS))
 class Driver:
     """A driver with its log, and a world that runs epochs for it."""
 
-    def __init__(self, storage: Storage | None = None, seed: int = 1, states: World | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage | None = None,
+        seed: int = 1,
+        states: World | None = None,
+        format: LogFormat = FORMAT,
+    ) -> None:
         self.storage = storage or DictStorage()
-        self.log = Log.on(self.storage, FORMAT, who=f"host {seed}")
+        self.log = Log.on(self.storage, format, who=f"host {seed}")
         self.world = World(self.storage, random.Random(seed), term=self.log.term)
         if states is not None:
             self.world.states, self.world.routes = dict(states.states), dict(states.routes)
@@ -55,7 +61,7 @@ class Driver:
 
     def successor(self) -> Driver:
         """The driver that comes after this one on the same log."""
-        return Driver(self.storage, seed=self.log.term + 1, states=self.world)
+        return Driver(self.storage, seed=self.log.term + 1, states=self.world, format=self.log.format)
 
     def check(self) -> None:
         """Every bin is rebuilt at the last epoch and at the one before."""

@@ -138,6 +138,7 @@ class World:
             epoch=epoch,
             term=self.term,
             run=0,
+            previous=self.index.tip,
             batch_time_ms=1000 * epoch,
             offsets_hash=f"hash{epoch}",
             route_version=route.version,

@@ -213,17 +213,17 @@ def test_a_trailer_is_believed_only_if_it_fits() -> None:
     good = storage.files["deltas/x"]
     listed = read_trailer(storage, file).blocks
     cases: list[tuple[bytes, type[Exception], str]] = [
-        (msgspec.msgpack.encode({"format": 2, "blocks": []}), ForeignLog, "format 2"),
+        (msgspec.msgpack.encode({"format": 3, "blocks": []}), ForeignLog, "format 3"),
         (b"\xc1", LogDamaged, "damaged trailer"),
-        (msgspec.msgpack.encode({"format": 1, "blocks": listed[:1]}), LogDamaged, "do not fill"),
-        (msgspec.msgpack.encode({"format": 1, "blocks": listed, "more": 1}), LogDamaged, "damaged trailer"),
+        (msgspec.msgpack.encode({"format": 2, "blocks": listed[:1]}), LogDamaged, "do not fill"),
+        (msgspec.msgpack.encode({"format": 2, "blocks": listed, "more": 1}), LogDamaged, "damaged trailer"),
     ]
     for body, error, message in cases:
         storage.files["deltas/x"], ref = _with_tail(good, file, body)
         with pytest.raises(error, match=message):
             list(read_all(storage, ref))
     wrong = [msgspec.structs.replace(listed[0], rows=9), *listed[1:]]
-    body = msgspec.msgpack.encode({"format": 1, "blocks": wrong})
+    body = msgspec.msgpack.encode({"format": 2, "blocks": wrong})
     storage.files["deltas/x"], ref = _with_tail(good, file, body)
     with pytest.raises(LogDamaged, match="9"):
         list(read_all(storage, ref))

@@ -87,7 +87,7 @@ def test_an_earlier_run_whose_end_was_not_seen_counts() -> None:
     driver = Driver()
     driver.epochs(1)
     first = driver.world.next_record()
-    files_of(driver)[layout.record_name(Epoch(1))] = envelope.encode("x", first, 10**6)
+    files_of(driver)[layout.record_name(Epoch(1))] = envelope.encode(layout.record_name(Epoch(1)), first, 10**6)
     second = msgspec.structs.replace(first, run=1)
     assert driver.log.append(second) == first
     assert driver.log.index.record(Epoch(1)) == first
@@ -106,6 +106,22 @@ def test_terms_are_taken_one_by_one() -> None:
     storage.put_if_absent = lambda name, data: False  # type: ignore[method-assign]
     with pytest.raises(StorageUnavailable):
         terms.take_term(storage, "x", "n")
+
+
+def test_a_term_whose_file_is_lost_is_not_taken_twice() -> None:
+    """An attempt id would name two states: records and coming deltas tell of the term, and gaps are filled."""
+    driver = Driver()
+    driver.epochs(2)
+    second = driver.successor()
+    second.epochs(1)
+    third = second.successor()
+    third.world.next_record()  # its deltas are there, its record is not
+    driver.storage.delete([layout.term_name(Term(term)) for term in (1, 2, 3)])
+    fourth = third.successor()
+    assert fourth.log.term == 4
+    assert [each.name for each in driver.storage.list(layout.TERMS)] == [layout.term_name(Term(n)) for n in range(1, 5)]
+    with pytest.raises(Fenced):
+        terms.check_newest(driver.storage, Term(1))
 
 
 def test_two_drivers_may_create_the_same_log() -> None:

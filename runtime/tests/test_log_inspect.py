@@ -23,6 +23,7 @@ def root(tmp_path: Path) -> Path:
     """A log of eight epochs with two manifests, snapshots, a target, and an orphan."""
     log = Log.open(str(tmp_path), {"durable": "false"}, FORMAT, who="test")
     world = World(log.storage, random.Random(6), term=log.term)
+    world.index = log.index
     for epoch in range(8):
         if epoch == 4:
             world.snapshot_all()
@@ -114,7 +115,7 @@ def test_every_loss_is_found_and_named(which: int, root: Path) -> None:
 def test_a_lost_record_is_found(root: Path) -> None:
     """A record missing in the middle is named; one missing at the end is, as soon as the next epoch left a delta."""
     (root / layout.record_name(Epoch(6))).unlink()
-    assert [(each.fault, each.name) for each in verify(str(root))] == [("damaged", layout.record_name(Epoch(6)))]
+    assert [(each.fault, each.name) for each in verify(str(root))] == [("missing", layout.record_name(Epoch(6)))]
     (root / layout.record_name(Epoch(7))).unlink()
     assert [(each.fault, each.name) for each in verify(str(root))] == [("missing", layout.record_name(Epoch(6)))]
 

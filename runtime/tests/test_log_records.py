@@ -16,7 +16,7 @@ from log_worlds import DictStorage, World
 from binshift.errors import ForeignLog, InvalidSettings, LogDamaged, StateTooLarge
 from binshift.invariants import InvariantViolated
 from binshift.log import binsets, envelope, layout, manifests, records
-from binshift.log.checksums import digest
+from binshift.log.checksums import digest, named_digest
 from binshift.log.records import CommitRecord, decode_record, encode_record
 from binshift.model import BINS_MAX, BinSet, Epoch, Term, Worker
 
@@ -40,7 +40,7 @@ def some_record() -> CommitRecord:
 def sealed(body: dict[str, object]) -> bytes:
     """A file with a right checksum, whatever is in it."""
     text = json.dumps(body, separators=(",", ":")).encode()[1:]
-    return b'{"checksum":"' + digest(text).encode() + b'",' + text
+    return b'{"checksum":"' + named_digest(NAME, text).encode() + b'",' + text
 
 
 @given(st.sets(st.integers(0, BINS_MAX - 1), max_size=200), st.integers(0, 5000), st.integers(0, 3000))
@@ -111,15 +111,21 @@ def test_every_altered_byte_of_a_record_is_noticed() -> None:
 
 
 def test_a_record_under_another_name_is_refused() -> None:
-    """A record copied to another epoch's name is noticed."""
+    """A record copied to another epoch's name is noticed, by its checksum and, whatever that says, by its epoch."""
+    other = layout.record_name(Epoch(3))
+    with pytest.raises(LogDamaged, match=f"{other} .* put there from elsewhere"):
+        decode_record(other, encode_record(some_record()))
     with pytest.raises(LogDamaged, match="renamed or copied"):
-        decode_record(layout.record_name(Epoch(3)), encode_record(some_record()))
+        decode_record(other, envelope.encode(other, some_record(), 10**6))
 
 
 def test_foreign_versions_are_no_damage() -> None:
     """A whole file of another format is refused as such, and the message says what to do."""
-    with pytest.raises(ForeignLog, match=r"format 2.*another checkpoint"):
-        decode_record(NAME, sealed({"format": 2, "surprise": True}))
+    with pytest.raises(ForeignLog, match=r"format 3.*another checkpoint"):
+        decode_record(NAME, sealed({"format": 3, "surprise": True}))
+    text = b'"format":1,"surprise":1}'  # as it was before checksums knew names
+    with pytest.raises(ForeignLog, match="format 1"):
+        decode_record(NAME, b'{"checksum":"' + digest(text).encode() + b'",' + text)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +207,8 @@ def test_unfit_names_are_refused() -> None:
 
 
 def test_the_envelope_is_plain() -> None:
-    """The checksum is the first field and covers all bytes after it."""
+    """The checksum is the first field and covers the name and all bytes after it."""
     data = encode_record(some_record())
     assert data.startswith(b'{"checksum":"')
-    assert data[13:29].decode() == digest(data[31:])
+    assert data[13:29].decode() == named_digest(NAME, data[31:])
     assert json.loads(data)["format"] == envelope.FORMAT_VERSION

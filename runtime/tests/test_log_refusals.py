@@ -46,12 +46,12 @@ REFUSALS: dict[str, tuple[type[BinshiftError], str, Callable[[Path], None]]] = {
     "missing record": (LogDamaged, RECORD_2, lambda root: (root / RECORD_2).unlink()),
     "last record": (LogDamaged, layout.record_name(Epoch(4)), lambda r: (r / layout.record_name(Epoch(4))).unlink()),
     "all records": (LogDamaged, "is missing", lambda root: shutil.rmtree(root / "records")),
-    "altered format": (LogDamaged, layout.FORMAT, _edit(layout.FORMAT, lambda data: data + b" ")),
-    "missing format": (LogDamaged, layout.FORMAT, lambda root: (root / layout.FORMAT).unlink()),
     "newer format": (
         ForeignLog,
-        "format 2",
-        _edit(layout.FORMAT, lambda _: envelope.encode("x", msgspec.structs.replace(FORMAT, format=2), 10**6)),
+        "format 3",
+        _edit(
+            layout.FORMAT, lambda _: envelope.encode(layout.FORMAT, msgspec.structs.replace(FORMAT, format=3), 10**6)
+        ),
     ),
     "foreign files": (
         ForeignLog,
@@ -116,3 +116,33 @@ def test_spark_and_the_log_must_belong_together() -> None:
     assert Log.on(driver.storage, FORMAT, spark_committed=lambda: next(moving)).index.last == 3
     with pytest.raises(LogDamaged, match=layout.record_name(Epoch(0))):
         Log.on(DictStorage(), FORMAT, spark_committed=lambda: Epoch(0))
+
+
+@pytest.mark.parametrize("damage", ["altered", "missing"])
+def test_a_lost_format_is_written_anew_by_its_query(damage: str, tmp_path: Path) -> None:
+    """The records say whose they are: that query goes on, and any other is refused and told of the file."""
+    driver = Driver(Log.open(str(tmp_path), {}, FORMAT).storage)
+    driver.epochs(3)
+    path = tmp_path / layout.FORMAT
+    whole = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(whole + b" ")
+    before = snapshot(tmp_path)
+    for other in ({"query": "q-2"}, {"bins": 32}, {"operators": (COUNT,)}):
+        with pytest.raises(LogDamaged, match=layout.FORMAT):
+            Log.open(str(tmp_path), {}, msgspec.structs.replace(FORMAT, **other))
+    assert snapshot(tmp_path) == before
+    log = Log.open(str(tmp_path), {}, FORMAT)
+    assert (log.index.last, path.read_bytes()) == (2, whole)
+    assert [layout.FORMAT in warning for warning in log.warnings] == [True]
+    driver.successor().check()
+
+
+def test_a_lost_format_of_an_empty_log_is_refused(tmp_path: Path) -> None:
+    """Without records nothing says whose the log is."""
+    Log.open(str(tmp_path), {}, FORMAT)
+    (tmp_path / layout.FORMAT).unlink()
+    with pytest.raises(LogDamaged, match=layout.FORMAT):
+        Log.open(str(tmp_path), {}, FORMAT)

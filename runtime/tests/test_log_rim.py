@@ -56,6 +56,25 @@ def test_a_damaged_manifest_is_replaced(damage: str) -> None:
     successor.check()
 
 
+@pytest.mark.parametrize("damage", ["missing", "altered"])
+def test_a_manifest_replaces_the_record_it_ends_with(damage: str) -> None:
+    """A record that was lost after a manifest of its epoch was written is in that manifest; it is named as a warning."""
+    driver = Driver()
+    driver.epochs(5)
+    driver.manifest()
+    name = layout.record_name(Epoch(4))
+    if damage == "missing":
+        driver.storage.delete([name])
+    else:
+        files_of(driver)[name] += b" "
+    successor = driver.successor()
+    assert successor.log.index.record(Epoch(4)) == driver.log.index.record(Epoch(4))
+    assert [name in warning for warning in successor.log.warnings] == [True]
+    successor.check()
+    successor.epochs(2)
+    successor.check()
+
+
 def test_damaged_manifests_and_deleted_records_are_refused() -> None:
     """Once the records of the beginning are gone, losing all manifests is fatal, and the message names one."""
     driver = Driver()
@@ -132,9 +151,9 @@ def test_the_log_stays_short_and_sufficient(seed: int) -> None:
 
 
 def test_targets_are_compared_and_set() -> None:
-    """The newest target wins, a decision made for an older one fails, and damage is named."""
+    """The newest target wins, a decision made for an older one fails, and one that is damaged gives way to the next."""
     log = Driver().log
-    assert log.targets.newest() is None
+    assert log.targets.newest() == (0, None)
     one = Target(owner="", generation=1, workers=(0, 1), strategy="batched", batch_size=64, pre_copy=True, nonce="a")
     two = msgspec.structs.replace(one, generation=2, nonce="b")
     assert log.targets.write(one, after=0)
@@ -144,5 +163,8 @@ def test_targets_are_compared_and_set() -> None:
     assert log.targets.newest() == (2, two)
     assert not log.targets.write(one, after=0)
     log.storage.put(layout.target_name(2), b"{}")
-    with pytest.raises(LogDamaged, match=layout.target_name(2)):
-        log.targets.newest()
+    assert log.targets.newest() == (2, None)
+    with pytest.raises(LogDamaged, match=f"{layout.target_name(2)} .*set the target again"):
+        log.targets.read(2)
+    assert log.targets.write(two, after=2)
+    assert log.targets.newest() == (3, two)

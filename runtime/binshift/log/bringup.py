@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from binshift.errors import LogDamaged
 from binshift.invariants import invariant
+from binshift.log.envelope import RESTORE
 from binshift.log.records import FileRef
 from binshift.model import BinSet, Epoch, IntArray
 
@@ -58,11 +59,12 @@ class BringUp:
     Attributes:
         operator: whose state.
         to: the epoch the bins are at afterwards.
-        bins: all of them, those that need nothing included.
+        bins: all of them, those that need nothing and those that are lost included.
         fresh: the bins built from nothing; only these may be loaded by a task that does not hold them.
-        starts: the epoch each bin's deltas start after, as groups of bins; together they are ``bins``.
+        starts: the epoch each bin's deltas start after, as groups of bins; together with the lost ones they are ``bins``.
         snapshots: newest first load of the fresh bins.
         deltas: ascending by epoch.
+        lost: bins that no usable files lead to that epoch, with the reasons; only a store that has them at ``to`` has them.
     """
 
     operator: str
@@ -72,6 +74,7 @@ class BringUp:
     starts: tuple[tuple[Epoch, BinSet], ...]
     snapshots: tuple[SnapshotPart, ...]
     deltas: tuple[DeltaPart, ...]
+    lost: tuple[tuple[str, BinSet], ...] = ()
 
     @property
     def parts(self) -> tuple[SnapshotPart | DeltaPart, ...]:
@@ -86,7 +89,7 @@ class BringUp:
     @property
     def nothing_needed(self) -> bool:
         """Whether every bin is there already: held, and at ``to``."""
-        return not self.fresh and all(epoch == self.to for epoch, _ in self.starts)
+        return not self.fresh and not self.lost and all(epoch == self.to for epoch, _ in self.starts)
 
     @property
     def oldest(self) -> Epoch:
@@ -97,6 +100,21 @@ class BringUp:
     def bytes_total(self) -> int:
         """About how many bytes will be read: each file's, in proportion to the bins wanted from it."""
         return sum(part.file.bytes * len(part.bins) // max(1, len(part.file.bins)) for part in self.parts)
+
+    @property
+    def lost_bins(self) -> BinSet:
+        """All lost bins."""
+        return BinSet(np.concatenate([BinSet().array, *(some.array for _, some in self.lost)]))
+
+    def check_not_lost(self, bins: BinSet) -> None:
+        """Raise if one of ``bins`` is lost.
+
+        Raises:
+            LogDamaged: it is; the message begins with the name of the file that is to blame, if there is one.
+        """
+        for why, some in self.lost:
+            if some & bins:
+                raise LogDamaged(f"{why}; {RESTORE}")
 
     def complete_to(self) -> Epoch:
         """The epoch the files lead to."""
@@ -109,19 +127,16 @@ class BringUp:
 
 
 def sources(index: Index, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
-    """See `Index.sources`."""
+    """See `Index.sources_left`."""
     invariant(index.base <= to <= index.last, f"epoch {to} is not between {index.base} and {index.last}")
     invariant(not bins or bins.array[-1] < index.bins, f"{bins!r} has a bin beyond {index.bins - 1}")
     starts, snapshot_of = snapshot_starts(index, operator, to)
     wanted = np.zeros(index.bins, dtype=np.bool_)
     wanted[bins.array] = True
     kept = _continue_copies(index, have, to, starts, snapshot_of, wanted)
-    lost = np.flatnonzero(wanted & (starts == UNKNOWN))
-    if lost.size:
-        raise LogDamaged(
-            f"bin {lost[0]} (of {lost.size}) of operator {operator!r} cannot be rebuilt at epoch {to}: the log has no "
-            f"snapshot of it and nothing before epoch {index.base + 1}"
-        )
+    lost = tuple(_lost(index, operator, starts, wanted, to))
+    for _, some in lost:
+        wanted[some.array] = False
     snapshots = []
     for number in np.unique(snapshot_of[wanted]).tolist():
         file = index.snapshots[operator][number].file if number >= 0 else None
@@ -134,15 +149,16 @@ def sources(index: Index, operator: str, bins: BinSet, have: Mapping[int, int], 
         operator=operator,
         to=to,
         bins=bins,
-        fresh=bins - kept,
+        fresh=BinSet(np.flatnonzero(wanted).astype(np.int32)) - kept,
         starts=tuple((e, BinSet(np.flatnonzero(wanted & (starts == e)).astype(np.int32))) for e in groups),
         snapshots=tuple(snapshots),
         deltas=tuple(_deltas(index, operator, starts, wanted, to)),
+        lost=lost,
     )
 
 
 def snapshot_starts(index: Index, operator: str, to: Epoch) -> tuple[IntArray, IntArray]:
-    """For every bin, the epoch of its newest snapshot at or before ``to`` and which snapshot that is (-1: none).
+    """For every bin, the epoch of its newest usable snapshot at or before ``to`` and which snapshot that is (-1: none).
 
     A bin without rows up to the index's base starts there, empty; `UNKNOWN` marks a bin that cannot be rebuilt.
     """
@@ -150,7 +166,7 @@ def snapshot_starts(index: Index, operator: str, to: Epoch) -> tuple[IntArray, I
     starts[index.untouched[operator].array] = index.base
     snapshot_of = np.full(index.bins, -1, dtype=np.int32)
     for number, snapshot in enumerate(index.snapshots[operator]):
-        if snapshot.epoch <= to:
+        if snapshot.epoch <= to and (snapshot.file is None or snapshot.file.name not in index.unusable):
             covered = snapshot.bins.array
             starts[covered] = snapshot.epoch
             snapshot_of[covered] = number
@@ -173,6 +189,45 @@ def _continue_copies(
     starts[kept] = at[useful]
     snapshot_of[kept] = -1
     return BinSet(kept)
+
+
+def _lost(
+    index: Index, operator: str, starts: IntArray, wanted: npt.NDArray[np.bool_], to: Epoch
+) -> Iterator[tuple[str, BinSet]]:
+    """The bins that no usable files lead to ``to``, and why: each reason begins with the name of a file, if one is to blame."""
+    gone = wanted & (starts == UNKNOWN)
+    for file, epoch, touched in _unusable(index, operator, to):
+        hit = np.zeros(index.bins, dtype=np.bool_)
+        hit[touched.array] = True
+        hit &= gone if epoch is None else wanted & (starts != UNKNOWN) & (starts < epoch)
+        if hit.any():
+            some = BinSet(np.flatnonzero(hit).astype(np.int32))
+            why = (
+                f"{file} is damaged or missing, and nothing else on the log leads bin {some.array[0]} (of {len(some)}) of "
+                f"operator {operator!r} to epoch {to}"
+            )
+            yield why, some
+            gone &= ~hit
+    if gone.any():
+        some = BinSet(np.flatnonzero(gone).astype(np.int32))
+        why = (
+            f"bin {some.array[0]} (of {len(some)}) of operator {operator!r} cannot be rebuilt at epoch {to}: the log has no "
+            f"snapshot of it and nothing before epoch {index.base + 1}"
+        )
+        yield why, some
+
+
+def _unusable(index: Index, operator: str, to: Epoch) -> Iterator[tuple[str, Epoch | None, BinSet]]:
+    """The unusable files up to ``to``, with the bins that need them: snapshots, then deltas with their epochs."""
+    if not index.unusable:
+        return
+    for snapshot in index.snapshots[operator]:
+        if snapshot.epoch <= to and snapshot.file is not None and snapshot.file.name in index.unusable:
+            yield snapshot.file.name, None, snapshot.bins
+    for epoch in range(index.base + 1, to + 1):
+        for part in index.records[Epoch(epoch)].parts:
+            if part.operator == operator and part.delta is not None and part.delta.name in index.unusable:
+                yield part.delta.name, Epoch(epoch), part.delta.bins
 
 
 def _deltas(

@@ -22,3 +22,10 @@ DIGEST_LENGTH = 16
 def digest(data: Bytes) -> str:
     """The checksum of ``data``."""
     return xxhash.xxh3_64_hexdigest(memoryview(data))
+
+
+def named_digest(name: str, data: Bytes) -> str:
+    """The checksum of ``data`` as the content of the file ``name``: of another file it is another one."""
+    hasher = xxhash.xxh3_64(name.encode() + b"\0")
+    hasher.update(memoryview(data))
+    return hasher.hexdigest()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from binshift.errors import InvalidRoute, LogDamaged
-from binshift.log import binsets, layout
+from binshift.log import binsets, envelope, layout
 from binshift.log.records import Assignment, CommitRecord, Part, SnapshotRef
 from binshift.model import Epoch, IntArray, Moves, Worker
 from binshift.routing import Route
@@ -34,11 +34,21 @@ def check_order(index: Index, record: CommitRecord) -> None:
         raise LogDamaged(f"{name} follows the record of epoch {index.last}: those between are missing")
     if previous is not None and record.term < previous.term:
         raise LogDamaged(f"{name} was written in term {record.term}, after a record of term {previous.term}")
+    if record.previous != index.tip:
+        raise LogDamaged(f"{name} {_strange(index)}; {envelope.RESTORE}")
     newest = index.manifests[-1] if index.manifests else None
     if record.manifest is not None and not (newest or 0) <= record.manifest < record.epoch:
         raise LogDamaged(f"{name} names the manifest of epoch {record.manifest}; the one before was {newest}")
     if record.manifest is None and newest is not None:
         raise LogDamaged(f"{name} names no manifest; the record before named that of epoch {newest}")
+
+
+def _strange(index: Index) -> str:
+    if index.empty:
+        return (
+            f"is not this log's first: those before it are missing, or it belongs to another log than {layout.FORMAT}"
+        )
+    return f"does not follow the record of epoch {index.last}: one of the two is from another log or from another time"
 
 
 def next_route(bins: int, route: Route | None, record: CommitRecord) -> Route:

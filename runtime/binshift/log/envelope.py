@@ -1,9 +1,10 @@
 """How every JSON file of the log is wrapped: a checksum of the rest, a format version, a size limit, strict decoding.
 
-A file is one JSON object whose first field is the checksum of all bytes after that field. So a person can read it with
-any tool, and a program knows before it parses anything whether a byte was changed or lost. Then the format version
-is looked at alone, so that a newer binshift's log is refused as such and not as damaged; then the whole is
-decoded into its struct, where unknown fields, missing ones and wrong types are errors. Never pickle.
+A file is one JSON object whose first field is the checksum of its own name and of all bytes after that field. So a person
+can read it with any tool, and a program knows before it parses anything whether a byte was changed or lost, or whether
+the file was copied from elsewhere in a log. Then the format version is looked at alone, so that a newer binshift's log is
+refused as such and not as damaged; then the whole is decoded into its struct, where unknown fields, missing ones and
+wrong types are errors. Never pickle.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import TypeVar
 import msgspec
 
 from binshift.errors import ForeignLog, LogDamaged, StateTooLarge
-from binshift.log.checksums import DIGEST_LENGTH, digest
+from binshift.log.checksums import DIGEST_LENGTH, digest, named_digest
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Of every JSON file and of the blocks of data files; raised when an older binshift could misread a newer log."""
+
+RESTORE = "restore it from a backup of the checkpoint, or start the query with another checkpoint location"
+"""What a person can do about a file that nothing else can replace."""
 
 _HEAD = b'{"checksum":"'
 _BODY_AT = len(_HEAD) + DIGEST_LENGTH + len(b'",')
@@ -40,21 +44,27 @@ def encode(name: str, value: msgspec.Struct, bytes_max: int) -> bytes:
             f"{name} would have {_BODY_AT + len(body)} bytes, more than {bytes_max}: use fewer bins or workers, or have "
             "snapshots and manifests made more often"
         )
-    return b"".join((_HEAD, digest(body).encode(), b'",', body))
+    return b"".join((_HEAD, named_digest(name, body).encode(), b'",', body))
 
 
-def decode(name: str, data: bytes, kind: type[S], bytes_max: int) -> S:
-    """The struct in the file ``name``.
+def decode(name: str, data: bytes, kind: type[S], bytes_max: int, advice: str = RESTORE) -> S:
+    """The struct in the file ``name``; ``advice`` says what to do if it is damaged.
 
     Raises:
-        LogDamaged: it was altered, cut off, or does not hold such a struct.
+        LogDamaged: it was altered, cut off, copied from another file, or does not hold such a struct.
         ForeignLog: another version of binshift wrote it.
     """
     if len(data) > bytes_max:
-        raise LogDamaged(f"{name} has {len(data)} bytes; binshift never writes more than {bytes_max} there")
+        raise LogDamaged(f"{name} has {len(data)} bytes; binshift never writes more than {bytes_max} there: {advice}")
     body = data[_BODY_AT:]
-    if not data.startswith(_HEAD) or data[len(_HEAD) : _BODY_AT] != digest(body).encode() + b'",':
-        raise LogDamaged(f"{name} was altered or cut off: its checksum does not match its {len(data)} bytes")
+    checksum = data[len(_HEAD) : _BODY_AT]
+    named = checksum == named_digest(name, body).encode() + b'",'
+    # Format 1 had checksums without names: its files are whole, and foreign.
+    if not data.startswith(_HEAD) or not (named or checksum == digest(body).encode() + b'",'):
+        raise LogDamaged(
+            f"{name} was altered, cut off or put there from elsewhere: its checksum does not match its name and its "
+            f"{len(data)} bytes; {advice}"
+        )
     try:
         version = msgspec.json.decode(b"{" + body, type=_Versioned).format
         if version != FORMAT_VERSION:
@@ -62,6 +72,9 @@ def decode(name: str, data: bytes, kind: type[S], bytes_max: int) -> S:
                 f"{name} has format {version}; this binshift reads format {FORMAT_VERSION}. Run the binshift that wrote "
                 "it, or start the query with another checkpoint location"
             )
-        return msgspec.json.decode(b"{" + body, type=kind, strict=True)
+        found = msgspec.json.decode(b"{" + body, type=kind, strict=True)
     except msgspec.DecodeError as error:
-        raise LogDamaged(f"{name} is not what it should be: {error}") from error
+        raise LogDamaged(f"{name} is not what it should be ({error}): {advice}") from error
+    if not named:
+        raise LogDamaged(f"{name} has a checksum of another format than its own; {advice}")
+    return found

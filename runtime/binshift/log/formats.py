@@ -2,7 +2,8 @@
 
 ``format.json`` is written once, before anything else, and never changed. It is compared first of all: a query with other
 bins, operators, keys or aggregates than the log was made with would misread every value in it. Only reading happens
-before the comparison has succeeded, so a directory that is refused is left as it was found.
+before the comparison has succeeded, so a directory that is refused is left as it was found. Should the file itself be
+damaged or lost, the records tell whose they are (`LogFormat.fingerprint`), and their query writes it anew.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 
 from binshift.errors import ForeignLog, IncompatibleState, InvalidSettings, LogDamaged, LogFileMissing
 from binshift.log import envelope, layout
+from binshift.log.checksums import digest
 from binshift.log.envelope import FORMAT_VERSION
 from binshift.log.storage import Storage
 from binshift.model import BINS_MAX
@@ -51,6 +53,12 @@ class LogFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """The operators' names."""
         return tuple(operator.name for operator in self.operators)
 
+    @property
+    def fingerprint(self) -> str:
+        """Names the log by what it holds state of: what its first record follows."""
+        told = (self.query, self.bins, sorted((operator.name, operator.fingerprint) for operator in self.operators))
+        return digest(msgspec.json.encode(told))
+
 
 def read_format(storage: Storage) -> LogFormat | None:
     """The format of the log at ``storage``; None if there is nothing at all.
@@ -73,7 +81,7 @@ def read_format(storage: Storage) -> LogFormat | None:
             f"{storage.url} is not empty and not a log of binshift: it has {other!r}. Give the query an empty checkpoint "
             "location of its own"
         ) from None
-    raise LogDamaged(f"{layout.FORMAT} is missing at {storage.url}, which has {other}: put it back from a backup")
+    raise LogDamaged(f"{layout.FORMAT} is missing at {storage.url}, which has {other}: {envelope.RESTORE}")
 
 
 def create_format(storage: Storage, wanted: LogFormat) -> None:
@@ -86,6 +94,11 @@ def create_format(storage: Storage, wanted: LogFormat) -> None:
         found = read_format(storage)
         if found is not None:
             check_compatible(storage.url, found, wanted)
+
+
+def restore_format(storage: Storage, wanted: LogFormat) -> None:
+    """Write ``format.json`` anew, in place of one that was damaged or lost. The log must be known to be of ``wanted``."""
+    storage.put(layout.FORMAT, envelope.encode(layout.FORMAT, wanted, FORMAT_BYTES_MAX))
 
 
 def check_wanted(wanted: LogFormat) -> None:
@@ -111,7 +124,8 @@ def check_compatible(url: str, found: LogFormat, wanted: LogFormat) -> None:
     """
     if found.query != wanted.query:
         raise ForeignLog(
-            f"{url} is the log of query {found.query}, not of {wanted.query}: give each query a checkpoint of its own"
+            f"{url} is, by its {layout.FORMAT}, the log of query {found.query}, not of {wanted.query}: give each query a "
+            "checkpoint of its own"
         )
     if found.bins != wanted.bins:
         raise IncompatibleState(

@@ -21,7 +21,7 @@ from binshift.invariants import invariant
 from binshift.log import bringup, continuity, layout
 from binshift.log.bringup import BringUp as BringUp
 from binshift.log.loads import Loads
-from binshift.log.records import CommitRecord, SnapshotRef
+from binshift.log.records import CommitRecord, SnapshotRef, fingerprint
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, IntArray, Moves, Stamp, Worker
 from binshift.routing import Route
 
@@ -36,34 +36,41 @@ class Index:
     Attributes:
         bins: how many bins there are.
         operators: the names of the stateful operators.
+        root: `LogFormat.fingerprint` of the log.
         base: records after this epoch are held.
         base_route: the route of the base; None while no epoch was dropped.
+        base_tip: what the first record after the base must follow: `fingerprint` of the base's record, or of the log.
         untouched: by operator, the bins that had no row up to the base: there they are empty.
         records: by epoch, without gaps.
         snapshots: by operator, ascending by epoch.
         base_manifests: epochs of the newest `MANIFESTS_KEPT` manifests named by records up to the base, ascending.
         manifests: the same as of the last record.
         route: of the last epoch; None before the first.
+        unusable: deltas and snapshots that turned out damaged or missing: nothing is built from them.
     """
 
     bins: int
     operators: tuple[str, ...]
+    root: str = ""
     base: Epoch = BEFORE_FIRST
     base_route: Route | None = None
+    base_tip: str = ""
     untouched: Mapping[str, BinSet] = field(default_factory=dict)
     records: Mapping[Epoch, CommitRecord] = field(default_factory=dict)
     snapshots: Mapping[str, tuple[SnapshotRef, ...]] = field(default_factory=dict)
     base_manifests: tuple[Epoch, ...] = ()
     manifests: tuple[Epoch, ...] = ()
     route: Route | None = None
+    unusable: frozenset[str] = frozenset()
 
     @classmethod
-    def new(cls, bins: int, operators: Iterable[str]) -> Index:
-        """The index of a log without records."""
+    def new(cls, bins: int, operators: Iterable[str], root: str = "") -> Index:
+        """The index of a log without records; ``root`` is `LogFormat.fingerprint`."""
         names = tuple(operators)
         invariant(names and len(set(names)) == len(names), f"operators need names of their own; got {names}")
         every = BinSet(np.arange(bins, dtype=np.int32))
-        return cls(bins, names, untouched=dict.fromkeys(names, every), snapshots=dict.fromkeys(names, ()))
+        untouched, snapshots = dict.fromkeys(names, every), dict.fromkeys(names, ())
+        return cls(bins, names, root, base_tip=root, untouched=untouched, snapshots=snapshots)
 
     @property
     def empty(self) -> bool:
@@ -74,6 +81,11 @@ class Index:
     def last(self) -> Epoch:
         """The newest recorded epoch; `BEFORE_FIRST` if there is none."""
         return Epoch(self.base + len(self.records))
+
+    @property
+    def tip(self) -> str:
+        """What the next record must follow."""
+        return fingerprint(self.records[self.last]) if self.records else self.base_tip
 
     def apply(self, record: CommitRecord) -> Index:
         """The index after ``record``.
@@ -145,16 +157,35 @@ class Index:
         return None
 
     def sources(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
+        """As `sources_left`, for whoever needs all of ``bins``.
+
+        Raises:
+            LogDamaged: a bin cannot be rebuilt.
+            InvariantViolated: as `sources_left`.
+        """
+        found = self.sources_left(operator, bins, have, to)
+        found.check_not_lost(bins)
+        return found
+
+    def sources_left(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
         """Which files lead ``bins`` to the state recorded for ``to``; exactly those, and no bin more.
 
         ``have`` says for bins that are held already at which recorded epoch; a copy newer than ``to``, or older than
         what the log reaches back to, is loaded afresh.
 
+        Bins that no usable files lead there are `BringUp.lost`.
+
         Raises:
-            LogDamaged: a bin cannot be rebuilt.
             InvariantViolated: ``to`` is not held (see `base` and `last`).
         """
         return bringup.sources(self, operator, bins, have, to)
+
+    def unbuildable(self, operator: str) -> BinSet:
+        """The bins that no usable files lead to the last epoch: a snapshot of them is wanted at once."""
+        if not self.unusable:
+            return BinSet()
+        every = BinSet(np.arange(self.bins, dtype=np.int32))
+        return self.sources_left(operator, every, {}, self.last).lost_bins
 
     def snapshot_trouble(self, snapshot: SnapshotRef) -> str | None:
         """Why the next record must not accept ``snapshot``; None if it may."""

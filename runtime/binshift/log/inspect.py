@@ -102,7 +102,8 @@ def inspect(url: str, options: Mapping[str, str] | None = None) -> LogSummary:
     last = index.records.get(index.last)
     owned = Counter(index.route.owners.tolist()) if index.route else Counter()
     lost = verification.orphans(index, listed)
-    target = Targets(storage).newest()
+    newest = Targets(storage).newest()
+    unread = [f"{layout.target_name(newest.number)} cannot be read"] if newest.number and not newest.target else []
     return LogSummary(
         url=storage.url,
         format=format.format,
@@ -122,8 +123,8 @@ def inspect(url: str, options: Mapping[str, str] | None = None) -> LogSummary:
         orphans=tuple(each.name for each in lost[:ORPHANS_SHOWN]),
         orphan_count=len(lost),
         orphan_bytes=sum(each.bytes for each in lost),
-        target=target[1] if target else None,
-        warnings=loaded.warnings,
+        target=newest.target,
+        warnings=(*loaded.warnings, *unread),
     )
 
 

@@ -108,6 +108,17 @@ def _kind(text: str) -> Kind:
     return kinds[text]
 
 
+def data_file_in(message: str) -> str | None:
+    """The delta or snapshot that an error message is about: messages of the log begin with the file's name.
+
+    >>> data_file_in("deltas/00000000000000000007/count-0-1.7.0.x.arrow is damaged in its bytes 0 to 99")
+    'deltas/00000000000000000007/count-0-1.7.0.x.arrow'
+    """
+    name = message.partition(" ")[0]
+    file = parse(name)
+    return name if file is not None and file.kind in ("deltas", "snapshots") else None
+
+
 def record_name(epoch: Epoch) -> str:
     """The commit record of ``epoch``."""
     return f"{RECORDS}{_number(epoch)}.json"
@@ -136,6 +147,11 @@ def delta_name(epoch: Epoch, operator: str, worker: Worker, attempt: str) -> str
         InvalidSettings: the operator's name has.
     """
     return f"{DELTAS}{_number(epoch)}/{_stem(operator, worker, attempt)}.arrow"
+
+
+def deltas_of(epoch: Epoch) -> str:
+    """The folder of the deltas of ``epoch``."""
+    return f"{DELTAS}{_number(epoch)}/"
 
 
 def snapshot_name(epoch: Epoch, operator: str, worker: Worker, attempt: str, seq: int) -> str:

@@ -1,7 +1,8 @@
 """From files to an index: the newest whole manifest, then the records after it. Only reads.
 
 A damaged or missing manifest is replaced by the one before it, or by the records from the very first on; a damaged or
-missing record by nothing: then the log is refused, and the message names the file. A driver that still runs may be
+missing record by a manifest of its epoch or a later one, if there is one; else the log is refused, and the message names
+the file. What belongs to another log, or to another history of this one, counts as damaged: records name what they follow. A driver that still runs may be
 deleting old files meanwhile, so a missing file is believed only if a second listing agrees.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from binshift.errors import LogDamaged, LogFileMissing
 from binshift.log import layout, manifests, records, retention
@@ -38,8 +39,8 @@ class Loaded:
     warnings: tuple[str, ...] = ()
 
 
-def load(storage: Storage, format: LogFormat) -> Loaded:
-    """Read the log.
+def load(storage: Storage, format: LogFormat, unusable: frozenset[str] = frozenset()) -> Loaded:
+    """Read the log, to do without the ``unusable`` among its data files: what replaces them is kept in the index.
 
     Raises:
         LogDamaged: a record is missing or damaged, or contradicts those before it.
@@ -50,7 +51,7 @@ def load(storage: Storage, format: LogFormat) -> Loaded:
         tries += 1
         listed = (_epochs(storage, layout.RECORDS), _epochs(storage, layout.MANIFESTS))
         try:
-            return _load(storage, format, *listed)
+            return _load(storage, format, unusable, *listed)
         except LogFileMissing:
             if listed == before or tries == LOAD_TRIES_MAX:
                 raise
@@ -63,34 +64,56 @@ def catch_up(storage: Storage, index: Index) -> Index:
     return _applied(storage, index, newer)
 
 
-def _load(storage: Storage, format: LogFormat, recorded: list[Epoch], whole: list[Epoch]) -> Loaded:
-    if not recorded:
-        if whole:
-            raise LogDamaged(
-                f"{layout.record_name(whole[-1])} is missing, and all other records; restore {layout.RECORDS}"
-            )
-        return Loaded(Index.new(format.bins, format.operator_names))
-    index, warnings = _newest_manifest(storage, format, [each for each in whole if each <= recorded[-1]])
+def _load(
+    storage: Storage, format: LogFormat, unusable: frozenset[str], recorded: list[Epoch], whole: list[Epoch]
+) -> Loaded:
+    index, warnings = _newest_manifest(storage, format, whole)
     if index is None:
-        index = Index.new(format.bins, format.operator_names)
-        if recorded[0] > 0 and warnings:
+        index = Index.new(format.bins, format.operator_names, format.fingerprint)
+        if whole and not recorded:
+            raise LogDamaged(f"{layout.record_name(whole[-1])} is missing, and all other records, and {warnings[0]}")
+        if recorded and recorded[0] > 0 and warnings:
             raise LogDamaged(f"{warnings[0]}; the records before epoch {recorded[0]}, which it replaces, are gone")
     index = _applied(storage, index, [epoch for epoch in recorded if epoch > index.last])
     warnings += [f"{layout.manifest_name(epoch)} is missing" for epoch in index.manifests if epoch not in whole]
+    index = replace(index, unusable=unusable)
     # The driver before may have deleted what lies below this floor, and nothing above it.
     return Loaded(retention.trimmed(index, retention.floor(index, index.last)), tuple(warnings))
 
 
-def _newest_manifest(storage: Storage, format: LogFormat, epochs: list[Epoch]) -> tuple[Index | None, list[str]]:
+def _newest_manifest(storage: Storage, format: LogFormat, whole: list[Epoch]) -> tuple[Index | None, list[str]]:
+    """The newest manifest that is whole and this log's. It is newer than the last record if that was lost: it has it."""
     warnings: list[str] = []
-    for epoch in reversed(epochs):
+    for epoch in reversed(whole):
         name = layout.manifest_name(epoch)
         try:
             data = storage.get(name)
-            return manifests.decode_manifest(name, data, format.bins, format.operator_names), warnings
+            index = manifests.decode_manifest(name, data, format.bins, format.operator_names, format.fingerprint)
+            warnings += _replaced_record(storage, index)
         except LogDamaged as error:
             warnings.append(str(error))
+        else:
+            return index, warnings
     return None, warnings
+
+
+def _replaced_record(storage: Storage, index: Index) -> list[str]:
+    """What is wrong with the record that a manifest ends with, which the manifest replaces.
+
+    Raises:
+        LogDamaged: the two are not of one history, and it is the manifest that is not believed.
+    """
+    name = layout.record_name(index.last)
+    try:
+        record = records.decode_record(name, storage.get(name))
+    except LogDamaged as error:
+        return [f"{error} (the manifest of its epoch has what it said)"]
+    if records.fingerprint(record) != index.tip:
+        raise LogDamaged(
+            f"{layout.manifest_name(index.last)} ends with another record of its epoch than {name}: one of the two is from "
+            f"another time; {manifests.REPLACED}"
+        )
+    return []
 
 
 def _applied(storage: Storage, index: Index, epochs: list[Epoch]) -> Index:

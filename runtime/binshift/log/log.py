@@ -10,10 +10,12 @@ belongs to the epoch's thread; `write_manifest` and `collect` may run beside it.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from binshift.errors import ForeignLog, LogDamaged
 from binshift.invariants import InvariantViolated, invariant
@@ -24,6 +26,8 @@ from binshift.log.records import CommitRecord, decode_record, encode_record
 from binshift.log.storage import Storage, open_storage, probe
 from binshift.log.targets import Targets
 from binshift.model import Epoch, Term
+
+logger = logging.getLogger(__name__)
 
 GRACE_SECONDS = 900.0
 """How long garbage is left lying: longer than any task reads from an old list of files, or writes one file."""
@@ -109,18 +113,17 @@ class Log:
         # The driver before this one may still run: what Spark had committed before the records are read is among them, and the
         # records read are followed by what Spark commits.
         before = None if spark_committed is None else spark_committed()
-        found = formats.read_format(storage)
-        loaded = loading.Loaded(Index.new(format.bins, format.operator_names))
-        if found is not None:
-            formats.check_compatible(storage.url, found, format)
-            loaded = loading.load(storage, format)
+        found, loaded = _read(storage, format)
+        index = loaded.index
         if before is not None and spark_committed is not None:
-            _check_spark(storage.url, loaded.index, before, spark_committed)
+            _check_spark(storage.url, index, before, spark_committed)
         probe(storage, nonce)
-        if found is None:
+        if found == "nothing":
             formats.create_format(storage, format)
-        term = terms.take_term(storage, who, nonce)
-        index = loading.catch_up(storage, loaded.index)
+        elif found == "damaged":
+            formats.restore_format(storage, format)
+        term = terms.take_term(storage, who, nonce, _highest_term(storage, index))
+        index = loading.catch_up(storage, index)
         return cls(storage, format, term, loading.Loaded(index, loaded.warnings), grace_seconds)
 
     @property
@@ -157,6 +160,26 @@ class Log:
             self._index = after
         terms.check_newest(self.storage, self.term)
         return counts
+
+    def condemn(self, name: str) -> bool:
+        """Do without a delta or snapshot that turned out damaged or missing, from now on.
+
+        What an older snapshot still leads to is built from that one. False if nothing needs the file (any more), or if it
+        is done without already.
+
+        Raises:
+            LogDamaged, ForeignLog, StorageUnavailable: as `on`; nothing has changed.
+        """
+        with self._lock:
+            before = self._index
+            if name in before.unusable or name not in retention.named_files(before):
+                return False
+            unusable = before.unusable | {name}
+            logger.warning("%s is damaged or missing: what it held is built otherwise, or written anew", name)
+            # Older snapshots than this driver has in mind are still named by the records.
+            found = loading.load(self.storage, self.format, unusable).index
+            self._index = found if found.tip == before.tip else replace(before, unusable=unusable)
+            return True
 
     def write_manifest(self, epoch: Epoch) -> None:
         """Write the manifest of everything up to ``epoch``; once this returns, a later record may name it.
@@ -196,6 +219,36 @@ class Log:
         due = [name for name in dead if now - self._garbage_since[name] >= self._grace_seconds]
         self.storage.delete(due)
         return Collected(floor, tuple(due), len(dead) - len(due))
+
+
+def _read(storage: Storage, format: LogFormat) -> tuple[Literal["nothing", "damaged", "whole"], loading.Loaded]:
+    """The log, and how its format was found; one that is damaged or lost is believed to be the query's if the records say so."""
+    trouble: LogDamaged | None = None
+    try:
+        found = formats.read_format(storage)
+    except LogDamaged as error:
+        found, trouble = format, error
+    if found is None:
+        return "nothing", loading.Loaded(Index.new(format.bins, format.operator_names, format.fingerprint))
+    formats.check_compatible(storage.url, found, format)
+    try:
+        loaded = loading.load(storage, format)
+    except LogDamaged:
+        if trouble is None:
+            raise
+        raise trouble from None
+    if trouble is None:
+        return "whole", loaded
+    if loaded.index.empty:
+        raise trouble
+    return "damaged", loading.Loaded(loaded.index, (f"{trouble}; this query wrote it anew", *loaded.warnings))
+
+
+def _highest_term(storage: Storage, index: Index) -> Term:
+    """Of the drivers that have left anything but their term's own file: a record, or a delta of the epoch to come."""
+    recorded = index.records[index.last].term if index.records else 0
+    coming = storage.list(layout.deltas_of(Epoch(index.last + 1)))
+    return Term(max([recorded, *(file.term for each in coming if (file := layout.parse(each.name)))]))
 
 
 def _check_spark(url: str, index: Index, before: Epoch, read: Callable[[], Epoch]) -> None:

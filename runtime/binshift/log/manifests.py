@@ -24,25 +24,32 @@ from binshift.model import Epoch
 MANIFEST_BYTES_MAX = 1024 * 1024 * 1024
 """Largest manifest: the records between the floor and the last epoch, all in one."""
 
+REPLACED = "the one before it and the records since replace it, if they are there"
+"""What a person can do about a damaged manifest: nothing, as a rule."""
+
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An index as of ``epoch``.
 
     Attributes:
+        root: of the log it belongs to, see `Index.root`.
         epoch: of the last record in it.
         base: of the index; the records begin after it.
         base_route: empty while the log still has its first record.
         base_route_version: of that route.
+        base_tip: see `Index.base_tip`.
         untouched: by operator, the bins without rows up to the base.
         base_manifests: the newest named by records up to the base.
         records: ``base + 1`` to ``epoch``.
     """
 
     format: int = FORMAT_VERSION
+    root: str
     epoch: int
     base: int
     base_route: tuple[Assignment, ...]
     base_route_version: int
+    base_tip: str
     untouched: dict[str, str]
     base_manifests: tuple[int, ...]
     records: tuple[CommitRecord, ...]
@@ -58,10 +65,12 @@ def encode_manifest(index: Index, epoch: Epoch) -> bytes:
     invariant(epoch in index.records, f"epoch {epoch} is not held; {index.base + 1} to {index.last} are")
     records = tuple(index.records[Epoch(e)] for e in range(index.base + 1, epoch + 1))
     manifest = Manifest(
+        root=index.root,
         epoch=epoch,
         base=index.base,
         base_route=whole_route(index.base_route) if index.base_route else (),
         base_route_version=index.base_route.version if index.base_route else 0,
+        base_tip=index.base_tip,
         untouched={name: binsets.pack(bins) for name, bins in index.untouched.items()},
         base_manifests=index.base_manifests,
         records=records,
@@ -69,15 +78,17 @@ def encode_manifest(index: Index, epoch: Epoch) -> bytes:
     return envelope.encode(layout.manifest_name(epoch), manifest, MANIFEST_BYTES_MAX)
 
 
-def decode_manifest(name: str, data: bytes, bins: int, operators: Iterable[str]) -> Index:
-    """The index in the file ``name`` of a log with so many bins and these operators.
+def decode_manifest(name: str, data: bytes, bins: int, operators: Iterable[str], root: str = "") -> Index:
+    """The index in the file ``name`` of a log with so many bins, these operators and this root.
 
     Raises:
-        LogDamaged: it was altered or cut off, is of another epoch than its name says, or contradicts itself.
+        LogDamaged: it was altered or cut off, is of another log, of another epoch than its name says, or contradicts itself.
         ForeignLog: another version of binshift wrote it.
     """
-    manifest = envelope.decode(name, data, Manifest, MANIFEST_BYTES_MAX)
-    index = Index.new(bins, operators)
+    manifest = envelope.decode(name, data, Manifest, MANIFEST_BYTES_MAX, REPLACED)
+    index = Index.new(bins, operators, root)
+    if manifest.root != root:
+        raise LogDamaged(f"{name} belongs to another log than {layout.FORMAT}: {REPLACED}")
     if sorted(manifest.untouched) != sorted(index.operators):
         raise LogDamaged(f"{name} is of the operators {sorted(manifest.untouched)}, not of {sorted(index.operators)}")
     if manifest.base_route:
@@ -91,6 +102,7 @@ def decode_manifest(name: str, data: bytes, bins: int, operators: Iterable[str])
             index,
             base=Epoch(manifest.base),
             base_route=route,
+            base_tip=manifest.base_tip,
             untouched=untouched,
             base_manifests=named,
             manifests=named,

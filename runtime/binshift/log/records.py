@@ -15,6 +15,7 @@ import numpy as np
 
 from binshift.errors import LogDamaged
 from binshift.log import binsets, envelope, layout
+from binshift.log.checksums import digest
 from binshift.log.envelope import FORMAT_VERSION
 from binshift.log.loads import Loads, unpack
 from binshift.model import BinSet, Epoch, Moves, Stamp, Worker
@@ -138,6 +139,7 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         epoch: the micro-batch's id.
         term: of the driver that wrote this.
         run: which run of the epoch by that driver this is, from 0.
+        previous: `fingerprint` of the record before; of the log itself in its first record.
         batch_time_ms: logical processing time, from Spark's own offset log.
         offsets_hash: of the batch's source offsets; a replay with another one is refused.
         route_version: of the route the epoch ran with.
@@ -153,6 +155,7 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     epoch: int
     term: int
     run: int
+    previous: str
     batch_time_ms: int
     offsets_hash: str
     route_version: int
@@ -162,6 +165,16 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     snapshots: tuple[SnapshotRef, ...] = ()
     watermarks: dict[str, int | None] = {}
     manifest: int | None = None
+
+
+def fingerprint(record: CommitRecord) -> str:
+    """Names the record by what it says and, through the records before it, by the whole history up to it.
+
+    It is made of what never changes in meaning, not of the file's bytes: a later version may add fields to records.
+    """
+    done = [(p.operator, p.worker, p.attempt, p.delta.checksum if p.delta else "") for p in record.parts]
+    told = (record.previous, record.epoch, record.term, record.run, record.batch_time_ms, record.offsets_hash, done)
+    return digest(msgspec.json.encode(told))
 
 
 def encode_record(record: CommitRecord) -> bytes:

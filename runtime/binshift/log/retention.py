@@ -21,6 +21,7 @@ from binshift.log import layout
 from binshift.log.bringup import UNKNOWN, snapshot_starts
 from binshift.log.index import MANIFESTS_KEPT, Index, named_manifests
 from binshift.log.layout import FileName
+from binshift.log.records import FileRef, fingerprint
 from binshift.model import BinSet, Epoch, Term
 
 TARGETS_KEPT = 16
@@ -81,6 +82,7 @@ def trimmed(index: Index, floor: Epoch) -> Index:
         index,
         base=base,
         base_route=index.route_at(base),
+        base_tip=fingerprint(index.record(base)),
         base_manifests=named_manifests(index.base_manifests, (index.records[epoch] for epoch in gone)),
         untouched=untouched,
         records={epoch: record for epoch, record in index.records.items() if epoch >= floor},
@@ -122,7 +124,8 @@ def _is_garbage(index: Index, named: bool, file: FileName, floor: Epoch, term: T
             return False
 
 
-def named_files(index: Index) -> set[str]:
-    """Every delta and snapshot that a record above the base names: what counts."""
-    deltas = {part.delta.name for record in index.records.values() for part in record.parts if part.delta}
-    return deltas | {each.file.name for held in index.snapshots.values() for each in held if each.file}
+def named_files(index: Index) -> dict[str, FileRef]:
+    """Every delta and snapshot that a record above the base names, by its name: what counts."""
+    deltas = [part.delta for record in index.records.values() for part in record.parts if part.delta]
+    snapshots = [each.file for held in index.snapshots.values() for each in held if each.file]
+    return {file.name: file for file in (*deltas, *snapshots)}

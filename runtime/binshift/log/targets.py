@@ -7,14 +7,22 @@ target means, and how it is reached, is not known here.
 
 from __future__ import annotations
 
+import logging
+from typing import NamedTuple
+
 import msgspec
 
+from binshift.errors import LogDamaged
 from binshift.log import envelope, layout
 from binshift.log.envelope import FORMAT_VERSION
 from binshift.log.records import Assignment
 from binshift.log.storage import Storage
 
+log = logging.getLogger(__name__)
+
 TARGET_BYTES_MAX = 4 * 1024 * 1024
+ASK_AGAIN = "bins stay where they are: set the target again"
+"""What to do about a damaged target: it says where bins should be, and nothing about what is in them."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,27 +52,49 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nonce: str = ""
 
 
+class Newest(NamedTuple):
+    """The target that counts.
+
+    Attributes:
+        number: its number, counted from 1; 0 if there never was one.
+        target: None if there never was one, or if its file is damaged.
+    """
+
+    number: int
+    target: Target | None
+
+
 class Targets:
     """The targets of one log."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def newest(self) -> tuple[int, Target] | None:
-        """The target that counts, and its number; None if there never was one.
+    def newest(self) -> Newest:
+        """The target that counts.
+
+        Never an older one in place of one that is damaged: bins would go back to where nobody wants them any more.
 
         Raises:
-            LogDamaged: it was altered or cut off.
             ForeignLog: a newer binshift wrote it.
             StorageUnavailable: the store did not answer.
         """
         numbers = [file.number for each in self._storage.list(layout.TARGETS) if (file := layout.parse(each.name))]
-        return (max(numbers), self.read(max(numbers))) if numbers else None
+        number = max(numbers, default=0)
+        try:
+            return Newest(number, self.read(number) if number else None)
+        except LogDamaged as error:
+            log.warning("%s", error)
+            return Newest(number, None)
 
     def read(self, number: int) -> Target:
-        """The target of that number; errors as `newest`, and LogFileMissing if it is not kept (any more)."""
+        """The target of that number; errors as `newest`.
+
+        Raises:
+            LogDamaged: it was altered or cut off; LogFileMissing if it is not kept (any more).
+        """
         name = layout.target_name(number)
-        return envelope.decode(name, self._storage.get(name), Target, TARGET_BYTES_MAX)
+        return envelope.decode(name, self._storage.get(name), Target, TARGET_BYTES_MAX, ASK_AGAIN)
 
     def write(self, target: Target, after: int) -> bool:
         """Make ``target`` the one that follows number ``after`` (0: the first), durably.
@@ -78,5 +108,4 @@ class Targets:
         name = layout.target_name(after + 1)
         if not self._storage.put_if_absent(name, envelope.encode(name, target, TARGET_BYTES_MAX)):
             return False
-        found = self.newest()
-        return found is not None and found[0] == after + 1
+        return self.newest().number == after + 1

@@ -18,6 +18,8 @@ from binshift.model import Term
 TERM_BYTES_MAX = 64 * 1024
 TERM_TRIES_MAX = 1000
 """How many drivers may open a log at the same moment."""
+LOST = "its file was lost"
+"""Written in place of a term that is missing: a driver looks for the one after its own, so there may be no gap."""
 
 
 class TermFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -34,20 +36,28 @@ class TermFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     who: str
 
 
-def take_term(storage: Storage, who: str, nonce: str) -> Term:
+def take_term(storage: Storage, who: str, nonce: str, above: int = 0) -> Term:
     """A term higher than any before, for the driver ``who``; ``nonce`` must be unique for ever.
+
+    ``above`` is the highest that anything else on the log tells of: an attempt id of a term that is taken twice, since its
+    file was lost, could name two states.
 
     Raises:
         StorageUnavailable: the store did not answer.
     """
-    taken = [file.number for each in storage.list(layout.TERMS) if (file := layout.parse(each.name))]
-    first = max(taken, default=0) + 1
+    taken = {file.number for each in storage.list(layout.TERMS) if (file := layout.parse(each.name))}
+    first = max(above, *taken, 0) + 1
+    for number in sorted(set(range(1, first)) - taken):
+        _create(storage, TermFile(term=number, nonce=nonce, who=LOST))
     for number in range(first, first + TERM_TRIES_MAX):
-        name = layout.term_name(Term(number))
-        mine = TermFile(term=number, nonce=nonce, who=who)
-        if storage.put_if_absent(name, envelope.encode(name, mine, TERM_BYTES_MAX)):
+        if _create(storage, TermFile(term=number, nonce=nonce, who=who)):
             return Term(number)
     raise StorageUnavailable(f"{TERM_TRIES_MAX} other drivers have just opened {storage.url}; it is tried again")
+
+
+def _create(storage: Storage, file: TermFile) -> bool:
+    name = layout.term_name(Term(file.term))
+    return storage.put_if_absent(name, envelope.encode(name, file, TERM_BYTES_MAX))
 
 
 def read_term(storage: Storage, term: Term) -> TermFile:

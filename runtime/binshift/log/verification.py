@@ -7,7 +7,8 @@ with it, and how many bins it takes down. It goes on after a fault, so that one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -17,7 +18,7 @@ from binshift.log import blocks, formats, layout, loading, manifests, owners, re
 from binshift.log.formats import LogFormat
 from binshift.log.index import Index
 from binshift.log.layout import FileName
-from binshift.log.records import FileRef
+from binshift.log.records import CommitRecord, FileRef
 from binshift.log.storage import Listed, Storage
 from binshift.log.targets import Targets
 from binshift.model import BinSet, Epoch, Term
@@ -54,15 +55,26 @@ def verify(storage: Storage) -> list[Finding]:
     if format is None:
         return [Finding("missing", layout.FORMAT, f"there is no log at {storage.url}")]
     listed = list(storage.list(""))
-    findings = [*_foreign(listed), *_small_files(storage, format, listed)]
+    found = _Found()
+    findings = [*_foreign(listed), *_small_files(storage, format, listed, found), *_gaps(listed, found)]
+    findings += _contradictions(found)
     try:
         loaded = loading.load(storage, format)
     except LogError as error:
         return _once([*findings, _finding(_named_in(error), error)])
     findings += [Finding(_fault_of(text), _named_in(text), text) for text in loaded.warnings]
     findings += _ahead(loaded.index, listed)
-    findings += _rebuilding(storage, loaded.index)
+    findings += _superseded(loaded.index, found)
+    findings += _data_files(storage, loaded.index, {each.name: each.bytes for each in listed})
     return _once(findings)
+
+
+@dataclass
+class _Found:
+    """What the small files say that could be read: records, and the record that each manifest ends with (by fingerprint)."""
+
+    records: dict[Epoch, CommitRecord] = field(default_factory=dict)
+    manifests: dict[Epoch, str] = field(default_factory=dict)
 
 
 def _foreign(listed: list[Listed]) -> Iterator[Finding]:
@@ -71,24 +83,27 @@ def _foreign(listed: list[Listed]) -> Iterator[Finding]:
             yield Finding("foreign", each.name, f"{each.name} is no file of the log; binshift leaves it alone")
 
 
-def _small_files(storage: Storage, format: LogFormat, listed: list[Listed]) -> Iterator[Finding]:
+def _small_files(storage: Storage, format: LogFormat, listed: list[Listed], found: _Found) -> Iterator[Finding]:
+    """Reads all that is not rows."""
     for each in listed:
         file = layout.parse(each.name)
         try:
             if file is not None:
-                _read_small_file(storage, format, each.name, file)
+                _read_small_file(storage, format, each.name, file, found)
         except LogFileMissing:
             continue  # a living driver has deleted it since; what is needed is checked on its own
         except LogError as error:
             yield _finding(each.name, error)
 
 
-def _read_small_file(storage: Storage, format: LogFormat, name: str, file: FileName) -> None:
+def _read_small_file(storage: Storage, format: LogFormat, name: str, file: FileName, found: _Found) -> None:
     match file.kind:
         case "records":
-            records.decode_record(name, storage.get(name))
+            found.records[Epoch(file.number)] = records.decode_record(name, storage.get(name))
         case "manifests":
-            manifests.decode_manifest(name, storage.get(name), format.bins, format.operator_names)
+            data = storage.get(name)
+            index = manifests.decode_manifest(name, data, format.bins, format.operator_names, format.fingerprint)
+            found.manifests[index.last] = index.tip
         case "terms":
             terms.read_term(storage, Term(file.number))
         case "targets":
@@ -99,6 +114,27 @@ def _read_small_file(storage: Storage, format: LogFormat, name: str, file: FileN
             pass
 
 
+def _gaps(listed: list[Listed], found: _Found) -> Iterator[Finding]:
+    """Files with a number have no gaps: of records and targets the oldest go first, of terms none ever goes."""
+    numbers: dict[str, set[int]] = {"records": set(), "targets": set(), "terms": set()}
+    for each in listed:
+        if (file := layout.parse(each.name)) and file.kind in numbers:
+            numbers[file.kind].add(file.number)
+    names: dict[str, Callable[[int], str]] = {
+        "records": lambda number: layout.record_name(Epoch(number)),
+        "targets": layout.target_name,
+    }
+    for kind, name_of in names.items():
+        there = numbers[kind]
+        for number in sorted(set(range(min(there, default=0), max(there, default=0))) - there):
+            name = name_of(number)
+            yield Finding("missing", name, f"{name} is missing: there are {kind} before it and after it")
+    newest = max([0, *numbers["terms"], *(record.term for record in found.records.values())])
+    for term in sorted(set(range(1, newest + 1)) - numbers["terms"]):
+        name = layout.term_name(Term(term))
+        yield Finding("missing", name, f"{name} is missing; the next driver to open the log writes it anew")
+
+
 def _ahead(index: Index, listed: list[Listed]) -> Iterator[Finding]:
     """Nobody writes for an epoch before the epoch before it is recorded."""
     ahead = [file.number for each in listed if (file := layout.parse(each.name)) and file.kind == "deltas"]
@@ -107,10 +143,34 @@ def _ahead(index: Index, listed: list[Listed]) -> Iterator[Finding]:
         yield Finding("missing", missing, f"{missing} is missing: there are deltas of epoch {max(ahead)}")
 
 
-def _rebuilding(storage: Storage, index: Index) -> Iterator[Finding]:
-    """Every file that leads some bin to the last epoch or to the one before it."""
+def _contradictions(found: _Found) -> Iterator[Finding]:
+    """Each record follows the one before it, and a manifest ends with the record of its epoch."""
+    for epoch, record in found.records.items():
+        name, after = layout.record_name(epoch), layout.record_name(Epoch(epoch + 1))
+        told = records.fingerprint(record)
+        if (follower := found.records.get(Epoch(epoch + 1))) is not None and follower.previous != told:
+            yield Finding("damaged", name, f"{name} is not what {after} follows: {_ONE_IS_STRANGE}")
+        if found.manifests.get(epoch, told) != told:
+            manifest = layout.manifest_name(epoch)
+            yield Finding("damaged", manifest, f"{manifest} does not end with {name}: {_ONE_IS_STRANGE}")
+
+
+_ONE_IS_STRANGE = "one of the two is from another log or from another time"
+
+
+def _superseded(index: Index, found: _Found) -> Iterator[Finding]:
+    """Records that a manifest replaces must say what it says."""
+    for epoch, record in index.records.items():
+        there = found.records.get(epoch)
+        if there is not None and records.fingerprint(there) != records.fingerprint(record):
+            name = layout.record_name(epoch)
+            yield Finding("damaged", name, f"{name} is another record of its epoch than the one that counts: remove it")
+
+
+def _data_files(storage: Storage, index: Index, sizes: Mapping[str, int]) -> Iterator[Finding]:
+    """Every delta and snapshot that counts, to the last byte; and whether they lead every bin to the last two epochs."""
+    needed = {name: (file, BinSet()) for name, file in retention.named_files(index).items()}
     every = BinSet.from_ranges([(0, index.bins - 1)])
-    needed: dict[str, tuple[FileRef, BinSet]] = {}
     for operator in index.operators:
         for to in {index.last, max(index.last - 1, index.base)}:
             try:
@@ -119,16 +179,22 @@ def _rebuilding(storage: Storage, index: Index) -> Iterator[Finding]:
                 yield Finding("unbuildable", operator, str(error), index.bins)
                 continue
             for part in plan.parts:
-                before = needed.get(part.file.name, (part.file, BinSet()))[1]
-                needed[part.file.name] = (part.file, before | part.bins)
+                file, before = needed[part.file.name]
+                needed[part.file.name] = (file, before | part.bins)
     for file, bins in needed.values():
         try:
-            rows = sum(batch.num_rows for batch in blocks.read_all(storage, file))
-            if rows != file.rows:
-                raise LogDamaged(f"{file.name} has {rows} rows; {file.rows} are recorded")
+            _read_data_file(storage, file, sizes.get(file.name, file.bytes))
         except LogError as error:
             found = _finding(file.name, error)
             yield Finding(found.fault, found.name, found.message, len(bins))
+
+
+def _read_data_file(storage: Storage, file: FileRef, size: int) -> None:
+    rows = sum(batch.num_rows for batch in blocks.read_all(storage, file))
+    if rows != file.rows:
+        raise LogDamaged(f"{file.name} has {rows} rows; {file.rows} are recorded")
+    if size != file.bytes:
+        raise LogDamaged(f"{file.name} has {size} bytes; {file.bytes} are recorded")
 
 
 def orphans(index: Index, listed: list[Listed]) -> list[Listed]:
@@ -164,4 +230,4 @@ def _fault_of(text: str) -> Fault:
 
 def _once(findings: list[Finding]) -> list[Finding]:
     """The first finding for each file: reading it twice gives no second fault."""
-    return list({(each.fault, each.name): each for each in reversed(findings)}.values())[::-1]
+    return list({each.name: each for each in reversed(findings)}.values())[::-1]

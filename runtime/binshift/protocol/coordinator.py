@@ -222,6 +222,7 @@ class Coordinator:
             epoch=plan.epoch,
             term=self._log.term,
             run=parts[0].fence.run,
+            previous=self._log.index.tip,
             batch_time_ms=plan.batch_time_ms,
             offsets_hash=plan.offsets_hash,
             route_version=plan.route.version,

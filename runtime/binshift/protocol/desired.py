@@ -30,8 +30,7 @@ class DesiredTarget:
 
     def read(self) -> Target | None:
         """The newest one there is; None before the first."""
-        newest = self._log.targets.newest()
-        self.target = None if newest is None else newest[1]
+        self.target = self._log.targets.newest().target
         return self.target
 
     def check_owner(self, owner: str) -> None:
@@ -62,8 +61,7 @@ class DesiredTarget:
             StorageUnavailable: it is not known whether it was written.
         """
         for _ in range(TARGET_TRIES_MAX):
-            newest = self._log.targets.newest()
-            number, last = newest or (0, None)
+            number, last = self._log.targets.newest()
             self.target = last
             self.check_owner(owner)
             target = Target(

@@ -231,16 +231,14 @@ class History:
         cluster.restart_driver()
         cluster.epoch(self.next_rows())
         cluster.settle()
-        newest = cluster.driver.log.targets.newest()
+        newest = cluster.driver.log.targets.newest().target
         if newest is not None:
             assert cluster.route is not None
             shares = {worker: len(cluster.route.bins_of(worker)) for worker in cluster.route.workers}
-            wanted = sorted(newest[1].workers)[: cluster.world.bins]
-            assert len(shares) == len(wanted), f"the newest target is {newest[1].workers}; bins are {shares}"
+            wanted = sorted(newest.workers)[: cluster.world.bins]
+            assert len(shares) == len(wanted), f"the newest target is {newest.workers}; bins are {shares}"
             assert max(shares.values()) - min(shares.values()) <= 1, f"bins are {shares}"
-            assert shares.keys() <= set(newest[1].workers), (
-                f"the newest target is {newest[1].workers}; bins are {shares}"
-            )
+            assert shares.keys() <= set(newest.workers), f"the newest target is {newest.workers}; bins are {shares}"
         for _ in range(3):
             cluster.epoch(self.next_rows())
             cluster.background()

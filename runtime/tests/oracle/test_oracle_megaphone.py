@@ -135,6 +135,7 @@ def test_updates_in_the_wrong_order_are_refused() -> None:
         epoch=epoch,
         term=log.term,
         run=0,
+        previous=log.index.tip,
         batch_time_ms=0,
         offsets_hash="",
         route_version=log.index.route.version + 1,
