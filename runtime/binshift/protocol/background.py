@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from binshift.entries import Entries, size_bytes
-from binshift.errors import BinshiftError, Fenced, NeedsBringUp, StoreBusy, StoreDamaged
+from binshift.errors import BinshiftError, Fenced, LogDamaged, NeedsBringUp, StoreBusy, StoreDamaged
 from binshift.log.blocks import write_file
-from binshift.log.layout import snapshot_name
+from binshift.log.layout import data_file_in, snapshot_name
 from binshift.log.loads import pack
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
@@ -82,7 +82,7 @@ def run_round(
         StoreDamaged: it will be found empty.
     """
     budget = budget or Budget(spec.budget_seconds, spec.duty)
-    failed = None
+    failed = damaged = None
     rows = size = 0
     try:
         if spec.idle and store.status().owned:
@@ -103,6 +103,7 @@ def run_round(
         log.info("a round of worker %s was overtaken by an epoch: %s", spec.worker, error)
     except BinshiftError as error:  # this worker's trouble is not that of the others
         failed = f"{type(error).__name__}: {error}"
+        damaged = data_file_in(str(error)) if isinstance(error, LogDamaged) else None
     snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
     status = store.status()
     return BackgroundReport(
@@ -114,6 +115,7 @@ def run_round(
         rows_copied=rows,
         snapshot=snapshot,
         failed=failed,
+        damaged=damaged,
         seconds=budget.clock() - budget._started,
     )
 

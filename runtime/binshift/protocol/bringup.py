@@ -58,7 +58,7 @@ def bring_up(
 
     Raises:
         NeedsBringUp: ``files`` does not lead to ``to``.
-        LogDamaged: a file is missing or damaged.
+        LogDamaged: a file is missing or damaged, and the bins that need it are not here.
     """
     limits = limits or Limits()
     progress = Progress()
@@ -91,6 +91,8 @@ def _attempt(
     """
     status = store.status()
     wanted = bins - status.owned
+    if files.lost:
+        files.check_not_lost(wanted - BinSet([b for b in wanted if status.copies.get(b) == to]))
     held = [
         (epoch, some)
         for epoch, some in by_epoch(status.copies, wanted)

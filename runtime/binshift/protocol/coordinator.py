@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
-from binshift.log import terms
+from binshift.log import layout, terms
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Moves, Stamp, Term, Worker
-from binshift.protocol.epochplan import EpochPlan, OperatorTime, one_each
+from binshift.protocol.epochplan import EpochPlan, OperatorTime, next_watermarks, one_each
 from binshift.protocol.movement import Movement
-from binshift.protocol.spec import BackgroundSpec, EpochSpec, Recorded, Summary
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 from binshift.routing import Route
 
 NO_MOVES = Moves([], [], [])
@@ -184,7 +184,7 @@ class Coordinator:
             batch_time_ms=plan.batch_time_ms,
             watermark_ms=plan.watermarks[operator],
             previous_watermark_ms=plan.previous_watermarks[operator],
-            bring_up=index.sources(operator, wanted, have, base) if wanted else None,
+            bring_up=index.sources_left(operator, wanted, have, base) if wanted else None,
             replay=replay,
             undo=self._undo,
         )
@@ -217,6 +217,32 @@ class Coordinator:
                 return self._replay(plan.epoch, plan.offsets_hash)
             return plan
 
+    def do_without(self, plan: EpochPlan, error: LogDamaged) -> EpochPlan:
+        """The plan of the next run after a task has met a damaged file, if the epoch can do without that file.
+
+        What an older snapshot leads to is built from that one. Moves that were to happen do not: bins stay with those who
+        have them, and who may well be the last ones.
+
+        Raises:
+            LogDamaged: it cannot; the message names the file.
+        """
+        with self.lock:
+            name = layout.data_file_in(str(error))
+            if name is None or not self._log.condemn(name):
+                raise error
+            if plan.replay is not None or not len(plan.moves):
+                return plan
+            self.movement.abandoned(plan.epoch)
+            self.movement.give_up(f"a file of the log is damaged: {error}")
+            return self.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, plan.workers)
+
+    def reported(self, reports: Sequence[BackgroundReport]) -> None:
+        """Take in what a round did; a file that it found damaged is done without, and what it held is written anew."""
+        with self.lock:
+            for name in {report.damaged for report in reports if report.damaged is not None}:
+                self._log.condemn(name)
+            self.movement.reported(reports)
+
     def _record(self, plan: EpochPlan, parts: Sequence[Summary]) -> CommitRecord:
         return CommitRecord(
             epoch=plan.epoch,
@@ -230,7 +256,7 @@ class Coordinator:
             workers=plan.workers,
             parts=tuple(Part(s.operator, s.worker, s.stamp.attempt, s.delta) for s in parts),
             snapshots=self.movement.take_snapshots(self._log.index),
-            watermarks=self._next_watermarks(plan, parts),
+            watermarks=next_watermarks(plan, self._operators, parts),
             manifest=self._newest_manifest(),
         )
 
@@ -238,20 +264,6 @@ class Coordinator:
         """Never an older one than the records before have named, by whichever driver."""
         durable = [*self._log.index.manifests[-1:], *([] if self.manifest is None else [self.manifest])]
         return max(durable, default=None)
-
-    def _next_watermarks(self, plan: EpochPlan, parts: Sequence[Summary]) -> dict[str, int | None]:
-        """Spark's rule: the latest event time seen, less the delay; never backwards."""
-        watermarks: dict[str, int | None] = {}
-        for each in self._operators:
-            now = plan.watermarks[each.operator]
-            times = [
-                s.event_time_max_ms for s in parts if s.operator == each.operator and s.event_time_max_ms is not None
-            ]
-            if each.delay_ms is not None and times:
-                candidate = max(times) - each.delay_ms
-                now = candidate if now is None else max(now, candidate)
-            watermarks[each.operator] = now
-        return watermarks
 
     def background(self) -> list[BackgroundSpec]:
         """What the workers should do next beside the epochs."""
@@ -280,10 +292,11 @@ class Coordinator:
             self.movement.abandoned(plan.epoch)
 
     def needs_epoch(self) -> bool:
-        """Whether an epoch should run even without input: a flip or a retirement is due, or the watermark moved."""
+        """Whether an epoch should run even without input: a flip, a retirement or a repair is due, or the watermark moved."""
         with self.lock:
             last = self.last
             if last <= BEFORE_FIRST:
                 return False
             moved = self._watermarks(last) != self._watermarks(Epoch(last - 1))
-            return moved or self.movement.needs_epoch()
+            repairing = any(len(self._log.index.unbuildable(each.operator)) for each in self._operators)
+            return moved or repairing or self.movement.needs_epoch()

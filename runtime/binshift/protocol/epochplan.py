@@ -73,3 +73,20 @@ def one_each(plan: EpochPlan, operators: Sequence[str], summaries: Sequence[Summ
             "did the sink take every row?"
         )
     return [found[each] for each in wanted]
+
+
+def next_watermarks(
+    plan: EpochPlan, operators: Sequence[OperatorTime], summaries: Sequence[Summary]
+) -> dict[str, int | None]:
+    """Watermarks after the epoch, by Spark's rule: the latest event time seen, less the delay; never backwards."""
+    watermarks: dict[str, int | None] = {}
+    for each in operators:
+        now = plan.watermarks[each.operator]
+        times = [
+            s.event_time_max_ms for s in summaries if s.operator == each.operator and s.event_time_max_ms is not None
+        ]
+        if each.delay_ms is not None and times:
+            candidate = max(times) - each.delay_ms
+            now = candidate if now is None else max(now, candidate)
+        watermarks[each.operator] = now
+    return watermarks

@@ -248,7 +248,11 @@ class Movement:
 
     def given_up(self, worker: Worker, why: str) -> None:
         """Nothing can be had of a worker that bins shall move to: the migration ends here."""
-        self._advance(Cancel(f"worker {worker} {why}"))
+        self.give_up(f"worker {worker} {why}")
+
+    def give_up(self, why: str) -> None:
+        """The migration that is under way ends here."""
+        self._advance(Cancel(why))
 
     @property
     def warm(self) -> frozenset[Worker]:

@@ -68,8 +68,10 @@ class Rounds:
         behind = BinSet([b for b in wanted if held.get(b) != index.last])
         copies: tuple[CopyOrder, ...] = ()
         if behind:
-            files = index.sources(operator, behind, held, index.last)
-            copies = (CopyOrder(behind, index.last, files),)
+            files = index.sources_left(operator, behind, held, index.last)
+            # What the log cannot give now waits for the snapshot that its owner is asked for.
+            if there := behind - files.lost_bins:
+                copies = (CopyOrder(there, index.last, files),)
         return BackgroundSpec(
             fence=Fence(self._term, index.last, 0),
             operator=operator,

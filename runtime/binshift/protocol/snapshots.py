@@ -49,14 +49,20 @@ class SnapshotCycle:
     written: list[SnapshotRef] = field(default_factory=list)
     _sliced_at: dict[tuple[str, Worker], Epoch] = field(default_factory=dict)
     _bytes: dict[str, Counts] = field(default_factory=dict)
+    _urgent_at: dict[tuple[str, Worker], Epoch] = field(default_factory=dict)
 
     def slice(self, index: Index, operator: str, worker: Worker) -> BinSet:
-        """The bins ``worker`` should write now; empty if it is not time yet."""
+        """The bins ``worker`` should write now; empty if it is not time yet. It is for what the log cannot rebuild."""
         assert index.route is not None
         owned = index.route.bins_of(worker)
         if not owned:
             self._sliced_at.pop((operator, worker), None)
             return BinSet()
+        urgent = index.unbuildable(operator) & owned
+        if urgent:
+            ordered = self._urgent_at.get((operator, worker)) == index.last
+            self._urgent_at[operator, worker] = index.last
+            return BinSet() if ordered else urgent
         since = index.last - self._sliced_at.setdefault((operator, worker), index.last)
         if since * SLICES < self.cycle_epochs:
             return BinSet()

@@ -161,6 +161,7 @@ class BackgroundReport:
         dropping: bins of which there is something left that is to go.
         snapshot: the snapshot written; it counts only if a record names the state it was read from.
         failed: why a copy could not be made, if one could not.
+        damaged: the file of the log that is to blame, if one is.
     """
 
     operator: str
@@ -171,4 +172,5 @@ class BackgroundReport:
     rows_copied: int = 0
     snapshot: SnapshotRef | None = None
     failed: str | None = None
+    damaged: str | None = None
     seconds: float = 0.0

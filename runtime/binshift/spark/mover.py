@@ -146,8 +146,7 @@ class Mover:
             self._warm_up(cold)
             if specs:
                 reports = self._execute(specs, executors)
-                with self._coordinator.lock:
-                    movement.reported(reports)
+                self._coordinator.reported(reports)
         finally:
             self._keep_house()
         return bool(cold or specs)

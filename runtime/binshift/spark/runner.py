@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from binshift.errors import EpochFailed, NeedsBringUp, Retryable
+from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable
 from binshift.model import Epoch, Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.epochplan import EpochPlan
@@ -165,7 +165,7 @@ class Runner:
                 self.under_way = begun.at(Part.RECORD, run)
                 self.coordinator.commit(plan, summaries)
             except Exception as error:  # every kind: what it means is decided here, in one place
-                self._failed(plan, run, interpret(error), error)
+                plan = self._failed(plan, run, interpret(error), error)
                 self._go_on(plan, "a run of it failed")
                 bring_up |= frozenset(plan.workers)
                 self.stopping.wait(_pause(run))
@@ -187,13 +187,26 @@ class Runner:
             self.coordinator.abandoned(plan)
             raise EpochFailed(f"epoch {plan.epoch} is given up, as {trouble} and the query is being stopped")
 
-    def _failed(self, plan: EpochPlan, run: int, meaning: Exception, error: Exception) -> None:
+    def _failed(self, plan: EpochPlan, run: int, meaning: Exception, error: Exception) -> EpochPlan:
+        """The plan of the next run; raises what nothing can be done about."""
+        if isinstance(meaning, LogDamaged):
+            return self._do_without(plan, meaning)
         if not isinstance(meaning, Retryable):
             self.coordinator.abandoned(plan)
             raise meaning from (None if meaning is not error else error.__cause__)
         level = logging.INFO if isinstance(meaning, NeedsBringUp) else logging.WARNING
         log.log(level, "epoch run failed; running it again", extra={"epoch": plan.epoch, "run": run})
         log.log(level, "epoch %s, run %s: %s", plan.epoch, run, meaning)
+        return plan
+
+    def _do_without(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
+        try:
+            return self.coordinator.do_without(plan, damage)
+        except Retryable:  # the file will be met again
+            return plan
+        except LogDamaged:
+            self.coordinator.abandoned(plan)
+            raise
 
     def _run(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from binshift.errors import BinshiftError, EpochFailed, Retryable
+from binshift.errors import BinshiftError, EpochFailed, LogDamaged, Retryable
 from binshift.log.log import Log
 from binshift.model import Worker
 from binshift.protocol.background import Budget
@@ -84,13 +84,25 @@ class Driver:
                 coordinator.commit(plan, self._run(batch, plan, run, bring_up))
             except Retryable:
                 bring_up |= frozenset(plan.workers)
-            except BinshiftError:
-                coordinator.abandoned(plan)
-                raise
+            except BinshiftError as error:
+                plan = self._gave_up(plan, error)
+                bring_up |= frozenset(plan.workers)
             else:
                 self._seen.update(executors)
                 return
         raise EpochFailed(f"epoch {batch.epoch} failed {self._world.tuning.attempts_max} times")
+
+    def _gave_up(self, plan: EpochPlan, error: BinshiftError) -> EpochPlan:
+        """The plan to go on with, if a damaged file was all there was to it."""
+        try:
+            if isinstance(error, LogDamaged):
+                return self.coordinator.do_without(plan, error)
+            raise error
+        except Retryable:
+            return plan
+        except BinshiftError:
+            self.coordinator.abandoned(plan)
+            raise
 
     def _executors(self, plan: EpochPlan) -> tuple[EpochPlan, dict[Worker, int]]:
         machines = self._world.machines
@@ -177,7 +189,7 @@ class Driver:
         if specs:
             reports = [self._background(spec) for spec in self._world.rng.sample(specs, len(specs))]
             self._world.faults.step(self.process, "taking in a round")
-            self.movement.reported(reports)
+            self.coordinator.reported(reports)
         self._house.run(tuple(self.movement.snapshots.pending))
         self.coordinator.manifest = self._house.manifest
         return bool(cold or specs)

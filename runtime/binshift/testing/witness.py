@@ -11,6 +11,7 @@ It reads files and disks from outside, past all faults, and never changes anythi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from binshift.log import loading
 from binshift.log.blocks import read_all
@@ -43,6 +44,7 @@ class Witness:
         references: by flow.
         records: all there ever were, in order.
         owners: by epoch, the worker of each bin.
+        spoiled: files of the log that were damaged on purpose: nothing is expected of them.
     """
 
     def __init__(self, world: World, deterministic: bool) -> None:
@@ -51,6 +53,7 @@ class Witness:
         self.references = {name: Reference(flow) for name, flow in world.flows.items()}
         self.records: list[CommitRecord] = []
         self.owners: list[list[int]] = []
+        self.spoiled: frozenset[str] = frozenset()
         self._expected: list[dict[str, list[Row]]] = []
         self._images: dict[str, list[Packed]] = {name: [] for name in world.flows}
         self._truth: dict[str, list[Packed]] = {name: [] for name in world.flows}
@@ -204,12 +207,13 @@ class Witness:
                 for b in part.bins:
                     found.setdefault(b, {}).update(self._content(part.file).get(b, {}))
             rows = {b: {key: value for key, value in some.items() if value is not None} for b, some in found.items()}
-            _same(f"I4: {name} at epoch {epoch}, by the files the log names", rows, self.image(name, epoch))
+            built = plan.bins - plan.lost_bins
+            _same(f"I4: {name} at epoch {epoch}, by the files the log names", rows, self.image(name, epoch), built)
 
     def rebuild(self) -> None:
         """The same with binshift's own bring-up, into an empty store."""
-        bins = BinSet(range(self._world.bins))
         for name, epoch, plan in self._bring_ups(None):
+            bins = plan.bins - plan.lost_bins
             store = BinStore(MemoryStore(), self._world.bins)
             bring_up(store, self._world.files, Fence(Term(1), epoch, 0), bins, epoch, plan)
             with store.reader() as reader:
@@ -226,10 +230,14 @@ class Witness:
             index = loading.load(self._world.files, self._world.format).index
         if index.last != len(self.records) - 1:
             raise Contradiction(f"I3: the log loads up to epoch {index.last} of {len(self.records) - 1}")
+        index = replace(index, unusable=index.unusable | self.spoiled)
         bins = BinSet(range(self._world.bins))
         for name in self._world.flows:
             for epoch in {index.last, Epoch(max(index.last - 1, index.base))}:
-                yield name, epoch, index.sources(name, bins, {}, epoch)
+                plan = index.sources_left(name, bins, {}, epoch)
+                if not self.spoiled:
+                    plan.check_not_lost(bins)
+                yield name, epoch, plan
 
     def _content(self, file: FileRef) -> Mapping[int, dict[bytes, bytes]]:
         """A file's rows, read once as long as it stays the same."""
