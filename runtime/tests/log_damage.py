@@ -230,6 +230,9 @@ def matters(history: History, name: str, act: str) -> bool:
         case "deltas" | "snapshots":
             floor = retention.floor(history.index, history.last)
             return name in retention.named_files(retention.trimmed(history.index, floor))
+        case "records" if act == "deleted":
+            # The first of them its manifest says too; that there was a newer one only Spark knows.
+            return history.index.manifests[0] < file.number < history.last
         case "records":
             return file.number >= history.index.manifests[0]
         case "manifests":

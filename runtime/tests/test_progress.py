@@ -22,7 +22,7 @@ from binshift.protocol.spec import Summary
 from binshift.routing import Route
 from binshift.spark.listening import state_listener
 from binshift.spark.progress import figures, filled, publish
-from binshift.spark.runner import EpochTimings
+from binshift.spark.timings import EpochTimings
 
 QUERY = "a5b6ba4b-2a09-4bbd-a5f5-8a3ea4f1a4f3"
 SPARKS_NAMES = [

@@ -278,8 +278,7 @@ class Coordinator:
     def bin_weights(self) -> npt.NDArray[np.float64] | None:
         """For each bin its bytes over all operators, as of its newest snapshots; None while that is not known.
 
-        For the planner, as `binshift.planner.plan` takes it or through `binshift.planner.bin_weights`. A bin without
-        rows weighs 0. See `Index.bin_loads` for how old and how sure it is. Takes some milliseconds, and no I/O.
+        For the planner. A bin without rows weighs 0. See `Index.bin_loads` for how old and how sure it is. Takes no I/O.
         """
         with self.lock:
             index = self._log.index  # immutable
@@ -294,8 +293,7 @@ class Coordinator:
     def needs_epoch(self) -> bool:
         """Whether an epoch should run even without input: a flip, a retirement or a repair is due, or the watermark moved."""
         with self.lock:
-            last = self.last
-            if last <= BEFORE_FIRST:
+            if (last := self.last) <= BEFORE_FIRST:
                 return False
             moved = self._watermarks(last) != self._watermarks(Epoch(last - 1))
             repairing = any(len(self._log.index.unbuildable(each.operator)) for each in self._operators)

@@ -25,7 +25,8 @@ from binshift.protocol.steering import Steering
 from binshift.routing import Route
 from binshift.spark.mover import Mover
 from binshift.spark.progress import filled
-from binshift.spark.runner import EpochTimings, Runner
+from binshift.spark.runner import Runner
+from binshift.spark.timings import EpochTimings
 
 POLL_SECONDS = 0.02
 

@@ -32,7 +32,7 @@ from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.spec import Summary
 
 if TYPE_CHECKING:
-    from binshift.spark.runner import EpochTimings
+    from binshift.spark.timings import EpochTimings
 
 DELTA_SECONDS = ("delta", "commit")
 """Parts of a task's time that make what it did durable."""

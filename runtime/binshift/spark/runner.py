@@ -28,16 +28,16 @@ from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.failures import interpret
 from binshift.spark.jvm import Jvm
 from binshift.spark.offsets import BatchOffsets
-from binshift.spark.progress import StateFigures, figures
+from binshift.spark.progress import figures
 from binshift.spark.stage import Stage
 from binshift.spark.task import Environment, EpochFunction, Place, pickled
+from binshift.spark.timings import TIMINGS_KEPT, EpochTimings
 from binshift.spark.watch import JobWatch
 
 log = logging.getLogger(__name__)
 
 EPOCH_POOL = "binshift-epoch"
 EXECUTOR_POLL_SECONDS = 0.05
-TIMINGS_KEPT = 10_000
 FENCE_CHECK_SECONDS = 2.0
 """A driver that took so long to plan may have slept meanwhile, and been replaced: it looks before it lets the sink write."""
 RETRY_SECONDS_MAX = 5.0
@@ -45,29 +45,6 @@ STOP_SECONDS_MAX = 60.0
 INTERRUPTED = "(py4j.protocol.Py4JJavaError: An error occurred while calling sleep: java.lang.InterruptedException)"
 """By this text Spark knows that a function of `foreachBatch` ended because the query was stopped, and keeps its stack to itself.
 It has to be short: Spark looks for it by a regular expression that takes a frame of Java's stack for each character after it."""
-
-
-@dataclass(frozen=True)
-class EpochTimings:
-    """Where one epoch's time went, in seconds by part; the newest are kept for progress reports.
-
-    Attributes:
-        committed_at: when its record existed, in seconds since 1970.
-        runs: how many it took.
-        moved: bins that changed owner with it.
-        operators: what each stateful operator did.
-        moving: whether a migration was under way when it began, or when it was recorded.
-    """
-
-    epoch: Epoch
-    committed_at: float
-    runs: int
-    seconds: Mapping[str, float]
-    rows_in: int
-    rows_out: int
-    moved: int
-    operators: tuple[StateFigures, ...] = ()
-    moving: bool = False
 
 
 @dataclass
