@@ -38,6 +38,7 @@ from binshift.running.supervisor import Supervisor
 from binshift.spark.failures import without_java
 
 STEP_SECONDS: Final = 0.25
+CHECKPOINT_VARIABLE: Final = "BINSHIFT_CHECKPOINT"
 CORES_MIN: Final = 2
 """Background jobs need a task slot of their own."""
 CORES_MAX: Final = 64
@@ -127,7 +128,8 @@ def _started(
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)
     extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
     command = [sys.executable, "-m", "binshift.running.program", str(app), *given.arguments]
-    return ProgramProcess(command, os.environ | extra)
+    checkpoint = given.checkpoint or os.environ.get(CHECKPOINT_VARIABLE) or str(cluster.directory / "checkpoint")
+    return ProgramProcess(command, os.environ | extra | {CHECKPOINT_VARIABLE: checkpoint})
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:
@@ -143,6 +145,11 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     )
     parsing.add_argument("--port", type=port, default=0, help="port of the control API (default: any that is free)")
     parsing.add_argument("--directory", type=Path, help="keep logs and stores there (default: a temporary folder)")
+    parsing.add_argument(
+        "--checkpoint",
+        metavar="LOCATION",
+        help=f"what the program finds in {CHECKPOINT_VARIABLE} (default: what is there already, or in the folder of logs)",
+    )
     parsing.add_argument(
         "--cores",
         type=count(CORES_MAX, CORES_MIN),
@@ -166,6 +173,7 @@ EXAMPLES: Final = """\
 examples:
   binshift run clicks.py                          two workers, everything temporary
   binshift run clicks.py --workers 4 -- --topic a the program's own arguments come after --
+  binshift run clicks.py --checkpoint state       goes on from there the next time
   binshift scale 4                                from another shell, while it runs
 
 The program calls SparkSession.builder.getOrCreate() and nothing else: master and Spark conf are given to it.
