@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from checkers.pace import pace
 from dataflow import Dataflow
-from workloads.minimal import Judgement, judge
+from workloads.minimal import VOLUME, Judgement, judge
 
 
 @dataclass
@@ -33,14 +33,15 @@ class Story:
         yield
         self._acts.append((begun, time.time()))
 
-    def tell(self, dataflow: Dataflow, calm_seconds: float = 8.0) -> Judgement:
+    def tell(self, dataflow: Dataflow, place: str = VOLUME, calm_seconds: float = 8.0) -> Judgement:
         """Judge what the dataflow has put out, note the line; returns the judgement.
 
         Args:
             dataflow: the minimal example's.
+            place: of its checkpoint and its results, as the watcher sees it.
             calm_seconds: before the first act, that it is compared with.
         """
-        judged = judge(dataflow.kube)
+        judged = judge(dataflow.kube, place)
         begin, end = self._acts[0][0], self._acts[-1][1]
         before = pace(judged.commits, judged.created, begin - calm_seconds, begin)
         during = pace(judged.commits, judged.created, begin, end)

@@ -1,6 +1,6 @@
 """The minimal example as a workload: its own manifest, applied as a person would, in a size the node can carry.
 
-A second pod of the spark image mounts the same volume, to look at what the dataflow leaves there. It has no part in the
+A second pod of the spark image looks at what the dataflow leaves on its volume, or on S3. It has no part in the
 dataflow and outlives it.
 """
 
@@ -22,6 +22,8 @@ FOLDER = ROOT / "runtime" / "examples" / "minimal"
 INSIDE = Path(__file__).parent / "inside"
 NAME = "minimal"
 WATCHER = "watcher"
+VOLUME = "/data"
+"""Where the watcher has the dataflow's volume."""
 ROWS_PER_SECOND = 2000
 KEYS = 5000
 
@@ -84,29 +86,30 @@ def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
             into[key] = value
 
 
-def watcher(image: str, claim: str = NAME) -> list[dict[str, Any]]:
-    """A pod that only waits, with the volume and the scripts in it."""
+def watcher(image: str, claim: str | None = NAME, secret: str | None = None) -> list[dict[str, Any]]:
+    """A pod that only waits, with the scripts in it.
+
+    Args:
+        image: that it runs.
+        claim: a volume that it mounts.
+        secret: whose keys are variables in it.
+    """
     scripts = {path.name: path.read_text(encoding="utf-8") for path in INSIDE.glob("*.py")}
-    container = {
+    mounted: dict[str, dict[str, Any]] = {"/scripts": {"configMap": {"name": WATCHER}}, "/tmp": {"emptyDir": {}}}
+    if claim:
+        mounted[VOLUME] = {"persistentVolumeClaim": {"claimName": claim}}
+    container: dict[str, Any] = {
         "name": "watcher",
         "image": image,
         "command": ["/usr/bin/tini", "--", "sleep", "infinity"],
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "envFrom": [{"secretRef": {"name": secret}}] if secret else [],
         "securityContext": SAFE,
-        "volumeMounts": [
-            {"name": "data", "mountPath": "/data"},
-            {"name": "scripts", "mountPath": "/scripts"},
-            {"name": "tmp", "mountPath": "/tmp"},
-        ],
+        "volumeMounts": [{"name": path[1:], "mountPath": path} for path in mounted],
     }
-    volumes = [
-        {"name": "data", "persistentVolumeClaim": {"claimName": claim}},
-        {"name": "scripts", "configMap": {"name": WATCHER}},
-        {"name": "tmp", "emptyDir": {}},
-    ]
     spec = {
         "containers": [container],
-        "volumes": volumes,
+        "volumes": [{"name": path[1:], **source} for path, source in mounted.items()],
         "securityContext": SAFE_POD,
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 1,
@@ -117,9 +120,9 @@ def watcher(image: str, claim: str = NAME) -> list[dict[str, Any]]:
     ]
 
 
-def judge(kube: Kube) -> Judgement:
-    """What the dataflow has put out by now."""
-    words = ["exec", WATCHER, "--", "python", "/scripts/judge.py", "/data/checkpoint", "/data/results"]
+def judge(kube: Kube, place: str = VOLUME) -> Judgement:
+    """What the dataflow has put out by now, where checkpoint and results are both in one place."""
+    words = ["exec", WATCHER, "--", "python", "/scripts/judge.py", f"{place}/checkpoint", f"{place}/results"]
     words += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
     said = until("the judge's answer", 60, lambda: json.loads(kube(*words, seconds=120)))
     commits = [Commit(*each) for each in said["epochs"]]

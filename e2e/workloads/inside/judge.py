@@ -1,4 +1,4 @@
-"""Runs in a pod that mounts the volume: holds every row that the minimal example put out against arithmetic.
+"""Runs in a pod that reaches what the minimal example put out, on a volume or on S3: holds every row against arithmetic.
 
 The program counts the rate source's values by ``value % keys``, and Spark's own log of a query says up to which second of
 the source each epoch went. So what each epoch must have put out follows from its number alone: the keys that had a value
@@ -15,12 +15,12 @@ import argparse
 import json
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyarrow import parquet
+import places
+from pyarrow import fs, parquet
 
 COLUMNS = ("key", "rows", "total", "newest")
 EXAMPLES_MAX = 5
@@ -31,23 +31,24 @@ Rows = npt.NDArray[np.int64]
 def main() -> None:
     """Judge and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("results", type=Path)
+    parser.add_argument("checkpoint", help="a folder, or s3://...")
+    parser.add_argument("results", help="likewise")
     parser.add_argument("--rows-per-second", type=int, required=True)
     parser.add_argument("--keys", type=int, required=True)
     parser.add_argument("--from-epoch", type=int, default=0)
     given = parser.parse_args()
-    epochs = committed(given.checkpoint)
+    checkpoint, results = places.at(given.checkpoint), places.at(given.results)
+    epochs = committed(checkpoint)
     wrong, examples = 0, []
     for (_, begins, _), (epoch, ends, _) in zip([(-1, 0, 0.0), *epochs], epochs, strict=False):
         if epoch < given.from_epoch:
             continue
         want = expected(begins * given.rows_per_second, ends * given.rows_per_second, given.keys)
-        count, said = difference(found(given.results / f"epoch={epoch}"), want)
+        count, said = difference(found(results, f"epoch={epoch}"), want)
         wrong += count
         examples += [f"epoch {epoch}: {said}"] if count else []
     judged = {
-        "created": created(given.checkpoint),
+        "created": created(checkpoint),
         "epochs": epochs,
         "wrong": wrong,
         "examples": examples[:EXAMPLES_MAX],
@@ -55,24 +56,25 @@ def main() -> None:
     json.dump(judged, sys.stdout)
 
 
-def committed(checkpoint: Path) -> list[tuple[int, int, float]]:
+def committed(checkpoint: fs.FileSystem) -> list[tuple[int, int, float]]:
     """Each committed epoch, the second of the source it ends at, and when it was committed; from epoch 0, without gaps."""
-    commits = sorted((int(each.name), each.stat().st_mtime) for each in (checkpoint / "commits").glob("[0-9]*"))
+    entries = [each for each in places.files(checkpoint, "commits") if each.base_name.isdigit()]
+    commits = sorted((int(each.base_name), each.mtime_ns / 1e9) for each in entries)
     if [epoch for epoch, _ in commits] != list(range(len(commits))):
         raise SystemExit(f"the commit log has gaps: {[epoch for epoch, _ in commits]}")
-    return [(epoch, source_second(checkpoint / "offsets" / str(epoch)), at) for epoch, at in commits]
+    return [(epoch, source_second(places.text(checkpoint, f"offsets/{epoch}")), at) for epoch, at in commits]
 
 
-def source_second(offsets: Path) -> int:
+def source_second(offsets: str) -> int:
     """The rate source's own offset, a plain number, in an entry of Spark's offset log."""
-    lines = offsets.read_text(encoding="utf-8").splitlines()
-    return next(int(line) for line in lines[2:] if line.isdigit())
+    return next(int(line) for line in offsets.splitlines()[2:] if line.isdigit())
 
 
-def created(checkpoint: Path) -> float:
+def created(checkpoint: fs.FileSystem) -> float:
     """When the rate source's second 0 began."""
-    for each in sorted((checkpoint / "sources").glob("*/0")):
-        match = re.fullmatch(r"v1\n(\d{13})\n?", each.read_text(encoding="utf-8"))
+    logs = sorted(each.path for each in places.files(checkpoint, "sources", recursive=True))
+    for name in (each for each in logs if each.endswith("/0")):
+        match = re.fullmatch(r"v1\n(\d{13})\n?", places.text(checkpoint, name))
         if match:
             return int(match[1]) / 1000
     raise SystemExit("no source has a start time: not the rate source")
@@ -91,12 +93,13 @@ def expected(first: int, after: int, keys: int) -> Rows:
     return _sorted(np.stack([key, rows, total, values], axis=1))
 
 
-def found(folder: Path) -> Rows:
+def found(results: fs.FileSystem, folder: str) -> Rows:
     """What the epoch did put out, by key."""
-    files = [file for file in folder.glob("*.parquet") if file.stat().st_size]
-    if not (folder / "_SUCCESS").exists():
+    files = {each.base_name: each for each in places.files(results, folder)}
+    if "_SUCCESS" not in files:
         raise SystemExit(f"{folder} is not finished, but its epoch is committed")
-    tables = [parquet.ParquetFile(file).read(columns=list(COLUMNS)) for file in files]
+    paths = [each.path for name, each in files.items() if name.endswith(".parquet") and each.size]
+    tables = [parquet.ParquetFile(results.open_input_file(path)).read(columns=list(COLUMNS)) for path in paths]
     blocks = [np.stack([table[name].to_numpy() for name in COLUMNS], axis=1) for table in tables if len(table)]
     return _sorted(np.concatenate(blocks).astype(np.int64)) if blocks else np.empty((0, len(COLUMNS)), np.int64)
 
