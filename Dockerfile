@@ -5,11 +5,12 @@
 #     docker build --target operator -t binshift-operator .
 #     docker build --target spark -t binshift-spark .
 #
-# Built with buildah so far; nothing here is of BuildKit alone, so docker and podman should do. Python packages are pinned by
-# version and hash (requirements/*.txt); to pin the rest, name the base image by digest. Neither image has pip or a compiler;
-# users add packages as runtime/examples/ shows. The first line above fetches what Spark needs for checkpoints on S3.
+# podman and buildah build it as well. What is pinned, how to pin the rest, and what was tried is in docs/building-images.md.
+# Neither image has pip or a compiler; users add packages as runtime/examples/ shows. The first line above fetches what Spark
+# needs for checkpoints on S3.
 #
-# BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages
+# BASE_IMAGE      a Debian with Python 3.11 to 3.13 and venv, and with JRE_PACKAGE among its packages; a digest pins it
+# JRE_PACKAGE     Java; NAME=VERSION pins it
 # PIP_INDEX_URL   a package index other than pip's own
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm
 
@@ -55,11 +56,14 @@ RUN /opt/build/bin/pip wheel -q --no-deps --no-build-isolation --no-index -w /wh
     && /opt/build/bin/pip --python /opt/binshift/bin/python install -q --no-deps --no-index /wheels/*.whl
 
 FROM build AS operator-packages
+# Only BuildKit hands arguments on from stage to stage.
+ARG PIP_INDEX_URL=
 COPY requirements/operator.txt requirements/
 RUN /opt/build/bin/pip --python /opt/binshift/bin/python install -q --require-hashes --no-deps --only-binary :all: \
         -r requirements/operator.txt
 
 FROM build AS spark-packages
+ARG PIP_INDEX_URL=
 COPY requirements/runtime.txt requirements/
 # Spark is published as source only, so wheels are built first, with the pinned tools of /opt/build.
 RUN /opt/build/bin/pip wheel -q --require-hashes --no-deps --no-build-isolation -w /third -r requirements/runtime.txt \
