@@ -69,7 +69,8 @@ def objects(storage_class: str = "", **changes: Any) -> list[dict[str, Any]]:
     claim, dataflow = yaml.safe_load_all((FOLDER / "manifest.yaml").read_text(encoding="utf-8"))
     if storage_class:
         claim["spec"]["storageClassName"] = storage_class
-    spec = dataflow["spec"]
+    # What a YAML anchor stands for would be one object in several places, and change in all of them.
+    spec = dataflow["spec"] = json.loads(json.dumps(dataflow["spec"]))
     spec["application"]["args"] += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
     # The judge reads Spark's logs at the end, so all of their entries have to be there.
     spec["sparkConf"] = {"spark.sql.streaming.minBatchesToRetain": "1000000"}

@@ -15,11 +15,12 @@ from binshift.control import models
 from binshift.running.client import ControlClient
 from binshift.running.directory import RunDirectory
 from binshift.running.options import as_json, columns, opened, parser, settled, write
-from binshift.running.status import migration_text
+from binshift.running.status import awaited_text, migration_text
 
 POLL_SECONDS: Final = 0.2
 
-Show = Callable[[models.Migration], None]
+Show = Callable[[models.Migration | str], None]
+"""Takes a migration, or in words what is awaited before there is one."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,18 +44,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def watch(directory: RunDirectory, control: ControlClient, show: Show, pause: Callable[[float], None]) -> None:
-    """Show the newest migration whenever it has changed, until what is asked for has settled.
+    """Show what is awaited and the newest migration, whenever they have changed, until what is asked for has settled.
 
     Raises:
         MigrationRefused, RunFailed: it will not.
     """
     before: models.Migration | None = None
+    said = ""
     while True:
         wish, seen = directory.wish, control.dataflow()
-        if seen.migration is not None and seen.migration != before:
+        moving = seen.migration is not None and seen.migration.ended_at is None
+        done = directory.wish == wish and settled(directory, seen, wish)
+        # One that had ended before anybody watched is not what is watched for.
+        if seen.migration is not None and seen.migration != before and (moving or done or before is not None):
             before = seen.migration
             show(before)
-        if directory.wish == wish and settled(directory, seen, wish):
+        awaited = awaited_text(directory.verdict)
+        if not moving and awaited and awaited != said:
+            said = awaited
+            show(f"{wish.count} workers: {awaited}")
+        if done:
             return
         pause(POLL_SECONDS)
 
@@ -64,12 +73,12 @@ def _shown(output: str) -> Iterator[Show]:
     """How a migration is shown: a line of JSON, a progress bar in a terminal, or a line of text."""
     console = Console()
     if output == "json":
-        yield lambda migration: write(as_json(migration))
+        yield lambda shown: None if isinstance(shown, str) else write(as_json(shown))
     elif not console.is_terminal:
         lines: list[str] = []
 
-        def line(migration: models.Migration) -> None:
-            text = migration_text(migration)
+        def line(shown: models.Migration | str) -> None:
+            text = shown if isinstance(shown, str) else migration_text(shown)
             if lines[-1:] != [text]:  # latency changes with each epoch, and is not in the text
                 lines.append(text)
                 write(text)
@@ -85,7 +94,10 @@ def _shown(output: str) -> Iterator[Show]:
         with Progress(*parts, console=console) as progress:
             tasks = {}
 
-            def show(migration: models.Migration) -> None:
+            def show(migration: models.Migration | str) -> None:
+                if isinstance(migration, str):
+                    console.print(migration)
+                    return
                 if migration.id not in tasks:
                     tasks[migration.id] = progress.add_task("", total=None, left="")
                 name = f"migration {migration.id}: {migration.phase}"

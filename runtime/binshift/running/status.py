@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from binshift.control import models
+from binshift.rescale import Awaiting
 from binshift.running.directory import Verdict, Wish
 from binshift.running.options import as_json, opened, parser, write
 
@@ -28,6 +29,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+AWAITED = {
+    Awaiting.RUNTIME: "waiting for the program's query to run, and for its first epoch",
+    Awaiting.OTHER_OWNER: "the target belongs to another owner",
+    Awaiting.GENERATION: "the query has a newer target; asking again",
+    Awaiting.REGISTRATION: "waiting for workers {} to register with Spark",
+    Awaiting.MIGRATION: "bins are moving",
+    Awaiting.HOLD: "waiting one more epoch, before workers {} end",
+    Awaiting.BINS: "workers {} still hold bins",
+}
+"""What is awaited, for people; the braces are the workers it is about."""
+
+
 def facts(dataflow: models.Dataflow, wish: Wish, verdict: Verdict | None) -> list[tuple[str, str]]:
     """What a person wants to know, as (name, text)."""
     found = [
@@ -38,8 +51,8 @@ def facts(dataflow: models.Dataflow, wish: Wish, verdict: Verdict | None) -> lis
     ]
     if verdict is not None and verdict.refused:
         found.append(("refused", verdict.refused))
-    elif verdict is not None and verdict.awaiting:
-        found.append(("waits for", f"{verdict.awaiting} {list(verdict.workers) or ''}".rstrip()))
+    elif awaited := awaited_text(verdict):
+        found.append(("now", awaited))
     if dataflow.rates is not None:
         rates = dataflow.rates
         found.append(("rates", f"{rates.epochs_per_second:.1f} epochs/s, {rates.input_rows_per_second:,.0f} rows/s"))
@@ -48,6 +61,14 @@ def facts(dataflow: models.Dataflow, wish: Wish, verdict: Verdict | None) -> lis
     if dataflow.migration is not None:
         found.append(("migration", migration_text(dataflow.migration)))
     return found
+
+
+def awaited_text(verdict: Verdict | None) -> str:
+    """What the supervisor waits for, for people; empty if for nothing."""
+    if verdict is None or verdict.refused or not verdict.awaiting:
+        return ""
+    known = {each.value: text for each, text in AWAITED.items()}
+    return known.get(verdict.awaiting, verdict.awaiting).format(", ".join(map(str, verdict.workers)))
 
 
 def migration_text(migration: models.Migration) -> str:
