@@ -124,7 +124,8 @@ def slice_bins(sizes: Counts, since: int, cycle_epochs: int) -> int:
     cycle = max(cycle_epochs, min(total // EPOCH_BYTES, CYCLE_EPOCHS_MAX))
     ends = np.cumsum(weights)
     usual = max(1, 2 * cycle_epochs // SLICES)
-    count = int(np.searchsorted(ends, total * min(since, usual) // cycle, side="right"))
+    most = min(total * min(since, usual) // cycle, -(-total // SLICES))
+    count = int(np.searchsorted(ends, most, side="right"))
     # A bin larger than a slice is written when it has been waited for long enough.
     return count or int(ends[0] <= total * since // cycle)
 

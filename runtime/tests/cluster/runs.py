@@ -57,7 +57,9 @@ def left(folder: Path) -> list[str]:
 def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """`binshift run` in the background; its output is in ``run.log``."""
     with (folder / "run.log").open("wb") as out:
-        process = subprocess.Popen(command("run", *arguments), env=environment(folder), stdout=out, stderr=out)
+        # `binshift run` leaves SIGINT ignored where it is, as for tests that a shell runs in the background.
+        line = ["env", "--default-signal=INT", *command("run", *arguments)]
+        process = subprocess.Popen(line, env=environment(folder), stdout=out, stderr=out)
         try:
             yield process
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -58,7 +57,6 @@ def test_a_checkpoint_on_s3(server: None, tmp_path: Path) -> None:
     assert verify(f"{CHECKPOINT}/binshift") == []
     assert not list(tmp_path.rglob("offsets"))
     assert wrong(tmp_path / "out") == []
-    assert "AWS_ENDPOINT_URL" in os.environ
 
 
 def alive(process: subprocess.Popen[bytes], folder: Path) -> Any:
@@ -76,7 +74,7 @@ def wrong(out: Path) -> list[dict[str, int]]:
     def right(key: int, count: int) -> tuple[int, int]:
         return sum(key + i * KEYS for i in range(count)), key + (count - 1) * KEYS
 
-    counts = [row for row in rows if (row["total"], row["newest"]) != right(row["key"], row["rows"])]
-    newest = {key: max(row["rows"] for row in rows if row["key"] == key) for key in range(KEYS)}
-    assert max(newest.values()) - min(newest.values()) <= max(newest.values())
-    return counts
+    # An epoch has whole seconds of the source, and each second as many values of one key as of another.
+    newest = {max(row["rows"] for row in rows if row["key"] == key) for key in range(KEYS)}
+    assert len(newest) == 1
+    return [row for row in rows if (row["total"], row["newest"]) != right(row["key"], row["rows"])]

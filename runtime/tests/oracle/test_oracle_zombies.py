@@ -182,8 +182,8 @@ def test_a_collection_while_an_epoch_waits_for_its_record() -> None:
 
     def collect() -> None:
         for now in (1e6, 2e6):
-            log = cluster.driver.log
-            log.collect(spark_committed=Epoch(log.index.last - 1), now=now)
+            log, written = cluster.driver.log, cluster.driver.coordinator.movement.snapshots.pending
+            log.collect(spark_committed=Epoch(log.index.last - 1), now=now, pending=written)
 
     faults.plan = place("driver", "delivering", 1, collect)
     for number in range(3, 6):
