@@ -11,10 +11,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from binshift_operator.model.names import Key
-from binshift_operator.model.reasons import Trouble
+from binshift_operator.model.reasons import Awaited, Trouble
 from binshift_operator.model.status import ConditionType, Phase, Status
 
 LOOK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+OUTCOMES = ("acted", "awaited", "failed", "invalid")
 WAIT_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
 
@@ -85,6 +86,12 @@ class OperatorMetrics:
             buckets=WAIT_BUCKETS,
             registry=registry,
         )
+
+        # Each from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
+        for outcome in OUTCOMES:
+            self.looks.labels(outcome)
+        for awaited in Awaited:
+            self.awaited_seconds.labels(awaited.value)
 
     def seen(self, key: Key, before: Status, after: Status, now: float) -> None:
         """A look has ended with this status."""

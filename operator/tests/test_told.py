@@ -13,9 +13,10 @@ from sim_runtime import Query
 from binshift_operator import reconcile
 from binshift_operator.control import Control
 from binshift_operator.errors import Forbidden, TimedOut, Unreachable
-from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.metrics import OUTCOMES, OperatorMetrics
 from binshift_operator.model.names import Key
-from binshift_operator.model.status import Status
+from binshift_operator.model.reasons import Awaited
+from binshift_operator.model.status import Awaiting, Status
 from binshift_operator.notes import SILENT_SECONDS, TRIES_BEFORE_TOLD, Notes
 
 SMALL = {"resources": {"limits": {"memory": "600Mi"}}}
@@ -113,6 +114,18 @@ def test_an_epoch_that_hangs_is_told() -> None:
     query.hanging = False
     cluster.converge()
     assert condition(cluster, "Ready")["status"] == "True"
+
+
+def test_counters_are_there_before_they_count() -> None:
+    """What may be awaited, and how a look may end, is shown as 0 before it happens: else its first time would be lost."""
+    registry = CollectorRegistry()
+    metrics = OperatorMetrics(registry)
+    for reason in Awaited:
+        assert registry.get_sample_value("binshift_operator_awaited_seconds_count", {"reason": reason.value}) == 0
+    for outcome in OUTCOMES:
+        assert registry.get_sample_value("binshift_operator_reconciles_total", {"outcome": outcome}) == 0
+    metrics.seen(Key("ns", "clicks", "a"), Status(awaiting=Awaiting(Awaited.REGISTRATION.value, 10.0)), Status(), 25.0)
+    assert registry.get_sample_value("binshift_operator_awaited_seconds_sum", {"reason": "Registration"}) == 15
 
 
 def test_another_of_the_same_name_counts_once() -> None:
