@@ -13,6 +13,7 @@ from typing import Any
 
 from prometheus_ranges import Line, Span
 
+LEGEND_MAX = 6
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f7d9a8"
 COLORS = ("#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#f2495c", "#b877d9", "#37872d", "#fade2a", "#1f60c4", "#fa6400")
 NAMED = {"light-blue": "#8ab8ff", "blue": "#3274d9", "light-orange": "#ffb357", "orange": "#e0701a", "red": "#e02f44"}
@@ -102,11 +103,18 @@ def _timeseries(axes: Any, panel: Mapping[str, Any], shown: Sequence[Shown], spa
             )  # fmt: skip
     _time(axes, span)
     _values(axes, defaults["unit"])
-    handles = [handle for each in (axes, right) if each is not None for handle in each.get_legend_handles_labels()[0]]
-    if handles:
-        axes.legend(
-            handles=handles, fontsize=7, frameon=False, ncols=6, loc="upper center", bbox_to_anchor=(0.5, -0.14)
-        )
+    _legend(axes, [each for each in (axes, right) if each is not None], panel, shown)
+
+
+def _legend(axes: Any, parts: Sequence[Any], panel: Mapping[str, Any], shown: Sequence[Shown]) -> None:
+    """Below the panel, as wide as it is; of many series only those that are ever more than nothing."""
+    named = {name: handle for part in parts for handle, name in zip(*part.get_legend_handles_labels(), strict=True)}
+    if len(named) > LEGEND_MAX:
+        something = {each.name for each in shown if any(value > 0 for value in each.line.values)}
+        named = {name: handle for name, handle in named.items() if name in something}
+    if named:
+        where = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": max(3, panel["gridPos"]["w"] // 4)}
+        axes.legend(named.values(), named.keys(), fontsize=7, frameon=False, **where)
 
 
 def _overrides(panel: Mapping[str, Any], name: str) -> dict[str, Any]:
