@@ -13,6 +13,7 @@ import pytest
 import shipped
 import yaml
 from test_children import pods
+from tools import tool
 
 from binshift.ports import Ports
 
@@ -22,6 +23,12 @@ MONITORED = ("--api-versions", "monitoring.coreos.com/v1")
 KUBERNETES = ("--kube-version", "1.29.0")
 """The oldest that the chart is for."""
 SYSTEM = "binshift-system"
+
+
+@pytest.fixture
+def helm() -> str:
+    """helm's path."""
+    return tool("helm")
 
 
 def run(helm: str, *options: str, chart: Path = shipped.CHART) -> subprocess.CompletedProcess[str]:

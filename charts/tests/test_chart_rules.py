@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 import shipped
 import yaml
+from tools import tool
 
 needs_tools = pytest.mark.chart
+
+
+@pytest.fixture
+def promtool() -> str:
+    """promtool's path."""
+    return tool("promtool")
 
 
 def cases() -> list[dict[str, Any]]:
