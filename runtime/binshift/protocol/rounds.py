@@ -20,8 +20,8 @@ from binshift.routing import Route
 SHORT_SECONDS = 0.4
 """Of a round that catches up: what it has reached is news that a flip may wait for."""
 
-LONG_SECONDS = 1.5
-"""Of a round with much to load: each begins by reading all the deltas again."""
+LONG_SECONDS = 4.0
+"""Of a round with much to load: each begins by reading all the deltas again, a few hundred small files."""
 
 LONG_BYTES = 4 * 1024 * 1024
 """So much is much."""

@@ -33,8 +33,8 @@ from binshift.store.opening import StoreSettings, open_store
 
 Result = TypeVar("Result")
 
-BACKGROUND_NICENESS = 10
-"""A background thread gets about a ninth of a core that an epoch's task wants too, and all of one that is free."""
+BACKGROUND_NICENESS = 5
+"""A background thread gets about a quarter of a core that an epoch's task wants too, and all of one that is free."""
 
 STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
 """Environment of an executor: where its local stores go. Survives the executor, not the machine."""
