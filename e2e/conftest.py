@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from clusters import ROOT, Cluster, bring_up
-from stage import Stage, build_images, install, make_namespace, renew, stage, system
+from stage import Stage, build_images, install, make_namespace, renew, stage, sweep, system
 from story import Story
 
 # The table of valid and invalid objects is the operator's; dashboards are asked for as in a picture of them.
@@ -31,6 +31,8 @@ def cluster() -> Cluster:
 def chart(cluster: Cluster) -> None:
     """The operator, installed by the chart as a person would."""
     kube = system(cluster)
+    if cluster.own:
+        sweep(kube)
     make_namespace(kube)
     install(kube)
     renew(kube)

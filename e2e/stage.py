@@ -63,6 +63,17 @@ def make_namespace(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace, "labels": RESTRICTED}})
 
 
+def sweep(kube: Kube) -> None:
+    """Remove the namespaces of stories that were broken off; a dataflow in one would take its share of this machine."""
+    left = [each["metadata"]["name"] for each in kube.list("namespace", "binshift.dev/e2e=true")]
+    for name in left:
+        if name != SYSTEM:
+            with suppress(Refused):
+                kube.elsewhere(name).delete(KIND, "--all", wait=False)
+            kube.elsewhere(name).delete("pods", "--all", grace=0)
+            kube.delete("namespace", name)
+
+
 @dataclass(frozen=True)
 class Stage:
     """A story's own namespace.

@@ -70,6 +70,16 @@ def test_an_end_is_called_by_its_name(
     assert words in outcome.reason
 
 
+def test_no_wall_of_java_hides_the_cause() -> None:
+    """What Java says is kept, the places in its code where it says so are not."""
+    frames = "".join(f"\tat org.apache.hadoop.fs.s3a.S3AUtils.translate{n}(S3AUtils.java:285)\n" for n in range(200))
+    text = f"Py4JJavaError: o131.globStatus.\n: UnknownStoreException: no bucket\n{frames}\t... 9 more\nCaused by: NoSuchBucket\n{frames}"
+    outcome = of_program(None, False, RuntimeError(), text)
+    assert outcome.reason == (
+        "Py4JJavaError: o131.globStatus.\n: UnknownStoreException: no bucket\nCaused by: NoSuchBucket"
+    )
+
+
 def test_who_is_fenced_rests_however_it_was_wrapped() -> None:
     """An error that comes of a newer driver's is one, at any depth, and in circles too."""
     fenced, outer = Fenced("the driver of term 4 has taken over"), RuntimeError("query failed")

@@ -12,6 +12,7 @@ from typing import Final
 
 from binshift.control.models import REASON_CHARACTERS_MAX, State
 from binshift.errors import Fenced
+from binshift.spark.failures import without_java
 
 FIRST_SECONDS: Final = 1.0
 LAST_SECONDS: Final = 60.0
@@ -86,12 +87,12 @@ def of_program(query: tuple[State, str] | None, asked: bool, error: BaseExceptio
         query: what its query did last, and why; None if it had none.
         asked: whether the query was asked to stop from outside.
         error: what the program raised; None if nothing.
-        text: its traceback, or what else there is to say about an end in failure; empty for an exit status of 0.
+        text: its traceback, whose Java frames are left out, or what else there is to say about an end in failure; empty for an exit status of 0.
     """
     if error is not None and any(isinstance(each, Fenced) for each in causes(error)):
         return Outcome(State.FENCED, str(next(each for each in causes(error) if isinstance(each, Fenced))))
     if text:
-        return Outcome(State.FAILED, tail(text))
+        return Outcome(State.FAILED, tail("\n".join(without_java(text.splitlines()))))
     if query is None:
         return Outcome(State.FINISHED, "the program ended without having started a stateful query")
     state, reason = query
