@@ -1,9 +1,10 @@
 """The directory of a store on disk: is what lies there ours, whole, and of this boot of this machine?
 
-This module owns three things of a store's directory: the header beside the data file, the write lock, and wiping. LMDB
-writes without syncing here (stores are caches), so after a crash of the machine its file may hold any mixture of old
-and new pages, and opening such a file can take the process down with it. Hence the file is judged before LMDB sees
-it: same kernel boot, same host, same format, same owner, not shorter than it was made. Anything else is wiped.
+This module owns four things of a store's directory: the header beside the data file, the write lock, who has the store
+open, and wiping. LMDB writes without syncing here (stores are caches), so after a crash of the machine its file may hold
+any mixture of old and new pages, and opening such a file can take the process down with it. Hence the file is judged
+before LMDB sees it: same kernel boot, same host, same format, same owner, not shorter than it was made; and, if nobody
+had it open, whole to the last byte (`lmdb_file`). Anything else is wiped.
 
 It must never wipe without the write lock, and never unlink the lock file: another process may be waiting on it.
 Wiping unlinks, never truncates: a process that still has the old file mapped keeps reading the old file.
@@ -31,11 +32,12 @@ from binshift.errors import StoreBusy
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Changes whenever stored keys, values or blobs do."""
 
-DATA, HEADER, LOCK = "data.mdb", "header.json", "writer.lock"
-_OURS = (HEADER, DATA, "lock.mdb")
+DATA, HEADER, LOCK, USERS = "data.mdb", "header.json", "writer.lock", "users.lock"
+_READERS = "lock.mdb"
+_OURS = (HEADER, DATA, _READERS)
 _META = struct.Struct("<II8xQI")
 _LMDB_MAGIC = 0xBEEFC0DE
 _POLL_SECONDS_MIN, _POLL_SECONDS_MAX = 0.0005, 0.02
@@ -75,7 +77,7 @@ def unusable(directory: Path, expected: Header) -> str | None:
         return ""
     try:
         found = msgspec.json.decode((directory / HEADER).read_bytes(), type=Header, strict=True)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, msgspec.MsgspecError) as error:  # ValueError: text that is no UTF-8
         return f"it has no readable header ({error})"
     for name in ("format", "engine", "identity", "boot", "host"):
         was, now = getattr(found, name), getattr(expected, name)
@@ -122,6 +124,27 @@ def wipe(directory: Path, reason: str) -> None:
         logger.warning("local store %s is discarded and starts empty: %s", directory, reason)
     for name in _OURS:
         (directory / name).unlink(missing_ok=True)
+
+
+def join_users(directory: Path) -> tuple[int, bool]:
+    """A handle by which this process has the store open until it is closed; and whether nobody else has. Needs the write lock.
+
+    What others have open lies in memory that they share with us, and was judged when the first of them opened it; what
+    nobody has open was out of everybody's sight.
+    """
+    handle = os.open(directory / USERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        alone = True
+    except BlockingIOError:
+        alone = False
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    return handle, alone
+
+
+def forget_readers(directory: Path) -> None:
+    """Remove LMDB's own table of readers and writers; only while nobody has the store open."""
+    (directory / _READERS).unlink(missing_ok=True)
 
 
 def file_identity(directory: Path) -> tuple[int, int] | None:

@@ -25,7 +25,7 @@ from typing import Any
 import lmdb
 
 from binshift.errors import InvalidSettings, StateTooLarge, StoreBusy, StoreDamaged
-from binshift.store import addressspace, cachedir
+from binshift.store import addressspace, cachedir, lmdb_file, seals
 from binshift.store.contract import StoreLimits, Transaction
 from binshift.store.lmdb_transaction import LmdbTransaction, Opened
 
@@ -34,6 +34,10 @@ _TORN = (
     *(lmdb.PanicError, lmdb.IncompatibleError, lmdb.BadTxnError),
 )
 _FULL = (lmdb.MapFullError, lmdb.TxnFullError, lmdb.DiskError)
+ROWS, BLOBS = b"rows", b"blobs"
+"""The two databases of a store."""
+IDENTITY = "identity"
+"""The blob that says whose the file is: a header can be put beside another file."""
 _OPEN_SECONDS_MAX = 60.0
 
 
@@ -132,7 +136,7 @@ class _Place:
             with self._mutex:
                 opened.users -= 1
                 if opened.stale and not opened.users:
-                    opened.environment.close()
+                    opened.close()
 
     def _current(self) -> Opened | None:
         """The open environment, taken into use, if it is that of the file now there."""
@@ -151,7 +155,7 @@ class _Place:
             if opened is not None:
                 opened.stale = True
                 if not opened.users:
-                    opened.environment.close()
+                    opened.close()
 
     def start_anew(self) -> None:
         """What a forked child does with what it inherited."""
@@ -159,25 +163,42 @@ class _Place:
         self.lock, self._mutex = cachedir.WriteLock(self.directory), threading.RLock()
         # One in use at the fork cannot be closed: its transaction belongs to a thread that the child has not.
         if opened is not None and not opened.users:
-            opened.environment.close()
+            opened.close()
 
     def _reopen(self) -> Opened:
         """Judge, wipe if need be, open. Needs the write lock."""
+        presence, alone = cachedir.join_users(self.directory)
+        try:
+            environment, handles = self._judged(alone)
+        except BaseException:
+            os.close(presence)
+            raise
+        with self._mutex:
+            file = cachedir.file_identity(self.directory)
+            self._opened = Opened(environment, *handles, file=file, presence=presence, users=1)
+            return self._opened
+
+    def _judged(self, alone: bool) -> tuple[lmdb.Environment, tuple[Any, Any]]:
+        """An environment on a file that is whole: the one that is there, or a new one."""
         expected = cachedir.header(".".join(map(str, lmdb.version()[:2])), self._identity, self._map_bytes)
         reason = cachedir.unusable(self.directory, expected)
-        if reason is not None:
-            cachedir.wipe(self.directory, reason)
+        if reason is None and alone:
+            # Should even reading it end this process, the next one finds the store condemned.
+            cachedir.condemn(self.directory)
+            reason = lmdb_file.trouble(self.directory / cachedir.DATA, ROWS, BLOBS, (IDENTITY, self._identity))
+            cachedir.forget_readers(self.directory)
         try:
-            environment, handles = self._open()
+            found = self._open() if reason is None else None
         except _TORN as error:
-            cachedir.wipe(self.directory, f"LMDB cannot open it ({error})")
-            environment, handles = self._open()
-            reason = str(error)
-        if reason is not None:
+            found, reason = None, f"LMDB cannot open it ({error})"
+        if found is None:
+            cachedir.wipe(self.directory, reason or "")
+            found = self._open()
+            with found[0].begin(write=True, db=found[1][1]) as transaction:
+                transaction.put(IDENTITY.encode(), seals.seal_blob(IDENTITY, self._identity.encode()))
+        if reason is not None or alone:
             cachedir.write_header(self.directory, expected)
-        with self._mutex:
-            self._opened = Opened(environment, *handles, file=cachedir.file_identity(self.directory), users=1)
-            return self._opened
+        return found
 
     def _open(self) -> tuple[lmdb.Environment, tuple[Any, Any]]:
         addressspace.check_fits(self._map_bytes)
@@ -195,7 +216,7 @@ class _Place:
             raise InvalidSettings(addressspace.refusal(self._map_bytes, str(error))) from error
         try:
             environment.reader_check()
-            return environment, (environment.open_db(b"rows"), environment.open_db(b"blobs"))
+            return environment, (environment.open_db(ROWS), environment.open_db(BLOBS))
         except lmdb.Error:
             environment.close()
             raise

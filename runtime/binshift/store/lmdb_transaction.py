@@ -26,7 +26,7 @@ from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_la
 from binshift.errors import StateTooLarge
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
-from binshift.store import longkeys
+from binshift.store import longkeys, seals
 from binshift.store.contract import StoreLimits, check_sizes
 
 _PAGE_BYTES = 4096
@@ -35,7 +35,7 @@ _SCAN_ROWS_MIN, _SCAN_ROWS_MAX, _SCAN_GULP_ROWS = 16, 16384, 128
 
 @dataclass(slots=True)
 class Opened:
-    """An open environment, its two databases, which file it has mapped, and who uses it.
+    """An open environment, its two databases, which file it has mapped, and who uses it, in this process and beside others.
 
     LMDB's own types are met in `lmdb` only.
     """
@@ -44,8 +44,14 @@ class Opened:
     rows: Any
     blobs: Any
     file: tuple[int, int] | None
+    presence: int
     users: int
     stale: bool = False
+
+    def close(self) -> None:
+        """Close the environment, and be no user of the store any more."""
+        self.environment.close()
+        os.close(self.presence)
 
 
 class LmdbTransaction:
@@ -68,9 +74,12 @@ class LmdbTransaction:
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The value of each (bin, key), null where there is none."""
-        stored, long = longkeys.stored_keys(bins, keys)
+        column, stored, long = longkeys.stored_keys(bins, keys)
         cursor = self._handle.cursor(self._rows)
-        values: list[bytes | None] = list(map(cursor.get, stored))
+        found = seals.unseal(column, binary.of(list(map(cursor.get, stored))))
+        if not long:
+            return found
+        values: list[bytes | None] = found.to_pylist()
         for at in long:
             values[at] = longkeys.read_bucket(values[at]).get(keys[at].as_py())
         return binary.of(values)
@@ -87,22 +96,36 @@ class LmdbTransaction:
             deleted = entries.column(2).is_null()
             self._delete(entries.filter(deleted))
             entries = entries.filter(pc.invert(deleted))
-        stored, long = longkeys.stored_keys(bins_array(entries), entries.column(1))
+        column, stored, long = longkeys.stored_keys(bins_array(entries), entries.column(1))
+        values = self._with_buckets(entries, stored, long) if long else entries.column(2)
+        sealed = seals.seal(column, values).to_pylist()
+        self._handle.cursor(self._rows).putmulti(list(zip(stored, sealed, strict=True)))
+
+    def _with_buckets(self, entries: Entries, stored: list[bytes], long: list[int]) -> pa.BinaryArray:
+        """The values, with a bucket in place of each that is stored in one."""
         values: list[bytes] = entries.column(2).to_pylist()
         for at in long:
             # Keys of one batch that share a bucket: the later ones must find the earlier ones there.
-            key = entries.column(1)[at].as_py()
-            bucket = {**longkeys.read_bucket(self._handle.get(stored[at], db=self._rows)), key: values[at]}
-            values[at] = longkeys.write_bucket(bucket)
-            self._handle.put(stored[at], values[at], db=self._rows)
-        self._handle.cursor(self._rows).putmulti(list(zip(stored, values, strict=True)))
+            bucket = {**self._bucket(stored[at]), entries.column(1)[at].as_py(): values[at]}
+            values[at] = self._put_bucket(stored[at], bucket)
+        return binary.of(values)
+
+    def _bucket(self, stored: bytes) -> dict[bytes, bytes]:
+        sealed = binary.of([self._handle.get(stored, db=self._rows)])
+        return longkeys.read_bucket(seals.unseal(binary.of([stored]), sealed)[0].as_py())
+
+    def _put_bucket(self, stored: bytes, rows: dict[bytes, bytes]) -> bytes:
+        bucket = longkeys.write_bucket(rows)
+        sealed = seals.seal(binary.of([stored]), binary.of([bucket]))
+        self._handle.put(stored, sealed[0].as_py(), db=self._rows)
+        return bucket
 
     def _delete(self, entries: Entries) -> None:
-        stored, long = longkeys.stored_keys(bins_array(entries), entries.column(1))
+        _, stored, long = longkeys.stored_keys(bins_array(entries), entries.column(1))
         for at in long:
-            bucket = longkeys.read_bucket(self._handle.get(stored[at], db=self._rows))
+            bucket = self._bucket(stored[at])
             if bucket.pop(entries.column(1)[at].as_py(), None) is not None and bucket:
-                self._handle.put(stored[at], longkeys.write_bucket(bucket), db=self._rows)
+                self._put_bucket(stored[at], bucket)
                 stored[at] = b""
             elif bucket:
                 stored[at] = b""
@@ -113,7 +136,10 @@ class LmdbTransaction:
 
     def _check_disk(self, entries: Entries) -> None:
         """A map on a full disk kills the process: leave before. Each row may need a fresh page, at worst."""
-        need = 2 * size_bytes(entries) + min(entries.num_rows, self._pages()) * _PAGE_BYTES
+        need = (
+            2 * (size_bytes(entries) + seals.SEAL_BYTES * entries.num_rows)
+            + min(entries.num_rows, self._pages()) * _PAGE_BYTES
+        )
         found = os.statvfs(self._directory)
         if found.f_bavail * found.f_frsize < need + self._limits.disk_free_bytes_min:
             raise StateTooLarge(
@@ -131,12 +157,13 @@ class LmdbTransaction:
         step = self._scan_step()
         while True:
             stored = self._stored_rows(position, longkeys.bin_prefix(bin + 1), step)
-            keys, values = longkeys.expand(stored)
+            keys, values = _opened(stored)
             first = bisect_left(keys, start)
             last = len(keys) if stop is None else bisect_left(keys, stop)
             if first < last:
                 bins = np.full(last - first, bin, dtype=np.int32)
-                yield from cut(make(bins, keys[first:last], values[first:last]), self._limits.scan_bytes_max)
+                rows = make(bins, binary.of(keys[first:last]), values.slice(first, last - first))
+                yield from cut(rows, self._limits.scan_bytes_max)
             if len(stored) < step or last < len(keys):
                 return
             position = stored[-1][0] + b"\0"
@@ -189,7 +216,7 @@ class LmdbTransaction:
     def meta(self, name: str) -> bytes | None:
         """The blob called ``name``."""
         blob: bytes | None = self._handle.get(name.encode(), db=self._blobs)
-        return blob
+        return None if blob is None else seals.unseal_blob(name, blob)
 
     def set_meta(self, name: str, value: bytes | None) -> None:
         """Write a blob; None deletes it."""
@@ -197,4 +224,14 @@ class LmdbTransaction:
         if value is None:
             self._handle.delete(name.encode(), db=self._blobs)
         else:
-            self._handle.put(name.encode(), value, db=self._blobs)
+            self._handle.put(name.encode(), seals.seal_blob(name, value), db=self._blobs)
+
+
+def _opened(rows: list[longkeys.Row]) -> tuple[list[bytes], pa.BinaryArray]:
+    """Full keys, ascending, and values of stored rows of one bin. Groups of long keys have to be complete."""
+    stored, sealed = [key for key, _ in rows], [value for _, value in rows]
+    values = seals.unseal(binary.of(stored), binary.of(sealed))
+    if not any(map(longkeys.is_long, stored)):
+        return [key[4:] for key in stored], values
+    keys, full = longkeys.expand(list(zip(stored, values.to_pylist(), strict=True)))
+    return keys, binary.of(full)

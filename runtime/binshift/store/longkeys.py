@@ -34,14 +34,15 @@ Row = tuple[bytes, bytes]
 _buckets = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 
 
-def stored_keys(bins: IntArray, keys: pa.BinaryArray) -> tuple[list[bytes], list[int]]:
-    """The stored form of each (bin, key), and the positions of the long ones."""
+def stored_keys(bins: IntArray, keys: pa.BinaryArray) -> tuple[pa.BinaryArray, list[bytes], list[int]]:
+    """The stored form of each (bin, key), as a column and as a list, and the positions of the long ones."""
     prefixes = binary.rows_of(np.ascontiguousarray(bins, dtype=">i4"))
     long = np.flatnonzero(binary.lengths(keys) > PLAIN_BYTES_MAX).tolist()
-    stored: list[bytes] = binary.join([prefixes, keys]).to_pylist()
+    column = binary.join([prefixes, keys])
+    stored: list[bytes] = column.to_pylist()
     for at in long:
         stored[at] = stored_long(stored[at])
-    return stored, long
+    return binary.of(stored) if long else column, stored, long
 
 
 def stored_long(whole: bytes) -> bytes:
