@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from binshift import failpoints
 from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
 from binshift.invariants import invariant
 from binshift.log import layout
@@ -131,6 +132,7 @@ class LocalStorage:
             path = self._path(name)
             with _translated(name, self.url):
                 path.unlink(missing_ok=True)
+            failpoints.reached("retention.between")
             folders.add(path.parent)
         folders -= {self.root, self.root / layout.PARTIAL}  # every writer relies on the latter
         for folder in folders:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from binshift import failpoints
 from binshift.errors import ForeignLog, LogDamaged
 from binshift.invariants import InvariantViolated, invariant
 from binshift.log import formats, layout, loading, manifests, retention, terms
@@ -152,11 +153,13 @@ class Log:
             except LogDamaged as error:
                 raise InvariantViolated(f"a record that does not fit was about to be written: {error}") from error
             counts = record
+            failpoints.reached("record.before")
             if not self.storage.put_if_absent(name, data):
                 counts = decode_record(name, self.storage.get(name))
                 if counts.term > self.term:
                     raise terms.fenced(self.storage, self.term, Term(counts.term))
                 after = self._index.apply(counts)
+            failpoints.reached("record.after")
             self._index = after
         terms.check_newest(self.storage, self.term)
         return counts
@@ -189,7 +192,10 @@ class Log:
             StateTooLarge: the manifest exceeds its size limit: have snapshots made more often.
             StorageUnavailable: it may or may not exist; the same call again is fine.
         """
-        self.storage.put(layout.manifest_name(epoch), manifests.encode_manifest(self._index, epoch))
+        data = manifests.encode_manifest(self._index, epoch)
+        failpoints.reached("manifest.before")
+        self.storage.put(layout.manifest_name(epoch), data)
+        failpoints.reached("manifest.after")
 
     def collect(
         self,
@@ -217,6 +223,7 @@ class Log:
         dead = retention.garbage(index, listed, floor, self.term, pending)
         self._garbage_since = {name: self._garbage_since.get(name, now) for name in dead}
         due = [name for name in dead if now - self._garbage_since[name] >= self._grace_seconds]
+        failpoints.reached("retention.before")
         self.storage.delete(due)
         return Collected(floor, tuple(due), len(dead) - len(due))
 

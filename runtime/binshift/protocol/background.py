@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from binshift import failpoints
 from binshift.entries import Entries, size_bytes
 from binshift.errors import BinshiftError, Fenced, LogDamaged, NeedsBringUp, StoreBusy, StoreDamaged
 from binshift.log.blocks import write_file
@@ -96,6 +97,7 @@ def run_round(
             )
             rows, size = rows + progress.rows, size + progress.bytes
         if drop := spec.drop - store.status().owned:  # a bin may have come back since the order
+            failpoints.reached("retire.before")
             store.drop_copies(spec.fence, drop, budget)
     except (Fenced, StoreDamaged):  # a damaged store is found empty, and filled anew, by whoever opens it next
         raise
@@ -142,10 +144,12 @@ def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> Snapsh
         stamp = reader.status.stamp
         if not bins or stamp.epoch < 0:
             return None
+        failpoints.reached("snapshot.before")
         name = snapshot_name(stamp.epoch, spec.operator, spec.worker, spec.snapshot_attempt, 0)
         rows: dict[int, int] = {}
         size: dict[int, int] = {}
         file = write_file(storage, name, _counted(reader, bins, rows, size))
+    failpoints.reached("snapshot.after")
     return SnapshotRef.of(spec.operator, spec.worker, stamp, bins, file, pack([*rows.values()], [*size.values()]))
 
 

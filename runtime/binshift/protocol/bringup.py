@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from binshift import failpoints
 from binshift.entries import Entries
 from binshift.errors import NeedsBringUp
 from binshift.log.blocks import read_bins
@@ -152,6 +153,7 @@ def advance(
             continue
         if not pause():
             return 0
+        failpoints.reached("catchup.before")
         store.advance_copies(fence, bins, Epoch(epoch), changes, have=have)
         _count(progress, changes)
         have, changes = Epoch(epoch), []
@@ -176,7 +178,9 @@ def _load(
         part = rows.slice(at, limits.rows_per_transaction)
         at += limits.rows_per_transaction
         done = at >= rows.num_rows
+        failpoints.reached("copy.before")
         store.install_copies(fence, bins, to, [part] if part.num_rows else [], begin=begin, done=done)
+        failpoints.reached("copy.after")
         begin = False
         if not done:
             pause()

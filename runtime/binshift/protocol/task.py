@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from binshift import failpoints
 from binshift.entries import Entries, merge_last_wins
 from binshift.errors import NeedsBringUp, SparkRetried
 from binshift.invariants import invariant
@@ -69,6 +70,7 @@ class EpochTask:
         """
         invariant(self.attempt.startswith(self.spec.run_prefix), "an attempt id belongs to its run")
         self.store.raise_fence(self.spec.fence)
+        failpoints.reached("epoch.fenced")
         with self._timed("bring_up"):
             self._prepare()
         base = self.store.status().stamp  # another task of this very run may commit before this one does
@@ -78,8 +80,10 @@ class EpochTask:
             for output in self.operator.run(self._counted(batches), state, self._context()):
                 self._rows[1] += output.num_rows
                 yield output
+                failpoints.reached("sink.middle")
         self.seconds["process"] = self.clock() - started
         stamp, delta, changes = self._settle(state.changes)
+        failpoints.reached("commit.before")
         with self._timed("commit"):
             self.store.commit_epoch(
                 self.spec.fence,
@@ -89,6 +93,7 @@ class EpochTask:
                 changes=[changes] if changes.num_rows else [],
                 undo=self.spec.undo,
             )
+        failpoints.reached("commit.after")
         report(self._summary(stamp, delta, changes, state))
 
     def _prepare(self) -> None:
@@ -129,7 +134,10 @@ class EpochTask:
             if not merged.num_rows:
                 return stamp, None, merged
             name = delta_name(self.spec.epoch, self.spec.operator, self.spec.worker, self.attempt)
-            return stamp, write_file(self.storage, name, [merged]), merged
+            failpoints.reached("delta.before")
+            delta = write_file(self.storage, name, [merged])
+            failpoints.reached("delta.after")
+            return stamp, delta, merged
 
     def _context(self) -> EpochContext:
         spec = self.spec

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from binshift import failpoints
 from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable
 from binshift.model import Epoch, Worker
 from binshift.protocol.coordinator import Coordinator
@@ -28,10 +29,9 @@ from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.failures import interpret
 from binshift.spark.jvm import Jvm
 from binshift.spark.offsets import BatchOffsets
-from binshift.spark.progress import figures
 from binshift.spark.stage import Stage
 from binshift.spark.task import Environment, EpochFunction, Place, pickled
-from binshift.spark.timings import TIMINGS_KEPT, EpochTimings
+from binshift.spark.timings import TIMINGS_KEPT, EpochTimings, timings_of
 from binshift.spark.watch import JobWatch
 
 log = logging.getLogger(__name__)
@@ -107,6 +107,7 @@ class Runner:
         self.in_epoch.set()
         try:
             self._epoch(batch, epoch)
+            failpoints.reached("epoch.recorded")
         except Exception as error:  # the edge towards Spark, which shows only text: keep the error itself
             self.error = error
             raise
@@ -148,7 +149,7 @@ class Runner:
                 self.stopping.wait(_pause(run))
                 continue
             self._seen.update({w: executors[w] for w in plan.workers})
-            timings = _timings(plan, run, summaries, seconds, record_started, started)
+            timings = timings_of(plan, run, summaries, seconds, record_started, started)
             self.timings.append(replace(timings, moving=moving or self.coordinator.moving))
             self.coordinator.measured(timings.seconds["total"], plan)
             return
@@ -195,6 +196,7 @@ class Runner:
     ) -> tuple[dict[str, float], list[Summary]]:
         """One run: build the job, have the sink take every row, return the tasks' summaries."""
         started = time.perf_counter()
+        failpoints.reached("flip.planned" if len(plan.moves) else "epoch.planned")
         specs = self.coordinator.specs(plan, run, bring_up)
         with collecting(self.spark.sparkContext) as collected:
             result = self._result(batch, plan, specs, executors, collected)
@@ -272,16 +274,3 @@ def _pause(run: int) -> float:
     [0.0, 0.1, 0.8, 5.0]
     """
     return min(0.05 * 2.0**run, RETRY_SECONDS_MAX) if run else 0.0
-
-
-def _timings(
-    plan: EpochPlan, run: int, summaries: list[Summary], seconds: dict[str, float], record: float, started: float
-) -> EpochTimings:
-    now = time.perf_counter()
-    parts = dict(seconds) | {"record": now - record, "total": now - started}
-    for summary in summaries:
-        for part, value in summary.seconds.items():
-            parts[f"task_{part}"] = max(parts.get(f"task_{part}", 0.0), value)
-    rows_in, rows_out = sum(s.rows_in for s in summaries), sum(s.rows_out for s in summaries)
-    operators = figures(plan, summaries)
-    return EpochTimings(plan.epoch, time.time(), run + 1, parts, rows_in, rows_out, len(plan.moves), operators)

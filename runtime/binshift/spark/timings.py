@@ -1,12 +1,15 @@
-"""Where the time of an epoch went: for progress reports, metrics and benchmarks."""
+"""Where the time of an epoch went, as the runner measured it and progress reports tell it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from binshift.model import Epoch
-from binshift.spark.progress import StateFigures
+from binshift.protocol.epochplan import EpochPlan
+from binshift.protocol.spec import Summary
+from binshift.spark.progress import StateFigures, figures
 
 TIMINGS_KEPT = 10_000
 """Epochs of which they are kept."""
@@ -33,3 +36,31 @@ class EpochTimings:
     moved: int
     operators: tuple[StateFigures, ...] = ()
     moving: bool = False
+
+
+def timings_of(
+    plan: EpochPlan,
+    run: int,
+    summaries: Sequence[Summary],
+    seconds: Mapping[str, float],
+    record: float,
+    started: float,
+) -> EpochTimings:
+    """The timings of an epoch whose record exists since now.
+
+    Args:
+        plan: of the epoch.
+        run: the one that counted.
+        summaries: of its tasks.
+        seconds: measured so far, by part.
+        record: when its record was begun, by the performance counter.
+        started: when the epoch was.
+    """
+    now = time.perf_counter()
+    parts = dict(seconds) | {"record": now - record, "total": now - started}
+    for summary in summaries:
+        for part, value in summary.seconds.items():
+            parts[f"task_{part}"] = max(parts.get(f"task_{part}", 0.0), value)
+    rows_in, rows_out = sum(s.rows_in for s in summaries), sum(s.rows_out for s in summaries)
+    operators = figures(plan, summaries)
+    return EpochTimings(plan.epoch, time.time(), run + 1, parts, rows_in, rows_out, len(plan.moves), operators)

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from binshift import entries as rows
+from binshift import failpoints
 from binshift.entries import Entries
 from binshift.invariants import invariant
 from binshift.model import BinSet, Epoch, Fence, Stamp
@@ -119,6 +120,7 @@ class BinStore:
                 undo_record.write(transaction, None)
             transaction.put_many(merged)
             self._gate.save(transaction, after)
+            failpoints.reached("commit.inside")
 
     def _keep_undo(self, transaction: Transaction, status: Status, stamp: Stamp, changes: Entries) -> bool:
         old = undo_record.old_rows(transaction, changes, self._gate.limits.undo_bytes_max)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from binshift import entries as rows
+from binshift import failpoints
 from binshift.entries import Entries
 from binshift.invariants import invariant
 from binshift.model import BinSet, Epoch, Fence
@@ -83,6 +84,7 @@ def drop(gate: Gate, fence: Fence, bins: BinSet, pause: Pause) -> None:
                 empty = _delete(gate, transaction, left)
                 gate.save(transaction, transitions.swept(status, empty))
                 left = left - empty
+            failpoints.reached("retire.between")
 
 
 def _delete(gate: Gate, transaction: Transaction, bins: BinSet) -> BinSet:
