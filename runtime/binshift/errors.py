@@ -10,6 +10,7 @@ BinshiftError
 │   ├── StoreBusy                another task holds a store's write lock
 │   ├── StoreDamaged             a local store is torn; it is thrown away and built again from the log
 │   ├── StorageUnavailable       the log's file system did not answer
+│   ├── DiskFull                 no space is left for the log or for a local store; once there is, it goes on
 │   ├── NoQueryYet               the program has not started its query yet
 │   └── ControlUnreachable       the control API does not answer
 └── GiveUp                       a person must act; the message says how
@@ -79,6 +80,10 @@ class StoreDamaged(Retryable):
 
 class StorageUnavailable(Retryable):
     """The log's file system refused or did not answer."""
+
+
+class DiskFull(Retryable):
+    """No space is left under the log or under a local store: nothing was lost, and it goes on once there is."""
 
 
 class NoQueryYet(Retryable):

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from binshift import failpoints
-from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
+from binshift.errors import DiskFull, InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
 from binshift.invariants import invariant
 from binshift.log import layout
 from binshift.log.checksums import Bytes
@@ -29,6 +29,7 @@ LINK_TRIES_MAX = 10
 """How often a folder that retention keeps removing is made again before giving up."""
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 
 
@@ -239,5 +240,10 @@ def _translated(name: str, url: str) -> Iterator[None]:
             raise InvalidSettings(
                 f"{url} refuses access to {name} ({error.strerror}): give the user that runs binshift the right to "
                 "read and write there"
+            ) from error
+        if error.errno in _FULL:
+            raise DiskFull(
+                f"{url} has no room for {name} ({error.strerror}): free space there, or give the checkpoint a larger disk or "
+                "quota; nothing is lost, and it is tried again"
             ) from error
         raise StorageUnavailable(f"{url} failed at {name}: {error.strerror or error}; it is tried again") from error

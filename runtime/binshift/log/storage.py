@@ -50,8 +50,8 @@ class Upload(Protocol):
 class Storage(Protocol):
     """Files by relative names with ``/``; safe to share between threads.
 
-    Every method raises `StorageUnavailable` when the store does not answer (try again), and `InvalidSettings` when it
-    refuses the credentials or permissions.
+    Every method raises `StorageUnavailable` when the store does not answer (try again), `DiskFull` when it has no room (try
+    again, too), and `InvalidSettings` when it refuses the credentials or permissions.
     """
 
     @property

@@ -92,6 +92,7 @@ class Runner:
     _running: threading.Lock = field(default_factory=threading.Lock)
     _seen: dict[Worker, Executor] = field(default_factory=dict)
     _operator: bytes = b""
+    _trouble: str = ""
     _prepared: bool = False
 
     def epoch(self, batch: DataFrame, batch_id: int) -> None:
@@ -153,7 +154,7 @@ class Runner:
             self.timings.append(replace(timings, moving=moving or self.coordinator.moving))
             self.coordinator.measured(timings.seconds["total"], plan)
             return
-        raise EpochFailed(f"epoch {epoch} failed {self.attempts_max} times; see the log above for each reason")
+        raise EpochFailed(f"epoch {epoch} failed {self.attempts_max} times, the last time because {self._trouble}")
 
     def _go_on(self, plan: EpochPlan, trouble: str) -> None:
         """Not for an epoch in trouble while the query stops: its executors may be stopping too, and it will come again.
@@ -172,6 +173,7 @@ class Runner:
         if not isinstance(meaning, Retryable):
             self.coordinator.abandoned(plan)
             raise meaning from (None if meaning is not error else error.__cause__)
+        self._trouble = str(meaning)
         level = logging.INFO if isinstance(meaning, NeedsBringUp) else logging.WARNING
         log.log(level, "epoch run failed; running it again", extra={"epoch": plan.epoch, "run": run})
         log.log(level, "epoch %s, run %s: %s", plan.epoch, run, meaning)

@@ -29,6 +29,7 @@ from pathlib import Path
 import msgspec
 
 from binshift.errors import StoreBusy
+from binshift.store import disk
 
 logger = logging.getLogger(__name__)
 
@@ -178,7 +179,8 @@ class WriteLock:
         if not self._threads.acquire(timeout=timeout_seconds):
             raise self._busy(timeout_seconds)
         try:
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            with disk.told(self._path.parent):
+                handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 self._lock_file(handle, deadline, timeout_seconds)
                 yield

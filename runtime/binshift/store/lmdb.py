@@ -9,7 +9,7 @@ of the process but not of the machine (`cachedir` sees to that case). LMDB's fil
 start, but sparse.
 
 It must never wait for LMDB's own writer lock (it has no time-out; ours is taken first), and never let an LMDB error
-out untranslated: a full map is `StateTooLarge`, a torn file `StoreDamaged`, after which the directory is wiped by
+out untranslated: a full map is `StateTooLarge`, a full disk `DiskFull`, a torn file `StoreDamaged`, after which the directory is wiped by
 whoever opens it next.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 import lmdb
 
 from binshift.errors import InvalidSettings, StateTooLarge, StoreBusy, StoreDamaged
-from binshift.store import addressspace, cachedir, lmdb_file, seals
+from binshift.store import addressspace, cachedir, disk, lmdb_file, seals
 from binshift.store.contract import StoreLimits, Transaction
 from binshift.store.lmdb_transaction import LmdbTransaction, Opened
 
@@ -33,11 +33,12 @@ _TORN = (
     *(lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.VersionMismatchError),
     *(lmdb.PanicError, lmdb.IncompatibleError, lmdb.BadTxnError),
 )
-_FULL = (lmdb.MapFullError, lmdb.TxnFullError, lmdb.DiskError)
+_FULL = (lmdb.MapFullError, lmdb.TxnFullError)
 ROWS, BLOBS = b"rows", b"blobs"
 """The two databases of a store."""
 IDENTITY = "identity"
 """The blob that says whose the file is: a header can be put beside another file."""
+SETTINGS: dict[str, Any] = {"max_dbs": 2, "sync": False, "metasync": False, "writemap": True, "readahead": False}
 _OPEN_SECONDS_MAX = 60.0
 
 
@@ -73,7 +74,7 @@ class LmdbStore:
 
         Raises:
             StoreBusy: another thread or process did not end its own within ``timeout_seconds``.
-            StateTooLarge: the map or the disk is full; nothing was changed.
+            StateTooLarge, DiskFull: the map is full, or too little of the disk is left; nothing was changed.
             StoreDamaged: the file turns out to be torn.
         """
         with (
@@ -81,6 +82,7 @@ class LmdbStore:
             self._place.environment(lock_held=True) as opened,
             self._place.translated(opened, self._limits),
         ):
+            disk.check_room(self.directory, 0, self._limits.disk_free_bytes_min)
             opened.environment.reader_check()  # the slot of a killed reader would keep old pages for ever
             handle = opened.environment.begin(write=True)
             try:
@@ -93,18 +95,20 @@ class LmdbStore:
     def size_bytes(self) -> int:
         """Bytes of all pages that hold rows."""
         found = self._stat()
-        pages = found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]
-        return pages * found["psize"]
+        return (found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]) * found["psize"]
 
     def row_count(self) -> int:
         """Rows of all bins; long keys of the same hash count as one."""
         return self._stat()["entries"]
 
     def _stat(self) -> dict[str, int]:
-        with self._place.environment() as opened, self._place.translated(opened, self._limits):
-            with opened.environment.begin() as handle:
-                found: dict[str, int] = handle.stat(opened.rows)
-            return found
+        place = self._place
+        with (
+            place.environment() as opened,
+            place.translated(opened, self._limits),
+            opened.environment.begin() as handle,
+        ):
+            return dict(handle.stat(opened.rows))
 
     def close(self) -> None:
         """Nothing: the environment stays open for the next task of this process (`close_environments` ends that)."""
@@ -167,12 +171,13 @@ class _Place:
 
     def _reopen(self) -> Opened:
         """Judge, wipe if need be, open. Needs the write lock."""
-        presence, alone = cachedir.join_users(self.directory)
-        try:
-            environment, handles = self._judged(alone)
-        except BaseException:
-            os.close(presence)
-            raise
+        with disk.told(self.directory):
+            presence, alone = cachedir.join_users(self.directory)
+            try:
+                environment, handles = self._judged(alone)
+            except BaseException:
+                os.close(presence)
+                raise
         with self._mutex:
             file = cachedir.file_identity(self.directory)
             self._opened = Opened(environment, *handles, file=file, presence=presence, users=1)
@@ -203,17 +208,13 @@ class _Place:
     def _open(self) -> tuple[lmdb.Environment, tuple[Any, Any]]:
         addressspace.check_fits(self._map_bytes)
         try:
-            environment = lmdb.open(
-                str(self.directory),
-                map_size=self._map_bytes,
-                max_dbs=2,
-                sync=False,
-                metasync=False,
-                writemap=True,
-                readahead=False,
-            )
-        except (lmdb.MemoryError, OSError) as error:
+            environment = lmdb.open(str(self.directory), map_size=self._map_bytes, **SETTINGS)
+        except lmdb.MemoryError as error:
             raise InvalidSettings(addressspace.refusal(self._map_bytes, str(error))) from error
+        except _TORN:
+            raise
+        except lmdb.Error as error:
+            raise OSError(error.code, str(error)) from error
         try:
             environment.reader_check()
             return environment, (environment.open_db(ROWS), environment.open_db(BLOBS))
@@ -229,7 +230,7 @@ class _Place:
         except _FULL as error:
             raise StateTooLarge(
                 f"the local store {self.directory} is full at {limits.map_bytes_max} bytes ({error}); nothing was "
-                "changed. Raise StoreLimits.map_bytes_max, give the store a larger disk, or use more workers"
+                "changed. Raise StoreLimits.map_bytes_max, or use more workers"
             ) from error
         except (*_TORN, StoreDamaged) as error:
             if opened.file == cachedir.file_identity(self.directory):
@@ -261,12 +262,14 @@ def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = No
     version, for another ``identity`` (say: query and operator), or is not whole.
 
     Raises:
-        InvalidSettings: the map does not fit into the address space this process may use.
+        InvalidSettings: the map does not fit into this process's address space; or the directory may not be written.
+        DiskFull: there is no room for it.
         StoreBusy: another process did not finish opening in a minute.
     """
     limits = limits or StoreLimits()
     path = Path(directory).resolve()
-    path.mkdir(parents=True, exist_ok=True)
+    with disk.told(path):
+        path.mkdir(parents=True, exist_ok=True)
     with _places_mutex:
         place = _places.get((path, identity))
         if place is None:

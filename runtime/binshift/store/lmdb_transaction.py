@@ -23,10 +23,9 @@ import pyarrow.compute as pc
 
 from binshift import binary
 from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_last_wins, size_bytes
-from binshift.errors import StateTooLarge
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
-from binshift.store import longkeys, seals
+from binshift.store import disk, longkeys, seals
 from binshift.store.contract import StoreLimits, check_sizes
 
 _PAGE_BYTES = 4096
@@ -140,13 +139,7 @@ class LmdbTransaction:
             2 * (size_bytes(entries) + seals.SEAL_BYTES * entries.num_rows)
             + min(entries.num_rows, self._pages()) * _PAGE_BYTES
         )
-        found = os.statvfs(self._directory)
-        if found.f_bavail * found.f_frsize < need + self._limits.disk_free_bytes_min:
-            raise StateTooLarge(
-                f"the disk of {self._directory} has {found.f_bavail * found.f_frsize} bytes free, and this write may "
-                f"take {need} and must leave {self._limits.disk_free_bytes_min}; nothing was changed. Give the store "
-                "a larger disk or use more workers"
-            )
+        disk.check_room(self._directory, need, self._limits.disk_free_bytes_min)
 
     def _pages(self) -> int:
         return int(self._handle.stat(self._rows)["leaf_pages"])
@@ -224,6 +217,7 @@ class LmdbTransaction:
         if value is None:
             self._handle.delete(name.encode(), db=self._blobs)
         else:
+            disk.check_room(self._directory, 2 * len(value), self._limits.disk_free_bytes_min)
             self._handle.put(name.encode(), seals.seal_blob(name, value), db=self._blobs)
 
 

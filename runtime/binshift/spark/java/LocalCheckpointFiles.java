@@ -1,9 +1,8 @@
 package dev.binshift;
 
-import java.io.BufferedOutputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.io.File;
 import java.nio.channels.FileChannel;
 import java.nio.file.CopyOption;
@@ -28,9 +27,13 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * Spark's checkpoint files in a directory of this machine, or one mounted on it. Spark's own manager for these goes
  * through Hadoop, which starts a process (chmod) for every file it creates: 30-40 ms each, two files an epoch. Here a
  * file gets its name by link or rename once its bytes are on the disk, and its directory entry with it; Spark's does
- * not sync at all. The files themselves are the same.
+ * not sync at all. The files themselves are the same. They are small, and kept in memory until they are closed.
  */
 public class LocalCheckpointFiles implements CheckpointFileManager {
+  /** How often, and how long apart, a file is tried again that cannot be written. */
+  private static final int TRIES = 60;
+  private static final long PAUSE_MS = 1000L;
+
   private final FileSystem files;
   private final Path root;
 
@@ -117,38 +120,72 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
   private static class Atomic extends CheckpointFileManager.CancellableFSDataOutputStream {
     private final File target;
     private final File partial;
-    private final FileOutputStream bytes;
+    private final ByteArrayOutputStream bytes;
     private final boolean overwrite;
     private boolean ended = false;
+    private boolean named = false;
 
     Atomic(File target, boolean overwrite) throws IOException {
-      this(target, new File(target.getParentFile(), "." + target.getName() + "." + UUID.randomUUID() + ".tmp"), overwrite);
+      this(target, new ByteArrayOutputStream(), overwrite);
     }
 
-    private Atomic(File target, File partial, boolean overwrite) throws IOException {
-      this(target, partial, new FileOutputStream(partial), overwrite);
-    }
-
-    private Atomic(File target, File partial, FileOutputStream bytes, boolean overwrite) {
-      super(new BufferedOutputStream(bytes, 1 << 16));
+    private Atomic(File target, ByteArrayOutputStream bytes, boolean overwrite) {
+      super(bytes);
       this.target = target;
-      this.partial = partial;
+      this.partial = new File(target.getParentFile(), "." + target.getName() + "." + UUID.randomUUID() + ".tmp");
       this.bytes = bytes;
       this.overwrite = overwrite;
     }
 
+    /** Where there is no room, or the directory cannot be written, it is tried again for a while: somebody may see to it. */
     public synchronized void close() throws IOException {
       if (ended) {
         return;
       }
       ended = true;
+      flush();
+      for (int left = TRIES; ; left--) {
+        try {
+          write();
+          return;
+        } catch (org.apache.hadoop.fs.FileAlreadyExistsException error) {
+          throw error;
+        } catch (IOException error) {
+          String trouble = target + " cannot be written (" + error.getMessage() + ")";
+          if (left == 0 || !target.getParentFile().isDirectory()) {
+            throw new IOException(trouble + ": free space there, or give the user that runs binshift the right to write", error);
+          }
+          System.err.println("binshift: " + trouble + "; it is tried again");
+          pause();
+        }
+      }
+    }
+
+    private void write() throws IOException {
       try {
-        flush();
-        bytes.getChannel().force(false);
-        bytes.close();
-        give();
+        FileOutputStream file = new FileOutputStream(partial);
+        try {
+          bytes.writeTo(file);
+          file.getChannel().force(false);
+        } finally {
+          file.close();
+        }
+        if (!named) {
+          give();
+        }
+        named = true;
+        syncDirectory();
       } finally {
         Files.deleteIfExists(partial.toPath());
+      }
+    }
+
+    private static void pause() throws IOException {
+      try {
+        Thread.sleep(PAUSE_MS);
+      } catch (InterruptedException error) {
+        Thread.currentThread().interrupt();
+        throw new java.io.InterruptedIOException("the query is being stopped");
       }
     }
 
@@ -162,6 +199,9 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
           throw new org.apache.hadoop.fs.FileAlreadyExistsException("Failed to rename: " + target + " exists");
         }
       }
+    }
+
+    private void syncDirectory() throws IOException {
       FileChannel directory = FileChannel.open(target.getParentFile().toPath(), new OpenOption[] {StandardOpenOption.READ});
       try {
         directory.force(true);
@@ -175,12 +215,6 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
         return;
       }
       ended = true;
-      try {
-        bytes.close();
-        Files.deleteIfExists(partial.toPath());
-      } catch (IOException error) {
-        return;
-      }
     }
   }
 }

@@ -1,0 +1,152 @@
+"""Disks that are full or may not be written, under the log and under a store: it is said which and what to do, nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_drivers import FORMAT, Driver
+from pyspark.sql import SparkSession
+from small_disk import MIB, SmallDisk, small_disk
+from test_local_checkpoint_files import OURS, Files
+
+from binshift import entries
+from binshift.entries import Entries
+from binshift.errors import DiskFull, InvalidSettings
+from binshift.log import layout
+from binshift.log.inspect import verify
+from binshift.log.log import Log
+from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
+from binshift.store.binstore import BinStore
+from binshift.store.contract import StoreLimits
+from binshift.store.lmdb import close_environments, open_lmdb
+
+FENCE = Fence(Term(1), Epoch(0), 1)
+ONE = BinSet([1])
+LIMITS = StoreLimits(map_bytes_max=256 * MIB, disk_free_bytes_min=4 * MIB)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """32 MiB."""
+    with small_disk(tmp_path / "disk", 32) as made:
+        yield made
+        close_environments()
+
+
+def rows(count: int, value: bytes) -> Entries:
+    """So many rows of bin 1."""
+    return entries.make([1] * count, [b"%06d" % at for at in range(count)], [value] * count)
+
+
+def stamp(epoch: int) -> Stamp:
+    """A stamp."""
+    return Stamp(Epoch(epoch), f"1.{epoch}")
+
+
+def test_an_epoch_on_a_full_log_fails_and_succeeds_once_there_is_room(disk: SmallDisk) -> None:
+    """Deltas, records, manifests and targets: each says where there is no room; what was recorded stays, and no more."""
+    driver = Driver(Log.open(str(disk.path / "log"), {}, FORMAT).storage)
+    driver.epochs(3)
+    record = driver.world.next_record()
+    disk.fill()
+    for write in (
+        lambda: driver.log.append(record),
+        lambda: driver.log.write_manifest(Epoch(2)),
+        lambda: driver.storage.put(layout.target_name(1), bytes(9000)),
+        lambda: driver.successor(),
+    ):
+        with pytest.raises(DiskFull, match=f"{disk.path}/log has no room .* free space there"):
+            write()
+    assert not driver.storage.exists(layout.record_name(Epoch(3)))
+    disk.empty()
+    assert [each.fault for each in verify(str(disk.path / "log"))] == []
+    assert driver.log.append(record) == record
+    driver.world.index = driver.log.index
+    driver.epochs(2)
+    driver.check()
+    driver.successor().check()
+
+
+def test_a_log_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None:
+    """It is said where, and what right is missing; given it back, the log goes on."""
+    driver = Driver(Log.open(str(disk.path / "log"), {}, FORMAT).storage)
+    driver.epochs(2)
+    record = driver.world.next_record()
+    disk.protect(on=True)
+    with pytest.raises(InvalidSettings, match=f"{disk.path}/log refuses access .*the right to"):
+        driver.log.append(record)
+    disk.protect(on=False)
+    assert driver.log.append(record) == record
+    driver.world.index = driver.log.index
+    driver.check()
+
+
+def test_an_epoch_on_a_full_store_changes_nothing(disk: SmallDisk) -> None:
+    """Whatever it would have written, its rows, its undo record or its fence, the store is as it was, and goes on later."""
+    store = BinStore(open_lmdb(disk.path / "store", LIMITS), 8, LIMITS)
+    commit(store, GENESIS, 0, rows(30_000, b"0" * 100))
+    for leave in (6 * MIB, 5 * MIB, 3 * MIB, 0):
+        disk.fill(leave)
+        before = store.status()
+        with pytest.raises(
+            DiskFull, match=rf"{disk.path}/store has \d+ bytes free.*nothing was changed.*store_directory"
+        ):
+            commit(store, stamp(0), 1, rows(30_000, b"1" * 100))
+        assert (store.status(), values(store)) == (before, {b"0" * 100})
+        disk.empty()
+    commit(store, stamp(0), 1, rows(30_000, b"1" * 100))
+    assert values(store) == {b"1" * 100}
+    assert store.undo(FENCE, stamp(0))
+    assert values(store) == {b"0" * 100}
+
+
+def commit(store: BinStore, expect: Stamp, epoch: int, changes: Entries) -> None:
+    """One epoch."""
+    store.commit_epoch(FENCE, expect=expect, stamp=stamp(epoch), owned=ONE, changes=[changes], undo=True)
+
+
+def values(store: BinStore) -> set[Any]:
+    """All values of bin 1."""
+    with store.reader() as reader:
+        return {value for part in reader.scan(Bin(1)) for value in part.column(2).to_pylist()}
+
+
+def test_a_store_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None:
+    """Opening it anew, or making one, says which directory and what to do."""
+    store = BinStore(open_lmdb(disk.path / "store", LIMITS), 8, LIMITS)
+    commit(store, GENESIS, 0, rows(10, b"0"))
+    close_environments()
+    disk.protect(on=True)
+    for name in ("store", "another"):
+        with pytest.raises(InvalidSettings, match=f"{disk.path}/{name} cannot be written .*Read-only.*the right to"):
+            open_lmdb(disk.path / name, LIMITS)
+    disk.protect(on=False)
+    assert values(BinStore(open_lmdb(disk.path / "store", LIMITS), 8, LIMITS)) == {b"0"}
+
+
+def test_sparks_own_files_wait_for_room(
+    spark: SparkSession, disk: SmallDisk, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An offset or commit file that cannot be written is tried again, and is there whole once there is room."""
+    files = Files(spark, OURS, disk.path)
+    disk.fill()
+    java = files._jvm.java
+    said, before = java.io.ByteArrayOutputStream(), java.lang.System.err
+    java.lang.System.setErr(java.io.PrintStream(said, True))
+    try:
+        stream = files.create("7", b"offsets")
+        closing = threading.Thread(target=stream.close)
+        closing.start()
+        while f"{disk.path}/7 cannot be written (No space left on device); it is tried again" not in said.toString():
+            assert closing.is_alive()
+            closing.join(0.01)
+        disk.empty()
+        closing.join(60)
+    finally:
+        java.lang.System.setErr(before)
+    assert not closing.is_alive()
+    assert files.listed() == {"7": 7}
