@@ -54,7 +54,7 @@ imports: $(READY) ## the layers: who may import whom
 .PHONY: test
 test: $(READY) ## unit tests and doctests, then the tests on a small local Spark cluster
 	$(WITH_JAVA) $(BIN)/python -m pytest -m "not oracle and not cluster and not chart"
-	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and not oracle"
+	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and not oracle and not campaign"
 
 ##@ Longer
 
@@ -62,6 +62,10 @@ test: $(READY) ## unit tests and doctests, then the tests on a small local Spark
 oracle: $(READY) ## random histories with faults against the reference: simulated, then on a real cluster
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests -m "oracle and not cluster"
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and oracle"
+
+.PHONY: faults
+faults: $(READY) ## processes killed, or stopped and woken, at every named point of a running query; takes hours (FAULT="delta.before" for some)
+	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster/test_cluster_faults.py -v -m campaign $(if $(FAULT),-k "$(FAULT)")
 
 .PHONY: chart
 chart: $(READY) ## the chart by helm, its alerts by promtool; the first time, both are built from their Go modules

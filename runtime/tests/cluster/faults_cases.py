@@ -1,0 +1,208 @@
+"""What is done to whom, and where: the cases of the fault campaign, and how one is played.
+
+A case holds the process that comes to a point, then kills the victim, or stops it for longer than every timeout and lets it
+go on. Whatever dies is started again, as a supervisor would. What follows is the same for all: some epochs more, every
+one of them compared with the reference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from faults_world import PATIENCE_SECONDS, POLL_SECONDS, World, send
+
+from binshift.local import _command_line, _descendants
+from binshift.model import Worker
+
+EPOCHS_AFTER = 3
+CALM_EPOCHS = 20
+SLOW = 2.0
+"""An epoch that takes so many times as long as a calm one is slow."""
+
+TASK_POINTS = (
+    *("epoch.fenced", "sink.middle", "delta.before", "delta.after", "commit.before", "commit.inside", "commit.after"),
+)
+DRIVER_POINTS = (*("epoch.planned", "sink.before", "sink.after", "record.before", "record.after", "epoch.recorded"),)
+MOVE_POINTS = ("copy.before", "copy.after", "catchup.before", "flip.planned", "retire.before", "retire.between")
+HOUSE_POINTS = (
+    *("snapshot.before", "snapshot.after", "manifest.before", "manifest.after"),
+    *("retention.before", "retention.between"),
+)
+POINTS = (*TASK_POINTS, *DRIVER_POINTS, *MOVE_POINTS, *HOUSE_POINTS)
+VICTIMS = ("python", "executor", "worker", "driver", "master", "all")
+STOPPED = ("python", "machine", "worker", "driver")
+"""Whom to stop instead; a machine is an executor with its Pythons."""
+
+
+class Case(NamedTuple):
+    """One fault."""
+
+    point: str
+    victim: str
+    stop: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.point}, {self.victim} {'stopped' if self.stop else 'killed'}"
+
+
+class Cost(NamedTuple):
+    """What it took.
+
+    Attributes:
+        epochs: slow ones until an epoch was as quick as before.
+        silence: longest time between two commits, seconds.
+        runs: most runs of one epoch.
+        restarts: of the driver.
+        seconds: the whole case.
+    """
+
+    epochs: int
+    silence: float
+    runs: int
+    restarts: int
+    seconds: float
+
+
+@dataclass
+class Played:
+    """A case and what came of it; it raises if the answer was another one."""
+
+    case: Case
+    cost: Cost
+
+
+def play(world: World, case: Case) -> Played:
+    """Play one case on a world that runs."""
+    begun = time.monotonic()
+    starts = world.starts
+    world.arm(case.point)
+    provoke(world, case.point)
+    world.until(lambda: bool(world.held()), f"somebody comes to {case.point}")
+    (held,) = world.held()
+    struck = time.time()
+    victims = victims_of(world, case.victim, held)
+    if case.stop:
+        freeze(world, case, victims)
+    else:
+        send(signal.SIGKILL, victims)
+        world.release()
+        # Only now: whoever starts things again does not know what else is about to die.
+        wait_dead(victims)
+    world.until(lambda: not unsettled(world), "moves come to an end")
+    world.advance(EPOCHS_AFTER)
+    return Played(case, cost(world, struck, world.starts - starts, time.monotonic() - begun))
+
+
+def provoke(world: World, point: str) -> None:
+    """Moves have to be asked for; all else comes by itself."""
+    if point in MOVE_POINTS:
+        world.rescale(2 if len(world.status()["workers"]) == 3 else 3)
+
+
+def victims_of(world: World, victim: str, held: int) -> list[int]:
+    """The processes to hurt: those of the slot that is held, or of slot 0 if it is the driver that is."""
+    slot = slot_of(world, held)
+    cluster = world.cluster
+    match victim:
+        case "python":
+            return [held] if slot is not None else cluster.python_pids(Worker(0))[-1:]
+        case "executor":
+            return cluster.executor_pids(slot or Worker(0))
+        case "machine":
+            return [*cluster.executor_pids(slot or Worker(0)), *cluster.python_pids(slot or Worker(0))]
+        case "worker":
+            return cluster.worker_pids(slot or Worker(0))
+        case "driver":
+            return world.driver_pids()
+        case "master":
+            return cluster.master_pids()
+        case _:
+            every = [Worker(worker) for worker in range(cluster.workers)]
+            below = [pid for worker in every for pid in cluster.worker_pids(worker)]
+            return [*world.driver_pids(), *cluster.master_pids(), *below, *(p for b in below for p in _descendants(b))]
+
+
+def slot_of(world: World, pid: int) -> Worker | None:
+    """Whose task runs in a process; None for the driver's."""
+    for worker in range(world.cluster.workers):
+        if pid in world.cluster.python_pids(Worker(worker)):
+            return Worker(worker)
+    return None
+
+
+def wait_dead(pids: list[int]) -> None:
+    """Until none of them lives (one that waits for its parent to ask has no command line)."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while any(_command_line(pid) for pid in pids):
+        assert time.monotonic() < deadline, "a killed process lives"
+        time.sleep(POLL_SECONDS)
+
+
+def freeze(world: World, case: Case, victims: list[int]) -> None:
+    """Stop the victims, let the rest of the world go on past every timeout, and wake them."""
+    send(signal.SIGSTOP, victims)
+    world.release()
+    match case.victim:
+        case "driver":
+            overtake(world, victims)
+        case "python":
+            hold_still(world.conf["tester"]["python_seconds"])
+            send(signal.SIGCONT, victims)
+        case _:
+            before = world.published()
+            patience = world.conf["tester"]["frozen_seconds"]
+            until_or(lambda: world.published() >= before + EPOCHS_AFTER, patience, world.repair)
+            send(signal.SIGCONT, victims)
+
+
+def overtake(world: World, frozen: list[int]) -> None:
+    """Another driver takes over while the first one stands still; then that one wakes, and has to stop by itself."""
+    old, world.program = world.program, None
+    assert old is not None
+    before = world.published()
+    world.until(lambda: world.published() >= before + EPOCHS_AFTER, "another driver takes over")
+    send(signal.SIGCONT, frozen)
+    until_or(lambda: old.poll() is not None, PATIENCE_SECONDS, world.repair)
+    assert old.poll() is not None, "the driver that was replaced goes on"
+
+
+def until_or(wanted: Callable[[], bool], seconds: float, meanwhile: Callable[[], None]) -> None:
+    """Wait until something is so, or for so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not wanted() and time.monotonic() < deadline:
+        meanwhile()
+        time.sleep(POLL_SECONDS)
+
+
+def hold_still(seconds: float) -> None:
+    """A process stands still for so long: the time itself is the fault."""
+    until_or(lambda: False, seconds, lambda: None)
+
+
+def unsettled(world: World) -> bool:
+    """Whether bins move, or may be about to."""
+    status = world.status()
+    return status["epoch"] < 0 or any(each not in ("settled", "cancelled", "failed") for each in status["migrations"])
+
+
+def cost(world: World, struck: float, restarts: int, seconds: float) -> Cost:
+    """From the program's own timings."""
+    timings = world.timings()
+    before = [each for each in timings if each["at"] <= struck][-CALM_EPOCHS:]
+    after = [each for each in timings if each["at"] > struck]
+    calm = statistics.median([each["seconds"] for each in before]) if before else 0.0
+    commits = [each["at"] for each in (before[-1:] + after)]
+    gaps = [late - early for early, late in itertools.pairwise(commits)]
+    slow = 0
+    for gap, each in zip(gaps, after[-len(gaps) :] if gaps else [], strict=False):
+        if max(gap - world.trigger_seconds, each["seconds"]) <= SLOW * max(calm, world.trigger_seconds):
+            break
+        slow += 1
+    runs = max((int(each["runs"]) for each in after), default=1)
+    return Cost(slow, round(max(gaps, default=0.0), 2), runs, restarts, round(seconds, 1))

@@ -1,0 +1,102 @@
+"""A user's program for the fault campaign: counts, publishes each epoch as a file, rescales when told, says how it is.
+
+``program MASTER CHECKPOINT OUT CONF``; ``CONF`` is JSON: Spark conf under ``spark``, settings under ``binshift``. A line on
+its standard input is a number of workers to rescale to. An epoch that is published again has to be the same: if not, the
+second one is kept beside the first, as ``N.again``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from counted import aggregated, stream
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift import failpoints
+from binshift.errors import BinshiftError
+from binshift.spark import conf
+
+POLL_SECONDS = 0.05
+
+
+class Publisher:
+    """Keeps each epoch's rows in a file of its own."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def __call__(self, frame: DataFrame, epoch: int) -> None:
+        """Publish an epoch: all of it or nothing."""
+        rows = sorted([[r[0], str(r[1]), r[2], r[3], r[4], r[5]] for r in frame.collect()], key=str)
+        text, place = json.dumps(rows), self.out / f"{epoch}.json"
+        failpoints.reached("sink.before")
+        fresh = self.out / f"{epoch}.{os.getpid()}.new"
+        fresh.write_text(text)
+        if place.exists() and place.read_text() != text:
+            place = self.out / f"{epoch}.again"
+        fresh.replace(place)
+        failpoints.reached("sink.after")
+
+
+def told(query: Any, out: Path) -> None:
+    """Say how the query is, for as long as this process lives."""
+    seen = -1
+    with (out / "timings.jsonl").open("a") as log:
+        while True:
+            for each in query.timings:
+                if each.epoch > seen:
+                    seen = each.epoch
+                    line = {
+                        "epoch": each.epoch,
+                        "at": each.committed_at,
+                        "seconds": each.seconds["total"],
+                        "runs": each.runs,
+                    }
+                    log.write(json.dumps(line) + "\n")
+            log.flush()
+            migrations = [each.status for each in query.migrations]
+            status = {"pid": os.getpid(), "epoch": query.epoch, "workers": query.workers, "migrations": migrations}
+            fresh = out / f"status.{os.getpid()}"
+            fresh.write_text(json.dumps(status))
+            fresh.replace(out / "status.json")
+            time.sleep(POLL_SECONDS)
+
+
+def steered(query: Any) -> None:
+    """Rescale to what is said on standard input."""
+    for line in sys.stdin:
+        with contextlib.suppress(BinshiftError):
+            query.rescale(int(line))
+
+
+def main(master: str, checkpoint: str, out: str, settings: str) -> None:
+    """Run until killed, or until the query ends."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    given = json.loads(settings)
+    builder = SparkSession.builder.master(master).appName("faults")
+    for key, value in (conf.required() | given["spark"]).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    frame = aggregated(stream(session), **given["binshift"])
+    writer = (
+        frame.writeStream.outputMode("update").foreachBatch(Publisher(Path(out))).trigger(processingTime="0.2 seconds")
+    )
+    query = writer.option("checkpointLocation", checkpoint).start()
+    threading.Thread(target=told, args=(query, Path(out)), daemon=True).start()
+    threading.Thread(target=steered, args=(query,), daemon=True).start()
+    try:
+        query.awaitTermination()
+    finally:
+        os._exit(1)  # not to wait for a cluster that may be gone
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

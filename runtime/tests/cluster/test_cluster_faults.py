@@ -1,0 +1,154 @@
+"""The fault campaign: processes are killed, or stopped and woken, at named points; the answer is that of a calm run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faults_cases import (
+    DRIVER_POINTS,
+    HOUSE_POINTS,
+    MOVE_POINTS,
+    POINTS,
+    STOPPED,
+    TASK_POINTS,
+    VICTIMS,
+    Case,
+    Played,
+    play,
+)
+from faults_report import tell
+from faults_world import WORKERS, HurtCluster, World
+
+from binshift.log.inspect import verify
+
+pytestmark = pytest.mark.cluster
+
+SPARK = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.executorEnv.PYTHONFAULTHANDLER": "true",
+}
+QUICK = {
+    "spark.network.timeout": "8s",
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeoutInterval": "1s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "8s",
+}
+"""Timeouts short enough to be outlasted."""
+HALF = {"spark.executor.cores": "2", "spark.executor.memory": "600m", "spark.cores.max": str(2 * WORKERS)}
+"""Of what each worker has."""
+SETTINGS = {
+    "bins": 32,
+    "workers": 2,
+    "batch_size": 4,
+    "snapshot_cycle_epochs": 6,
+    "manifest_every_epochs": 5,
+    "log_grace_seconds": 1.0,
+    "lost_worker_timeout_seconds": 20.0,
+}
+TESTER = {"trigger_seconds": 0.2, "python_seconds": 3.0, "frozen_seconds": 40.0}
+
+RESULTS: list[Played] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _told(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    said = request.config.pluginmanager.get_plugin("terminalreporter")
+    if RESULTS and said is not None:
+        said.write_line("\n" + tell(RESULTS))
+
+
+def worlds(folder: Path, *, quick: bool) -> Iterator[World]:
+    """A cluster with a program on it that has run for a while; at the end the log alone must be enough."""
+    # While a driver stands still, another one needs room for its executors beside those of the first.
+    room = {"cores": 4, "memory": "1300m"} if quick else {}
+    timeout = 5 if quick else 12
+    cluster = HurtCluster(folder / "cluster", WORKERS, points=folder / "points", timeout_seconds=timeout, **room)
+    (folder / "points").mkdir()
+    conf = {"spark": SPARK | (QUICK if quick else {}), "binshift": dict(SETTINGS), "tester": dict(TESTER)}
+    if quick:
+        conf["binshift"]["lost_worker_timeout_seconds"] = 3.0
+    with cluster:
+        conf["spark"] |= cluster.conf() | (HALF if quick else {})
+        world = World(folder, cluster, conf)
+        try:
+            world.repair()
+            world.advance(8)
+            yield world
+            finish(world)
+        finally:
+            world.close()
+
+
+def finish(world: World) -> None:
+    """Everything is gone but the checkpoint: it is in order, and goes on with the right state."""
+    world.advance(2)
+    world.close()
+    findings = verify(str(world.folder / "checkpoint" / "binshift"))
+    assert [each for each in findings if each.fault != "foreign"] == []
+    shutil.rmtree(world.folder / "cluster" / "kept")
+    for store in (world.folder / "cluster").glob("worker-*/store"):
+        shutil.rmtree(store)
+    world.cluster.start()
+    world.program = None
+    world.advance(2)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Ordinary timeouts: for victims that die."""
+    yield from worlds(tmp_path_factory.mktemp("hurt"), quick=False)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Short timeouts: for victims that stand still."""
+    yield from worlds(tmp_path_factory.mktemp("still"), quick=True)
+
+
+CORE = [
+    Case("commit.inside", "python"),
+    Case("delta.after", "executor"),
+    Case("flip.planned", "executor"),
+    Case("record.after", "driver"),
+    Case("copy.after", "python"),
+    Case("retire.before", "worker"),
+]
+KILLED = [case for point in POINTS for victim in VICTIMS if (case := Case(point, victim)) not in CORE]
+FROZEN = [Case(point, victim, stop=True) for point in POINTS for victim in STOPPED]
+
+
+@pytest.mark.parametrize("case", CORE, ids=str)
+def test_a_killed_process_changes_no_answer(case: Case, world: World) -> None:
+    """Each epoch's output is the reference's, whoever died wherever."""
+    RESULTS.append(play(world, case))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("case", KILLED, ids=str)
+def test_any_killed_process_changes_no_answer(case: Case, world: World) -> None:
+    """The same for every victim at every point."""
+    RESULTS.append(play(world, case))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("case", FROZEN, ids=str)
+def test_a_process_that_stood_still_changes_no_answer(case: Case, quick: World) -> None:
+    """Stopped past every timeout and woken again, it finds itself replaced, or goes on where it was."""
+    RESULTS.append(play(quick, case))
+
+
+def test_the_points_are_told_apart() -> None:
+    """Every point is of one kind, and each is somewhere in the code."""
+    assert len(POINTS) == len({*TASK_POINTS, *DRIVER_POINTS, *MOVE_POINTS, *HOUSE_POINTS})
+    here = Path(__file__).resolve()
+    code = "".join(
+        p.read_text() for p in [*here.parents[2].glob("binshift/**/*.py"), here.parent / "faults_program.py"]
+    )
+    assert [point for point in POINTS if f'"{point}"' not in code] == []
