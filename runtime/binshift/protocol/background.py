@@ -96,9 +96,7 @@ def run_round(
                 store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
             )
             rows, size = rows + progress.rows, size + progress.bytes
-        if drop := spec.drop - store.status().owned:  # a bin may have come back since the order
-            failpoints.reached("retire.before")
-            store.drop_copies(spec.fence, drop, budget)
+        _retire(store, spec, budget)
     except (Fenced, StoreDamaged):  # a damaged store is found empty, and filled anew, by whoever opens it next
         raise
     except (NeedsBringUp, StoreBusy) as error:
@@ -120,6 +118,13 @@ def run_round(
         damaged=damaged,
         seconds=budget.clock() - budget._started,
     )
+
+
+def _retire(store: BinStore, spec: BackgroundSpec, budget: Budget) -> None:
+    """Drop what was given away; a bin may have come back since the order."""
+    if drop := spec.drop - store.status().owned:
+        failpoints.reached("retire.before")
+        store.drop_copies(spec.fence, drop, budget)
 
 
 def _let_go(store: BinStore, spec: BackgroundSpec, order: CopyOrder) -> None:
