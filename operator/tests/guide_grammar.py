@@ -1,0 +1,246 @@
+"""What is wrong with a guide's command, from what there is: the definition, the chart's values, `binshift --help`, the names in use.
+
+kubectl itself is not asked, as it may not be there: its verbs and options that the guides use are listed here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import jsonschema
+from crd_cases import BASE
+from guides import ROOT
+from test_crd import SCHEMA, validate
+
+from binshift.cli import COMMANDS
+from binshift.ports import Ports
+from binshift_operator.model import names
+from binshift_operator.model.status import ConditionType, Phase
+
+SELECTING = {"--selector", "--field-selector", "--namespace", "--all-namespaces", "--output", "--watch"}
+VERBS: Mapping[str, set[str]] = {
+    "apply": {"--filename", "--server-side", "--force-conflicts", "--namespace"},
+    "delete": {"--timeout", "--wait", "--namespace"},
+    "describe": {"--namespace"},
+    "drain": {"--ignore-daemonsets", "--delete-emptydir-data", "--timeout"},
+    "events": {"--for", "--namespace"},
+    "exec": {"--container", "--namespace"},
+    "explain": set(),
+    "get": SELECTING | {"--raw"},
+    "logs": {"--container", "--tail", "--previous", "--namespace"},
+    "patch": {"--type", "--patch", "--namespace"},
+    "rollout": {"--timeout", "--namespace"},
+    "scale": {"--replicas", "--namespace"},
+    "taint": set(),
+    "uncordon": set(),
+    "wait": {"--for", "--timeout", "--namespace"},
+}
+"""Of kubectl."""
+SHORT = {"-c": "--container", "-f": "--filename", "-o": "--output", "-n": "--namespace", "-l": "--selector"}
+FLAGS = {
+    *("--all-namespaces", "--server-side", "--force-conflicts", "--ignore-daemonsets", "--delete-emptydir-data"),
+    *(
+        "--previous",
+        "--watch",
+        "--create-namespace",
+        "--reuse-values",
+        "--reset-then-reuse-values",
+        "--wait",
+        "--install",
+    ),
+}
+"""Options without a value; `--wait` may have one, with an equals sign."""
+HELM: Mapping[str, set[str]] = {
+    "install": {"--create-namespace", "--set"},
+    "upgrade": {"--create-namespace", "--install", "--reuse-values", "--reset-then-reuse-values", "--set"},
+    "rollback": {"--wait"},
+    "test": set(),
+}
+DATAFLOWS = {"sdf", names.KIND.lower(), names.PLURAL}
+OTHERS = {
+    *("cm", "deployment", "events", "nodes", "pdb", "pod", "pods", "pvc", "resourcequota", "secret", "secrets"),
+    *("sts", "svc"),
+}
+CONTAINERS = {names.DRIVER, names.MASTER, names.WORKER}
+LABELS = {names.LABEL_INSTANCE, names.LABEL_MANAGED_BY, names.LABEL_COMPONENT, names.LABEL_UID, names.LABEL_NAME}
+OUTPUTS = {"wide", "json", "yaml", "name"}
+POD = re.compile(r"(minimal|NAME)-(driver-0|executor-\d+)|verify|deployment/binshift-operator")
+VALUES = json.loads((ROOT / "charts" / "binshift" / "values.schema.json").read_text(encoding="utf-8"))
+CHART = "charts/binshift"
+
+
+def problems(words: Sequence[str]) -> list[str]:
+    """What is wrong with a command; nothing for those of other tools."""
+    check = {"kubectl": _kubectl, "helm": _helm, "binshift": _binshift}.get(words[0])
+    return [] if check is None else list(check(words[1:]))
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Positional words and options with their values."""
+    given, options, place = list[str](), list[tuple[str, str]](), 0
+    while place < len(words):
+        name, equals, value = words[place].partition("=")
+        name, place = SHORT.get(name, name), place + 1
+        if not name.startswith("-"):
+            given.append(words[place - 1])
+        elif equals or name in FLAGS:
+            options.append((name, value))
+        else:
+            options.append((name, words[place] if place < len(words) else ""))
+            place += 1
+    return given, options
+
+
+def field_at(path: str, schema: Mapping[str, Any] = SCHEMA) -> Mapping[str, Any] | None:
+    """The schema of a field such as ``.status.history[0].reason``; None if there is no such field."""
+    place: Any = schema
+    for name in re.findall(r"\w+|\[\d*\*?\]|\[\?.*?\)\]", path):
+        if name.startswith("["):
+            place = place.get("items")
+        elif place is SCHEMA and name == "metadata":
+            return {}
+        else:
+            place = (place.get("properties") or {}).get(name, place.get("additionalProperties"))
+        if not isinstance(place, Mapping):
+            return None
+    return place
+
+
+def value_at(path: str) -> Mapping[str, Any] | None:
+    """The schema of one of the chart's values; None if there is none."""
+    place: Any = VALUES
+    for name in path.split("."):
+        properties, more = place.get("properties") or {}, place.get("additionalProperties")
+        place = properties.get(name) or (more if isinstance(more, Mapping) else None)
+        if place is None:
+            return {} if not properties and name != path else None
+        if "$ref" in place:
+            place = VALUES["definitions"][place["$ref"].rpartition("/")[2]]
+    return place  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------------------------------------------------- kubectl
+
+
+def _kubectl(words: Sequence[str]) -> Iterator[str]:
+    before, _, inner = (list(words), "", []) if "--" not in words else _parted(words)
+    given, options = split(before)
+    if not given or given[0] not in VERBS:
+        yield f"kubectl has no {given[:1]}"
+        return
+    verb, *rest = given
+    yield from (f"kubectl {verb} has no {name}" for name, _ in options if name not in VERBS[verb])
+    kinds = _kinds(verb, rest)
+    yield from (f"there is no kind {kind}" for kind in kinds - DATAFLOWS - OTHERS)
+    if verb in ("logs", "exec") and not POD.fullmatch(rest[0]):
+        yield f"{rest[0]} is no pod"
+    if verb == "explain" and field_at(rest[0].partition(".")[2]) is None:
+        yield f"there is no field {rest[0]}"
+    for name, value in options:
+        yield from _option(name, value, verb, bool(kinds & DATAFLOWS))
+    yield from problems(inner) if inner else ()
+
+
+def _parted(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    place = list(words).index("--")
+    return list(words[:place]), "--", list(words[place + 1 :])
+
+
+def _kinds(verb: str, rest: Sequence[str]) -> set[str]:
+    if verb in ("get", "describe", "delete", "wait", "scale", "patch") and rest:
+        return {each.partition("/")[0] for each in rest[0].split(",")}
+    return {rest[0].partition(".")[0]} if verb == "explain" else {"nodes"} if verb == "taint" else set()
+
+
+def _option(name: str, value: str, verb: str, of_dataflow: bool) -> Iterator[str]:
+    if name == "--for" and verb == "wait":
+        yield from _awaited(value, of_dataflow)
+    elif name == "--output" and value.startswith("jsonpath="):
+        yield from _path(value.removeprefix("jsonpath="), of_dataflow)
+    elif name == "--output" and value not in OUTPUTS:
+        yield f"there is no output {value}"
+    elif name == "--patch":
+        yield from _patch(value)
+    elif name == "--filename" and not (ROOT / value).exists():
+        yield f"there is no file {value}"
+    elif name == "--container" and value not in CONTAINERS:
+        yield f"there is no container {value}"
+    elif name == "--selector":
+        yield from (f"there is no label {each}" for each in value.split(",") if each.partition("=")[0] not in LABELS)
+    elif name == "--raw" and f":{Ports().health}/proxy/metrics" not in value:
+        yield f"nothing answers at {value}"
+
+
+def _awaited(value: str, of_dataflow: bool) -> Iterator[str]:
+    how, _, what = value.partition("=")
+    if how == "condition":
+        known = {each.value for each in ConditionType}
+        if of_dataflow and what.partition("=")[0] not in known:
+            yield f"there is no condition {what}"
+    elif how == "jsonpath":
+        path, _, wanted = what.partition("}")
+        yield from _path(path + "}", of_dataflow)
+        if path == "{.status.phase" and of_dataflow and wanted.removeprefix("=") not in {each.value for each in Phase}:
+            yield f"there is no phase {wanted}"
+    else:
+        yield f"nobody can wait for {value}"
+
+
+def _path(template: str, of_dataflow: bool) -> Iterator[str]:
+    if of_dataflow and field_at(template.strip("{}")) is None:
+        yield f"there is no field {template}"
+
+
+def _patch(value: str) -> Iterator[str]:
+    made, change = copy.deepcopy(BASE), json.loads(value)
+    made["spec"] |= change.pop("spec", {})
+    if change:
+        yield f"only the spec is a person's, not {sorted(change)}"
+    try:
+        validate(made)
+    except jsonschema.ValidationError as wrong:
+        yield wrong.message
+
+
+# ------------------------------------------------------------------------------------------------- helm and binshift
+
+
+def _helm(words: Sequence[str]) -> Iterator[str]:
+    given, options = split(words)
+    verb = given[0]
+    yield from (f"helm {verb} has no {name}" for name, _ in options if name not in HELM[verb] | {"--namespace"})
+    if verb in ("install", "upgrade") and given[1:] != ["binshift", CHART]:
+        yield f"the chart is {CHART}, and the release binshift, not {given[1:]}"
+    for path, _, value in (value.partition("=") for name, value in options if name == "--set"):
+        schema = value_at(path)
+        if schema is None:
+            yield f"the chart has no value {path}"
+            continue
+        said: Any = value.strip("{}").split(",") if value.startswith("{") else value
+        numeric = schema.get("type") in ("integer", "number")
+        with contextlib.suppress(ValueError):
+            said = float(said) if numeric else said
+        errors = jsonschema.Draft7Validator({**schema, "definitions": VALUES["definitions"]}).iter_errors(said)
+        yield from (f"{path}: {error.message}" for error in errors)
+
+
+def _binshift(words: Sequence[str]) -> Iterator[str]:
+    if words[0] not in COMMANDS:
+        yield f"binshift has no command {words[0]}"
+        return
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        import_module(COMMANDS[words[0]][0]).main(["--help"])
+    for word in words[1:]:
+        if word.startswith("--") and not re.search(rf"{word.partition('=')[0]}\b", said.getvalue()):
+            yield f"binshift {words[0]} has no {word}"
+    choices = re.search(r"\{(\w+(?:,\w+)+)\}\s", said.getvalue().partition("\n\n")[0])
+    if words[0] == "log" and words[1] not in re.findall(r"\w+", choices[1] if choices else ""):
+        yield f"binshift log has no {words[1]}"
