@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from binshift import memory
 from binshift_operator.model.quantities import quantity
@@ -94,17 +94,27 @@ def conf(dataflow: Dataflow) -> dict[str, str]:
 
 
 def defaults_file(found: Mapping[str, str]) -> str:
-    r"""The text of the file, escaped as Java's Properties want it.
+    r"""The text of the file, escaped as Java's Properties want it: whatever is in a name or a value, it begins no other line.
+
+    Raises:
+        ValueError: there is a value without a name.
 
     >>> defaults_file({"spark.b": "x\\y", "spark.a": "1"})
     'spark.a 1\nspark.b x\\\\y\n'
     """
+    if "" in found:
+        raise ValueError(f"sparkConf has the value {found['']!r} without a name: give it one")
     return "".join(f"{_escaped(key)} {_value(value)}\n" for key, value in sorted(found.items()))
 
 
+BREAKS: Final = {"\n": "\\n", "\r": "\\r", "\f": "\\f"}
+
+
 def _value(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    shown = "".join(BREAKS.get(sign, sign) for sign in text.replace("\\", "\\\\"))
+    # Space before a value, and one sign between it and its name, would be taken for what parts the two.
+    return f"\\{shown}" if text.startswith((" ", "\t", "=", ":")) else shown
 
 
 def _escaped(key: str) -> str:
-    return "".join(f"\\{sign}" if sign in " :=#!\\\t" else sign for sign in key)
+    return "".join(BREAKS.get(sign) or (f"\\{sign}" if sign in " :=#!\\\t" else sign) for sign in key)

@@ -12,6 +12,8 @@ _SUFFIXES: Final = {
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTP", start=1)},
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTP", start=1)},
 }
+DIGITS_MAX: Final = 30
+"""Of a quantity: Kubernetes' own end at 19. What is longer would take for ever to compute with."""
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -19,7 +21,7 @@ def quantity(text: str | int | float) -> Decimal:
     """A Kubernetes quantity: bytes of memory, or CPUs.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none, or beyond all use.
 
     >>> int(quantity("1.5Gi")), quantity("500m"), quantity(2), int(quantity("1e3"))
     (1610612736, Decimal('0.500'), Decimal('2'), 1000)
@@ -27,6 +29,8 @@ def quantity(text: str | int | float) -> Decimal:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(?:e([0-9]+)|([a-zA-Z]*))", str(text))
     if found is None or (found[3] or "") not in _SUFFIXES:
         raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 1536Mi")
+    if len(found[0]) > DIGITS_MAX or int(found[2] or 0) > DIGITS_MAX:
+        raise ValueError(f"{found[0][:40]!r} is too large or too exact for a quantity")
     return Decimal(found[1]) * (Decimal(10) ** int(found[2]) if found[2] else _SUFFIXES[found[3] or ""])
 
 

@@ -31,6 +31,11 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 }
 """Defaults of the restart class, as the CRD has them; a test compares."""
 
+WHOLE: Final = frozenset(
+    {"resources", "labels", "annotations", "nodeSelector", "affinity", "sparkConf", "volumeClaimTemplate"}
+)
+"""Fields whose insides are the user's own words: there an empty text says something, as in ``nodeSelector: {gpu: ""}``."""
+
 
 class OnTimeout(StrEnum):
     """What becomes of a migration that takes too long."""
@@ -174,7 +179,7 @@ def _written(value: Any, default: Any) -> Any:
         return value
     known = default if isinstance(default, Mapping) else {}
     parts = {
-        key: each if key == "resources" and each != known.get(key) else _written(each, known.get(key))
+        key: each if key in WHOLE and each and each != known.get(key) else _written(each, known.get(key))
         for key, each in value.items()
     }
     return {key: each for key, each in parts.items() if each is not None} or None
