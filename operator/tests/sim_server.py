@@ -86,7 +86,7 @@ class SimServer:
         key = (kind, namespace or "", name)
         found = self.objects.get(key)
         if method == "GET":
-            return (404, {"message": "not found"}) if found is None else (200, copy.deepcopy(found))
+            return (404, {"message": "not found"}) if found is None else (200, found)  # it is written as JSON at once
         assert body is not None
         body = copy.deepcopy(body)
         if method == "DELETE":
@@ -102,7 +102,7 @@ class SimServer:
         if key in self.objects:
             return 409, {"message": f"{kind} {key[2]} exists"}
         self.put(kind, body)
-        return 201, copy.deepcopy(self.objects[key])
+        return 201, self.objects[key]
 
     def _apply(
         self, key: tuple[str, str, str], found: Object | None, body: Object, part: str | None, force: bool
@@ -112,7 +112,7 @@ class SimServer:
             if part is not None or meta.get("uid"):
                 return (404 if part else 409), {"message": "not found"}
             self.put(key[0], body)
-            return 201, copy.deepcopy(self.objects[key])
+            return 201, self.objects[key]
         wanted = (meta.get("uid"), meta.get("resourceVersion"))
         there = (found["metadata"]["uid"], found["metadata"]["resourceVersion"])
         if any(want and want != have for want, have in zip(wanted, there, strict=True)):
@@ -129,7 +129,7 @@ class SimServer:
             self.webhook(key[0], found)
             if found.get("spec") != before.get("spec"):
                 found["metadata"]["generation"] += 1
-        return 200, (self._touched(found) if found != before else copy.deepcopy(found))
+        return 200, (self._touched(found) if found != before else found)
 
     def _merge(self, found: Object, body: Object) -> tuple[int, Any]:
         version = (body.pop("metadata", None) or {}).get("resourceVersion")
@@ -212,7 +212,7 @@ class SimServer:
         self.version += 1
         found["metadata"]["resourceVersion"] = str(self.version)
         self.changed(found["kind"])
-        return copy.deepcopy(found)
+        return found
 
 
 def without_empty(value: Any) -> Any:

@@ -1,0 +1,152 @@
+"""A person who edits a dataflow's spec in the made-up cluster, through what the API server would let pass; and what must come of it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from crd_cases import BASE
+from sim_admission import admitted
+from sim_cluster import NAME, NS, SDF, SimCluster
+from spec_edits import Edit
+
+from binshift_operator.children.comparison import ANNOTATION_APPLIED
+from binshift_operator.model.names import ANNOTATION_KEYS
+from binshift_operator.observe import KINDS
+
+TICKS_MAX = 150
+NOT_IN_PLACE = ("InvalidSpec",)
+"""Why a spec that the API server has taken is not carried out."""
+OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+
+
+def kept(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole object with this spec as the API server keeps it; the spec is valid."""
+    made, wrong = admitted({**copy.deepcopy(BASE), "spec": dict(spec)})
+    assert wrong == []
+    return made
+
+
+class Editor:
+    """One dataflow, from its making to its end.
+
+    Attributes:
+        cluster: where it is.
+        refused: how many edits were.
+    """
+
+    def __init__(self, spec: Mapping[str, Any], cluster: SimCluster | None = None) -> None:
+        self.refused = 0
+        self.cluster = SimCluster() if cluster is None else cluster
+        if cluster is None:
+            claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": NAME, "namespace": NS}}
+            self.cluster.server.put("PersistentVolumeClaim", {**claim, "spec": {"accessModes": ["ReadWriteMany"]}})
+            made = kept(spec)
+            made["metadata"]["namespace"] = NS
+            self.lend(made["spec"])
+            self.cluster.server.put("StreamingDataflow", made)
+
+    def fork(self) -> Editor:
+        """Another one in the same state."""
+        return Editor({}, self.cluster.fork())
+
+    @property
+    def found(self) -> dict[str, Any]:
+        """The resource."""
+        found = self.cluster.dataflow
+        assert found is not None
+        return found
+
+    def lend(self, spec: Mapping[str, Any]) -> None:
+        """The Secret with the credentials that a spec names."""
+        name = spec["checkpoint"].get("credentialsSecret")
+        if name and ("Secret", NS, name) not in self.cluster.server.objects:
+            secret = {"kind": "Secret", "metadata": {"name": name, "namespace": NS}, "data": {}}
+            self.cluster.server.put("Secret", secret)
+
+    def edit(self, edit: Edit) -> bool:
+        """Whether the API server lets it pass; what it refuses changes nothing."""
+        return self.replace(edit.of(self.found["spec"]))
+
+    def replace(self, spec: Mapping[str, Any]) -> bool:
+        """Put another spec in place of the whole, as `kubectl replace` does."""
+        made, wrong = admitted({**self.found, "spec": dict(spec)}, self.found)
+        if wrong:
+            self.refused += 1
+            return False
+        if made["spec"] != self.found["spec"]:
+            self.lend(made["spec"])
+            self.found["spec"] = {}
+            self.cluster.server.edit(*SDF, made["spec"])
+        return True
+
+    def settle(self) -> str:
+        """Until the newest edit is in place, or it is said why it cannot be; the reason, empty if it is in place."""
+        for _ in range(TICKS_MAX):
+            status, generation = self.cluster.status, self.found["metadata"]["generation"]
+            degraded = next((each for each in status.get("conditions", ()) if each["type"] == "Degraded"), None)
+            if status.get("observedGeneration") == generation and degraded is not None:
+                if status.get("settledGeneration") == generation and degraded["status"] == "False":
+                    return ""
+                if degraded["reason"] in NOT_IN_PLACE:
+                    return str(degraded["reason"])
+            self.cluster.run(1)
+        raise AssertionError(
+            f"generation {self.found['metadata']['generation']} is not in place: {self.cluster.status}"
+        )
+
+    def children(self) -> dict[str, Any]:
+        """Everything that was made for it, but for names and secrets that are drawn."""
+        objects = self.cluster.server.objects
+        children = {f"{kind} {name}": each for (kind, _, name), each in objects.items() if kind in {*KINDS.values()}}
+        keys = self.driver_template(children)["metadata"]["annotations"][ANNOTATION_KEYS]
+        uid = self.found["metadata"]["uid"]
+        ours = {key: each for key, each in children.items() if uid in json.dumps(each["metadata"])}
+        return {key: essence(each, {uid: "OWNER", keys: "KEYS"}) for key, each in ours.items()}
+
+    def driver_template(self, children: Mapping[str, Any]) -> dict[str, Any]:
+        """The template of the driver's pod."""
+        template: dict[str, Any] = children[f"StatefulSet {NAME}-driver"]["spec"]["template"]
+        return template
+
+    def asked(self) -> dict[str, Any]:
+        """What the runtime was last asked for, but for whose and which wish it was."""
+        target = dict(self.cluster.log.target or {})
+        return {name: each for name, each in target.items() if name not in ("owner", "generation")}
+
+    def old_pods(self) -> list[str]:
+        """Pods that are not as their templates now are."""
+        found = []
+        for component in ("driver", "executor"):
+            template = self.cluster.server.objects[("StatefulSet", NS, f"{NAME}-{component}")]["spec"]["template"]
+            for pod in self.cluster.pods(component):
+                meta = {name: pod["metadata"][name] for name in ("labels", "annotations")}
+                if pod["spec"] != template["spec"] or meta != template["metadata"]:
+                    found.append(pod["metadata"]["name"])
+        return found
+
+    def delete(self) -> None:
+        """A person deletes it; time passes."""
+        self.cluster.server.remove(SDF)
+        self.cluster.run(8)
+
+    def left(self) -> list[str]:
+        """What is left that is not a person's."""
+        theirs = {("PersistentVolumeClaim", NAME)}
+        found = {(kind, name) for kind, _, name in self.cluster.server.objects if kind not in ("Event", "Secret")}
+        keys = {(kind, name) for kind, _, name in self.cluster.server.objects if name == f"{NAME}-keys"}
+        return sorted(name for _, name in (found | keys) - theirs)
+
+
+def essence(found: Mapping[str, Any], drawn: Mapping[str, str]) -> Any:
+    """An object without what the server adds and the hash of what was applied, and with other words for what is drawn."""
+    meta = {name: each for name, each in found["metadata"].items() if name not in OWN}
+    meta["annotations"] = {k: v for k, v in (meta.get("annotations") or {}).items() if k != ANNOTATION_APPLIED}
+    said = {name: each for name, each in found.items() if name not in ("status", "metadata", "data")}
+    data = found.get("data") if found["kind"] != "Secret" else sorted(found["data"])
+    text = json.dumps({**said, "metadata": meta, "data": data}, sort_keys=True)
+    for word, other in drawn.items():
+        text = text.replace(word, other)
+    return json.loads(text)
