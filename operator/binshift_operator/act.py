@@ -26,6 +26,7 @@ from binshift_operator.model.actions import (
     DeletePod,
     PutTarget,
     StopQuery,
+    TryApply,
 )
 from binshift_operator.model.names import Child
 from binshift_operator.model.specification import Dataflow
@@ -76,6 +77,9 @@ class Actor:
                 self._create_keys(dataflow)
             case Apply():
                 return self._apply(dataflow, seen, action)
+            case TryApply(child, replicas, uid):
+                self.kube.apply(manifest(seen.manifests, Apply(child, replicas, uid)), dry_run=True)
+                return False
             case DeletePod(name, uid, _, force):
                 self.kube.delete("Pod", key.namespace, name, uid, at_once=force)
             case StopQuery():
@@ -135,7 +139,7 @@ def _cancel(seen: Seen, number: int, rollback: bool) -> None:
 def told_at_once(failed: Failed) -> bool:
     """Whether the API server does not take a child as it is: trying again will not help."""
     refused = isinstance(failed.error, Refused) and not isinstance(failed.error, Changed | NotThere)
-    return refused and isinstance(failed.action, Apply | CreateKeys)
+    return refused and isinstance(failed.action, Apply | TryApply | CreateKeys)
 
 
 def named(action: Action) -> str:
@@ -143,7 +147,7 @@ def named(action: Action) -> str:
     match action:
         case CreateKeys():
             return Child.KEYS.value
-        case Apply(child):
+        case Apply(child) | TryApply(child):
             return child.value
         case DeletePod(name):
             return f"deletion of pod {name}"

@@ -107,15 +107,17 @@ class Kube:
         answer = self._requests("POST", path_of(kind, meta["namespace"]), query, manifest, "application/json")
         return self._written("create", kind, answer)
 
-    def apply(self, manifest: Object, part: str | None = None, *, force: bool = True) -> Object:
+    def apply(self, manifest: Object, part: str | None = None, *, force: bool = True, dry_run: bool = False) -> Object:
         """Server-side apply; a UID or resource version in the manifest must be that of the object.
 
-        Without ``force``, an object that others have written with other values is left alone (`Changed`).
+        Without ``force``, an object that others have written with other values is left alone (`Changed`). A ``dry_run`` is
+        judged in full, and stores nothing.
         """
         kind, meta = manifest["kind"], manifest["metadata"]
         path = path_of(kind, meta["namespace"], meta["name"], part)
-        query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
-        return self._written("apply", kind, self._requests("PATCH", path, query, manifest, APPLY))
+        query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
+        answer = self._requests("PATCH", path, query, manifest, APPLY)
+        return _object(*answer) if dry_run else self._written("apply", kind, answer)
 
     def merge(self, kind: str, namespace: str, name: str, change: Object) -> Object:
         """Merge a change into an object."""

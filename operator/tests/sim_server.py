@@ -61,6 +61,8 @@ class SimServer:
         for part, (status, message) in self.refusing.items():
             if method != "GET" and part in path:
                 return status, json.dumps({"message": message}).encode()
+        if query.get("dryRun"):
+            return 200, b"{}"
         status, answer = self._answer(method, path, dict(query), body, content_type)
         if method != "GET" and status < 400:
             self.count(f"{method} {path}")

@@ -71,6 +71,25 @@ def test_a_wrong_spec_can_be_suspended() -> None:
     cluster.converge()
 
 
+def test_what_the_api_server_refuses_stops_nothing() -> None:
+    """Templates that the API server does not take are told of, and the stream goes on with the pods it has; an edit heals it."""
+    cluster = started()
+    pods = {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")}
+    cluster.server.refusing = {"statefulsets": (422, "nodeSelector: Invalid value")}
+    cluster.edit(executor={"pod": {"nodeSelector": {"a b": "c"}}})
+    epoch = cluster.log.epoch
+    cluster.run(30)
+    assert cluster.log.epoch >= epoch + 28
+    assert {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")} == pods
+    degraded = condition(cluster, "Degraded")
+    assert (degraded["reason"], "Invalid value" in degraded["message"]) == ("Refused", True)
+    assert (condition(cluster, "Ready")["status"], cluster.status["phase"]) == ("True", "Running")
+    assert condition(cluster, "Progressing")["reason"] == "Spec"
+    cluster.edit(executor={})
+    cluster.converge()
+    assert {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")} == pods
+
+
 def test_a_size_that_is_none_is_told() -> None:
     """A heap that Spark could not read is told of before anything is restarted for it."""
     cluster = started()

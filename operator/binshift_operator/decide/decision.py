@@ -51,7 +51,7 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
         settling=step.settling,
         timed_out=step.timed_out,
         trouble=step.trouble,
-        stale=bool(stopping.stale(dataflow, world)) and not world.invalid,
+        stale=bool(stopping.stale(dataflow, world)) and not world.invalid and step.reason is not Awaited.SPEC,
         finished=step.finished,
     )
     status = phases.status(dataflow, world, before, said, patience(limits))

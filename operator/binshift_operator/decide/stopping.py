@@ -89,7 +89,7 @@ def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) 
     lost = any(pod.keys_hash != world.keys_hash for pod in old)
     reason = Awaited.SECRET_LOST if lost else Awaited.RESTARTING
     if not quiet(world, before, limits):
-        return stopped(world)
+        return _stopped_for_templates(world)
     executors = max(dataflow.replicas, before.holding_slots, world.children[Child.EXECUTORS].replicas)
     put = upkeep.plain(world) + upkeep.stateful(world, {Child.EXECUTORS: executors, Child.DRIVER: 0})
     if world.driver is not None:
@@ -98,6 +98,17 @@ def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) 
         return Step(put, reason, "the new templates are put in place")
     why = "its Secret was lost or changed" if lost else "the spec asks for another image, program, conf or resources"
     return Step(tuple(DeletePod(pod.name, pod.uid, why) for pod in old), reason, f"{len(old)} executors are replaced")
+
+
+def _stopped_for_templates(world: World) -> Step:
+    """Ask the query to stop, but only if the API server would take the new templates: else it would stop for nothing."""
+    step, tried = stopped(world), upkeep.trials(world)
+    if world.runtime is None or not tried:
+        return step
+    if any(each.child.value in world.refusals for each in tried):
+        message = "the API server refuses the new templates; what runs goes on as it is"
+        return Step((*tried, *step.actions), Awaited.SPEC, message)
+    return Step((*tried, *step.actions), step.reason, step.message)
 
 
 def _template_in_place(world: World) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from binshift_operator.decide.limits import Limits
-from binshift_operator.model.actions import Action, Apply, DeletePod
+from binshift_operator.model.actions import Action, Apply, DeletePod, TryApply
 from binshift_operator.model.names import Child
 from binshift_operator.model.world import ChildSeen, Found, World
 
@@ -33,6 +33,12 @@ def stateful(world: World, replicas: dict[Child, int]) -> tuple[Action, ...]:
         and (needs_apply(seen) or seen.replicas != count)
         and not (seen.found is Found.ABSENT and child in world.unrendered)
     )
+
+
+def trials(world: World) -> tuple[TryApply, ...]:
+    """Ask whether the StatefulSets would be taken as they are rendered now."""
+    seen = ((child, world.children[child]) for child in STATEFUL)
+    return tuple(TryApply(child, each.replicas, each.uid) for child, each in seen if each.found is Found.DRIFTED)
 
 
 def retried(world: World, actions: Iterable[Action]) -> tuple[Action, ...]:

@@ -31,6 +31,15 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
+class TryApply:
+    """Ask the API server whether it would take a child as rendered; nothing is changed. Fails if it would not."""
+
+    child: Child
+    replicas: int
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePod:
     """Delete a pod, if it is still the one of this UID. ``force``: without waiting for its node, which does not answer."""
 
@@ -61,4 +70,4 @@ class CancelMigration:
     rollback: bool
 
 
-Action: TypeAlias = CreateKeys | Apply | DeletePod | StopQuery | PutTarget | CancelMigration
+Action: TypeAlias = CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration
