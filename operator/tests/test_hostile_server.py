@@ -1,7 +1,7 @@
 """The hostile editor against a real API server, with the real reconciler; pods and runtime are made up (`paper_pods`).
 
 Runs where ``BINSHIFT_TEST_SERVER`` is set and KUBECONFIG leads to a cluster that has the CRD and no operator: API server, etcd and
-controller manager, no scheduler, no node. Takes some minutes; ``BINSHIFT_TEST_EDITS`` says how many lives there are.
+controller manager, no scheduler, no node. Takes some minutes; ``BINSHIFT_TEST_ROUNDS`` says how often every field is edited.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prometheus_client.registry import CollectorRegistry
 from sim_admission import admitted
 from sim_editor import essence
 from sim_runtime import SimControl
-from spec_edits import Edit, edits
+from spec_edits import PLACES, Edit, Place, at
 
 from binshift_operator.act import Actor
 from binshift_operator.children import Surroundings, fingerprint, tokens
@@ -37,7 +37,8 @@ from binshift_operator.reconcile import GONE_SECONDS, Reconciler
 
 pytestmark = pytest.mark.skipif(not os.environ.get("BINSHIFT_TEST_SERVER"), reason="BINSHIFT_TEST_SERVER is not set")
 
-LIVES = int(os.environ.get("BINSHIFT_TEST_EDITS", "24"))
+ROUNDS = int(os.environ.get("BINSHIFT_TEST_ROUNDS", "3"))
+LIVES = 10
 AT_ONE_TIME = 4
 SECONDS_MAX = 60.0
 TOLD = ("InvalidSpec", "Refused", "PodsNotCreated", "CredentialsMissing")
@@ -216,16 +217,20 @@ def difference(edited: Edited, fresh: Edited) -> list[str]:
     return found + [f"{name} is an old pod" for name in edited.old_pods()]
 
 
-@settings(max_examples=max(1, LIVES // AT_ONE_TIME), database=None)
-@given(
-    st.lists(
-        st.lists(st.tuples(edits(), st.integers(0, 3)), min_size=1, max_size=6),
-        min_size=AT_ONE_TIME,
-        max_size=AT_ONE_TIME,
-    )
-)
-def lives(found: list[str], place: tuple[ServerConnection, str], scripts: list[list[tuple[Edit, int]]]) -> None:
-    """Some lives at one time."""
+PARTS = [sorted(PLACES)[number::LIVES] for number in range(LIVES)]
+"""The fields of the definition, shared out among the lives."""
+
+
+def script(places: list[Place]) -> st.SearchStrategy[list[tuple[Edit, int]]]:
+    """An edit of each of these fields, in any order, each with some looks after it."""
+    acts = [st.tuples(at(place, PLACES[place]), st.integers(0, 3)) for place in places]
+    return st.tuples(*acts).flatmap(lambda chosen: st.permutations(list(chosen)))
+
+
+@settings(max_examples=ROUNDS, database=None)
+@given(st.tuples(*map(script, PARTS)))
+def lives(found: list[str], place: tuple[ServerConnection, str], scripts: tuple[list[tuple[Edit, int]], ...]) -> None:
+    """Some lives at one time; together they edit every field."""
     with ThreadPoolExecutor(AT_ONE_TIME) as threads:
         for wrong in threads.map(lambda acts: life(place, acts), scripts):
             found += wrong
@@ -236,3 +241,44 @@ def test_edits_of_a_real_server(place: tuple[ServerConnection, str]) -> None:
     found: list[str] = []
     lives(found, place)
     assert found == []
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a label's name": ({"nodeSelector": {"a b": "c"}}, "Refused"),
+    "a volume's field that is none": ({"volumes": [{"name": "x", "noSuchField": 1}]}, "Refused"),
+    "two volumes of one name": ({"volumes": [{"name": "x", "emptyDir": {}}, {"name": "x", "emptyDir": {}}]}, "Refused"),
+    "a mount without its volume": ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, "Refused"),
+    "a toleration of nothing": ({"tolerations": [{}]}, "Refused"),
+    "an affinity that is none": ({"affinity": {"podAffinity": 7}}, "Refused"),
+    "a field of the pod that is none": (
+        {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "no.such"}}}]},
+        "Refused",
+    ),
+    "a variable in another order": ({"env": [{"name": "B", "value": "1"}, {"name": "A", "value": "2"}]}, ""),
+    "a variable without a value": ({"env": [{"name": "A", "value": ""}]}, ""),
+    "a priority class that is not there": ({"priorityClassName": "none"}, "PodsNotCreated"),
+}
+
+
+@pytest.mark.parametrize("part", ["driver", "executor"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_pods_that_cannot_be(place: tuple[ServerConnection, str], name: str, part: str) -> None:
+    """Pods that the API server would refuse are told of, and the stream goes on with those it has; a good spec heals it."""
+    pod, reason = REFUSED[name]
+    edited = Edited(
+        *place, {**GOOD, part: {"pod": {"env": [{"name": "A", "value": "0"}, {"name": "B", "value": "0"}]}}}
+    )
+    assert edited.settle() == ""
+    pods, epoch = set(edited.paper.queries), edited.paper.log.epoch
+    edited.replace({**GOOD, part: {"pod": pod}})
+    assert edited.settle() == reason
+    assert edited.paper.log.epoch > epoch
+    assert (set(edited.paper.queries) == pods) == (reason == "Refused")
+    if reason == "":
+        fresh = Edited(*place, edited.found["spec"])
+        assert fresh.settle() == ""
+        assert difference(edited, fresh) == []
+    edited.replace(GOOD)
+    assert edited.settle() == ""
+    assert edited.paper.violations == []
+    edited.delete()
