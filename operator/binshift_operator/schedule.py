@@ -1,6 +1,8 @@
 """When to look at which dataflow: a queue in which each has one place, whoever wakes it, and is looked at by one thread at a time.
 
-A wake-up during a look leads to another look right after it, so none is lost. Failures are followed by longer and longer
+A wake-up during a look leads to another look right after it, so none is lost. Where more are due than threads can look at, every second
+turn is of whoever was woken first, and the others go to whoever has been due for longest: an edit is not kept waiting by those that
+only wait, nor are they by edits. Failures are followed by longer and longer
 waits. The clock is an argument, threads are the caller's.
 """
 
@@ -33,6 +35,8 @@ class Schedule:
     _due: dict[Place, float] = field(default_factory=dict)
     _busy: set[Place] = field(default_factory=set)
     _woken: set[Place] = field(default_factory=set)
+    _urgent: dict[Place, None] = field(default_factory=dict)
+    _urgent_next: bool = True
     _failures: dict[Place, int] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _closed: bool = False
@@ -43,9 +47,7 @@ class Schedule:
             if place in self._busy:
                 self._woken.add(place)
             else:
-                # After failures, an event is no reason to hurry: the wait stands, or every event would be a try.
-                now = self.clock()
-                self._due[place] = self._due.get(place, now) if self._failures.get(place) else now
+                self._hurry(place)
                 self._changed.notify()
 
     def known(self, places: set[Place]) -> None:
@@ -61,8 +63,10 @@ class Schedule:
         with self._changed:
             while not self._closed:
                 now = self.clock()
-                place = min(self._due, key=self._due.__getitem__, default=None)
+                place = self._first()
                 if place is not None and self._due[place] <= now:
+                    self._urgent.pop(place, None)
+                    self._urgent_next = not self._urgent_next
                     del self._due[place]
                     self._busy.add(place)
                     return place
@@ -98,10 +102,26 @@ class Schedule:
         """Whether there will be no more looks."""
         return self._closed
 
+    def _hurry(self, place: Place) -> None:
+        now = self.clock()
+        # Who is due already keeps its turn, or events that come again and again would put it off for ever.
+        due = self._due.setdefault(place, now)
+        # After failures, an event is no reason to hurry: the wait stands, or every event would be a try.
+        if not self._failures.get(place):
+            self._due[place] = min(due, now)
+            self._urgent.setdefault(place)
+
+    def _first(self) -> Place | None:
+        if self._urgent and self._urgent_next:
+            return next(iter(self._urgent))
+        return min(self._due, key=self._due.__getitem__, default=None)
+
     def _leave(self, place: Place, again_seconds: float | None) -> None:
         self._busy.discard(place)
         woken = place in self._woken
         self._woken.discard(place)
-        if again_seconds is not None or woken:
-            self._due[place] = self.clock() + (0.0 if woken or again_seconds is None else again_seconds)
+        if woken:
+            self._hurry(place)
+        elif again_seconds is not None:
+            self._due[place] = self.clock() + again_seconds
         self._changed.notify()

@@ -71,6 +71,43 @@ def test_listing_disturbs_nobody() -> None:
     assert schedule.take(0) is None
 
 
+def crowd(schedule: Schedule, clock: Clock) -> list[tuple[str, str]]:
+    """Many that have been due for longer and longer: more than threads can look at."""
+    places = [("ns", f"c{number}") for number in range(100)]
+    for place in places:
+        schedule.known({place})
+        clock.now += 0.1
+    return places
+
+
+def test_an_edit_does_not_queue_behind_a_crowd() -> None:
+    """Whoever is woken is looked at within two turns, however many have been due for longer; and the crowd gets every second turn."""
+    clock = Clock()
+    schedule = Schedule(clock)
+    places = crowd(schedule, clock)
+    schedule.wake(A)
+    assert A in (schedule.take(0), schedule.take(0))
+    taken = []
+    for _ in range(100):
+        schedule.wake(B)
+        taken.append(schedule.take(0))
+        if taken[-1] == B:
+            schedule.done(B, 60.0)
+    assert taken.count(B) == 50
+    assert [place for place in taken if place != B] == places[1:51]
+
+
+def test_events_put_nobody_off() -> None:
+    """One that has been due for long keeps its turn, however often it is woken."""
+    clock = Clock()
+    schedule = Schedule(clock)
+    places = crowd(schedule, clock)
+    for place in places:
+        schedule.wake(place)
+        clock.now += 0.1
+    assert [schedule.take(0) for _ in places] == places
+
+
 @given(st.integers(1, 40))
 def test_failures_are_followed_by_longer_waits(failures: int) -> None:
     """The wait doubles up to its limit, events do not shorten it, and one success ends it."""
