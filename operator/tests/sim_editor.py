@@ -103,7 +103,8 @@ class Editor:
         children = {f"{kind} {name}": each for (kind, _, name), each in objects.items() if kind in {*KINDS.values()}}
         keys = self.driver_template(children)["metadata"]["annotations"][ANNOTATION_KEYS]
         uid = self.found["metadata"]["uid"]
-        ours = {key: each for key, each in children.items() if uid in json.dumps(each["metadata"])}
+        owners = {key: each["metadata"].get("ownerReferences") or () for key, each in children.items()}
+        ours = {key: children[key] for key, found in owners.items() if any(owner["uid"] == uid for owner in found)}
         return {key: essence(each, {uid: "OWNER", keys: "KEYS"}) for key, each in ours.items()}
 
     def driver_template(self, children: Mapping[str, Any]) -> dict[str, Any]:

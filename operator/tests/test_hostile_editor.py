@@ -24,7 +24,7 @@ from binshift_operator.model.names import Child
 from binshift_operator.model.specification import read
 
 SPECS = {"claim": BASE["spec"], "s3": changed(S3)["spec"]}
-FIXED = {("bins",), ("checkpoint",), ("checkpoint", "location"), ("checkpoint", "claimName"), ("checkpoint", "path")}
+FIXED = {("bins",), ("checkpoint", "location"), ("checkpoint", "claimName"), ("checkpoint", "path")}
 """No edit of these is ever accepted."""
 
 
@@ -93,21 +93,26 @@ def effect(spec: dict[str, Any]) -> tuple[object, ...]:
     return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration
 
 
-@pytest.mark.parametrize("place", sorted(PLACES), ids=".".join)
+@pytest.mark.parametrize(
+    "place", [place for place in sorted(PLACES) if "properties" not in PLACES[place]], ids=".".join
+)
 def test_every_field_has_an_effect(place: Place) -> None:
     """Of each field there is a value that is accepted and changes what comes of the spec; if the pods change, they are replaced."""
     found: list[bool] = []
     bases = [{**spec, "replicas": 2, **more} for spec in SPECS.values() for more in ({}, DEEP)]
 
-    @settings(max_examples=15, database=None)
+    @settings(max_examples=40, database=None)
     @given(st.sampled_from(bases), valid(PLACES[place], place))
     def look(base: dict[str, Any], value: Any) -> None:
-        found.append(works(base, Edit(place, value)))
+        if found.count(True) < ENOUGH:
+            found.append(works(base, Edit(place, value)))
 
     look()
     assert any(found) != (place in FIXED)
 
 
+ENOUGH = 6
+"""Values of a field that work."""
 DEEP: dict[str, Any] = {
     "executor": {"storage": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
 }
