@@ -20,6 +20,30 @@ ZeroDivisionError: division by zero
 \tat org.apache.spark.api.python.BasePythonRunner
 """
 
+CHAINED = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/app/clicks.py", line 7, in price
+    return PRICES[name]
+           ~~~~~~^^^^^^
+KeyError: 'pear'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/opt/venv/lib/python3.11/site-packages/binshift/operators/vectorised.py", line 98, in _invoke
+    result = self.function(keys, rows, state)
+             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "/app/clicks.py", line 12, in step
+    raise ValueError(f"no price for {name}") from error
+ValueError: no price for pear
+
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+USERS_RESET = WORKER.replace("ZeroDivisionError: division by zero", "ConnectionResetError: Connection reset by peer")
+SPARKS_RESET = USERS_RESET.replace("/app/clicks.py", "/opt/pyspark/serializers.py")
+SOCKETS_RESET = USERS_RESET.replace("/app/clicks.py", "/usr/lib/python3.11/socket.py")
+OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
+
 
 @pytest.mark.parametrize(
     ("text", "kind"),
@@ -31,8 +55,16 @@ ZeroDivisionError: division by zero
         ("Python worker exited unexpectedly (crashed)", EpochFailed),
         ("[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_8_0 not found!", EpochFailed),
         (WORKER, UserFunctionFailed),
+        (CHAINED, UserFunctionFailed),
+        (USERS_RESET, UserFunctionFailed),
+        (SPARKS_RESET, EpochFailed),
+        (SOCKETS_RESET, EpochFailed),
+        ("ExecutorLostFailure (executor 1 exited)\n" + WORKER, EpochFailed),
     ],
-    ids=["ours", "fenced", "invariant", "executor", "worker", "checkpoint", "user"],
+    ids=[
+        *("ours", "fenced", "invariant", "executor", "worker", "checkpoint", "user", "chained"),
+        *("the user's connection", "Spark's connection", "a socket of Spark's", "both"),
+    ],
 )
 def test_the_text_of_a_failure_becomes_its_type(text: str, kind: type[Exception]) -> None:
     """Our own errors come back as they were raised, lost executors as retryable, the rest as the user's."""
@@ -52,3 +84,17 @@ def test_a_traceback_shows_the_users_lines_only() -> None:
     assert "ZeroDivisionError: division by zero" in told
     assert "worker.py" not in told
     assert len(shorten("\n".join(f"line {n}" for n in range(99))).splitlines()) < 20
+
+
+def test_an_error_and_its_cause_are_both_told() -> None:
+    """Of errors that arose from each other the last one is told, with the one it came from, and without our frames."""
+    told = str(interpret(RuntimeError(CHAINED)))
+    assert told.splitlines()[-1] == "ValueError: no price for pear"
+    assert "KeyError: 'pear'" in told
+    assert "vectorised.py" not in told
+    assert "org.apache" not in told
+
+
+def test_a_traceback_of_ours_alone_keeps_its_frames() -> None:
+    """Where no line is the user's, ours are the only ones that help."""
+    assert "protocol/task.py" in str(interpret(RuntimeError(OURS_ALONE)))

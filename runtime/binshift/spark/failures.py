@@ -22,7 +22,17 @@ LOST = re.compile(
 
 OURS = re.compile(r"binshift\.errors\.(\w+): ([^\n]*)")
 INVARIANT = re.compile(r"binshift\.invariants\.InvariantViolated: ([^\n]*)")
-TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*?)(?:\n\n|\n\tat |\Z)", re.DOTALL)
+CHAINED = r"(?:The above exception was the direct cause|During handling of the above exception)"
+TRACEBACK = re.compile(
+    rf"Traceback \(most recent call last\):\n.*?(?=\n\n(?!{CHAINED}|Traceback \()|\n\tat |\Z)", re.DOTALL
+)
+"""One of Python's, with those that it arose from, which come first."""
+
+HEADER = "Traceback (most recent call last):"
+SPARKS_FRAME = re.compile(r"/pyspark/|pyspark\.zip")
+OUR_FRAME = re.compile(r"/binshift/(?:spark|protocol|operators|store|log)/")
+LIBRARY_FRAME = re.compile(r"/lib/python3\.\d+/(?!site-packages|dist-packages)|\"pyarrow/|/pyarrow/|\"<frozen")
+"""Where the reading of a socket ends, whoever reads."""
 
 JAVA_FRAME = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
 
@@ -49,25 +59,37 @@ def interpret(error: Exception) -> Exception:
         from binshift.invariants import InvariantViolated
 
         return InvariantViolated(broken.group(1))
-    if LOST.search(text):
-        return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
     traceback = TRACEBACK.search(text)
+    own = traceback is not None and _is_users(traceback[0])
+    if LOST.search(TRACEBACK.sub("", text) if own else text):
+        return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
     if traceback:
-        return UserFunctionFailed("the program failed inside an epoch:\n" + shorten(traceback.group(1)))
+        return UserFunctionFailed("the program failed inside an epoch:\n" + shorten(traceback[0]))
     return error
 
 
+def _is_users(traceback: str) -> bool:
+    """Whether the user's code was at work: what it says of a connection is then none of Spark's."""
+    frames = [line for line in traceback.splitlines() if _is_frame(line)]
+    not_theirs = [at for at, line in enumerate(frames) if SPARKS_FRAME.search(line) or OUR_FRAME.search(line)]
+    return any(not LIBRARY_FRAME.search(line) for line in frames[max(not_theirs, default=-1) + 1 :])
+
+
+def _is_frame(line: str) -> bool:
+    return line.lstrip().startswith('File "')
+
+
 def shorten(traceback: str) -> str:
-    """The end of a traceback, without the lines of Spark's own worker."""
-    lines = traceback.rstrip().splitlines()
+    """The end of a traceback, without the lines of Spark's own worker, and without ours if there are the user's."""
+    theirs = _is_users(traceback)
     kept: list[str] = []
     skipping = False
-    for line in lines:
-        if line.lstrip().startswith('File "'):
-            skipping = "/pyspark/" in line or "pyspark.zip" in line
+    for line in traceback.rstrip().splitlines():
+        if _is_frame(line):
+            skipping = bool(SPARKS_FRAME.search(line) or (theirs and OUR_FRAME.search(line)))
         elif not line.startswith(" "):
             skipping = False
-        if not skipping:
+        if not skipping and line not in ("", HEADER):
             kept.append(line)
     return "\n".join(kept[-MESSAGE_LINES_MAX:])
 
