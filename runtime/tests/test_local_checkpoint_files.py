@@ -125,3 +125,21 @@ def test_the_users_choice_is_respected(spark: SparkSession) -> None:
             assert spark.conf.get(FILE_MANAGER) == SPARKS
     finally:
         spark.conf.unset(FILE_MANAGER)
+
+
+def test_being_stopped_is_no_trouble_of_the_disk(spark: SparkSession, tmp_path: Path) -> None:
+    """A query that is stopped interrupts whoever writes: that is told as such, at once, and nobody is asked to free space."""
+    files = Files(spark, OURS, tmp_path)
+    java = files._jvm.java
+    said, before = java.io.ByteArrayOutputStream(), java.lang.System.err
+    stream = files.create("7", b"offsets")
+    java.lang.System.setErr(java.io.PrintStream(said, True))
+    java.lang.Thread.currentThread().interrupt()
+    try:
+        with pytest.raises(Py4JJavaError, match="ClosedByInterruptException"):
+            stream.close()
+    finally:
+        java.lang.Thread.interrupted()
+        java.lang.System.setErr(before)
+    assert said.toString() == ""
+    assert files.listed() == {}

@@ -150,6 +150,8 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
           return;
         } catch (org.apache.hadoop.fs.FileAlreadyExistsException error) {
           throw error;
+        } catch (java.nio.channels.ClosedByInterruptException error) {
+          throw error; // the query is being stopped: no trouble of the disk's
         } catch (IOException error) {
           String trouble = target + " cannot be written (" + error.getMessage() + ")";
           if (left == 0 || !target.getParentFile().isDirectory()) {
