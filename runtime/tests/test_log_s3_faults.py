@@ -1,0 +1,208 @@
+"""The log on an S3 that has bad days: the same contents as on a good one, and of two who create a name one wins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+from uuid import uuid4
+
+import pytest
+from log_drivers import FORMAT
+from log_s3 import BUCKET, CREDENTIALS
+from s3_faults import EVERYWHERE, SILENT, Chance, Fault, Proxy, Request, faulty_s3, unwatched
+
+from binshift.errors import LogFileMissing, StorageUnavailable
+from binshift.log.inspect import verify
+from binshift.log.log import Log
+from binshift.log.storage import Storage, open_storage
+from binshift.log.terms import read_term
+from binshift.model import Term
+from binshift.testing import SimulatedCluster, Totals
+from binshift.testing.flows import Row
+
+TRIES_MAX = 40
+NAMES = 12
+WRITERS = 4
+DRIVERS = 4
+EPOCHS = 6
+
+Result = TypeVar("Result")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Proxy]:
+    """A server behind a proxy; credentials are in the environment meanwhile."""
+    with pytest.MonkeyPatch.context() as patch, faulty_s3() as proxy:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        yield proxy
+
+
+@pytest.fixture
+def proxy(s3: Proxy) -> Iterator[Proxy]:
+    """Without faults, before and after."""
+    s3.choose = None
+    s3.seen.clear()
+    yield s3
+    s3.choose = None
+
+
+def place(proxy: Proxy) -> tuple[str, Storage]:
+    """An empty log, and its URL."""
+    url = f"s3://{BUCKET}/{uuid4().hex}"
+    return url, open_storage(url, proxy.options)
+
+
+def insisted(call: Callable[[], Result]) -> Result:
+    """What ``call`` gives once the store answers; as everything that binshift does is done again."""
+    for _ in range(TRIES_MAX):
+        try:
+            return call()
+        except StorageUnavailable:
+            pass
+    raise AssertionError(f"no answer in {TRIES_MAX} tries")
+
+
+def worked(storage: Storage) -> dict[str, object]:
+    """Everything a log does with its files; what was answered."""
+    told: dict[str, object] = {}
+    for number in range(4):
+        told[f"created {number}"] = insisted(partial(storage.put_if_absent, f"records/{number}", b"mine %d" % number))
+        told[f"lost {number}"] = insisted(partial(storage.put_if_absent, f"records/{number}", b"other %d" % number))
+        insisted(partial(storage.put, "owner.json", b"beat %d" % number))
+        insisted(partial(uploaded, storage, f"deltas/{number}/x", [b"part %d" % number] * 3))
+    told["read"] = insisted(partial(storage.get, "records/2"))
+    told["ranges"] = insisted(partial(storage.get_ranges, "deltas/1/x", [(0, 4), (6, 12)]))
+    told["there"] = [insisted(partial(storage.exists, name)) for name in ("records/3", "records/4")]
+    with pytest.raises(LogFileMissing):
+        insisted(partial(storage.get, "records/4"))
+    told["listed"] = insisted(lambda: list(storage.list("deltas/")))
+    insisted(partial(storage.delete, ["deltas/0/x", "deltas/2/x", "deltas/9/x"]))
+    return told
+
+
+def uploaded(storage: Storage, name: str, parts: list[bytes]) -> None:
+    """A file in parts, from its beginning."""
+    upload = storage.upload(name)
+    for part in parts:
+        upload.write(part)
+    upload.finish()
+
+
+def contents(storage: Storage) -> Mapping[str, bytes]:
+    """All files."""
+    return {each.name: storage.get(each.name) for each in storage.list("")}
+
+
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
+def test_a_fault_changes_no_file_and_no_answer(fault: Fault, proxy: Proxy) -> None:
+    """Whatever happens to every second request, and how often in a row, files and answers are those of a good day."""
+    calm = open_storage(f"memory://{uuid4().hex}")
+    wanted = worked(calm)
+    _, storage = place(proxy)
+    # A client that waits for an answer does not come again by itself; one that is refused does, thrice.
+    proxy.choose = Chance(fault, 0.5 if fault not in SILENT else 0.2, [fault], lambda _: 1 if fault in SILENT else 5)
+    assert worked(storage) == wanted
+    assert any(befell is not None for _, befell in proxy.seen)
+    proxy.choose = None
+    assert contents(storage) == contents(calm)
+
+
+@pytest.mark.parametrize("fault", sorted(EVERYWHERE - {Fault.SLOW}), ids=lambda fault: fault.name.lower())
+def test_who_has_won_is_never_refused(fault: Fault, proxy: Proxy) -> None:
+    """One writer alone always creates its file, although each of its first answers is lost and its own file meets it."""
+    _, storage = place(proxy)
+    for times in range(1, 7 if fault not in SILENT else 3):
+        left = [times]
+
+        def first(request: Request, left: list[int] = left) -> Fault | None:
+            left[0] -= request.conditional
+            return fault if request.conditional and left[0] >= 0 else None
+
+        proxy.choose = first
+        name = f"records/{times}"
+        assert insisted(partial(storage.put_if_absent, name, b"mine"))
+        assert not insisted(partial(storage.put_if_absent, name, b"other"))
+        assert storage.get(name) == b"mine"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_writers_in_trouble_one_wins(seed: int, proxy: Proxy) -> None:
+    """Of several writers of the same names exactly one is told that it created each, and its bytes are there."""
+    _, calm = place(proxy)
+    faults = (EVERYWHERE | {Fault.CONFLICT}) - {Fault.SILENCE}
+    proxy.choose = Chance(f"writers {seed}", 0.5, faults, lambda _: 4)
+
+    def write(me: int) -> list[bool]:
+        storage = open_storage(calm.url, proxy.options)
+        names = random.Random(f"{seed} {me}").sample(range(NAMES), NAMES)
+        won = {n: insisted(partial(storage.put_if_absent, f"records/{n}", f"writer {me}".encode())) for n in names}
+        return [won[n] for n in range(NAMES)]
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        won = list(pool.map(write, range(WRITERS)))
+    proxy.choose = None
+    for n in range(NAMES):
+        winners = [me for me in range(WRITERS) if won[me][n]]
+        assert len(winners) == 1, f"seed {seed}: {winners} all created records/{n}"
+        assert calm.get(f"records/{n}") == f"writer {winners[0]}".encode()
+
+
+def test_drivers_that_open_in_trouble_have_terms_of_their_own(proxy: Proxy) -> None:
+    """Of drivers that open one log at one moment each takes another term, and its file names it."""
+    url, calm = place(proxy)
+    proxy.choose = Chance("drivers", 0.4, (EVERYWHERE | {Fault.CONFLICT}) - SILENT, lambda _: 4)
+
+    def opened(me: int) -> Term:
+        return insisted(lambda: Log.open(url, proxy.options, FORMAT, who=f"driver {me}")).term
+
+    with ThreadPoolExecutor(DRIVERS) as pool:
+        terms = list(pool.map(opened, range(DRIVERS)))
+    proxy.choose = None
+    assert len(set(terms)) == DRIVERS
+    assert [read_term(calm, term).who for term in terms] == [f"driver {me}" for me in range(DRIVERS)]
+
+
+def rows_of(epoch: int) -> list[Row]:
+    """The input of an epoch."""
+    return [{"key": f"k{value % 23}", "value": value} for value in range(epoch * 40, epoch * 40 + 40)]
+
+
+def played(cluster: SimulatedCluster) -> SimulatedCluster:
+    """A dataflow that is rescaled and restarted."""
+    for epoch in range(EPOCHS):
+        cluster.epoch(rows_of(epoch))
+        cluster.background()
+        if epoch == EPOCHS // 3:
+            insisted(partial(cluster.rescale, 3, "Batched"))
+        if epoch == EPOCHS // 2:
+            cluster.restart_driver()
+    cluster.settle()
+    return cluster
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_dataflow_does_not_notice(seed: int, proxy: Proxy) -> None:
+    """Epochs, snapshots, moves and a restart on an S3 in trouble end as without any, and every bin can be rebuilt."""
+    wanted = played(SimulatedCluster(Totals(), seed=seed))
+    url, storage = place(proxy)
+    # Writes fail longer than the client repeats them: then the epoch is run again.
+    faults = (EVERYWHERE | {Fault.CONFLICT}) - SILENT - {Fault.DONE_CUT}
+    proxy.choose = Chance(f"dataflow {seed}", 0.2, faults, lambda each: 6 if each.method == "PUT" else 1)
+    found = played(unwatched(SimulatedCluster(Totals(), seed=seed, files=storage)))
+    met = [befell for _, befell in proxy.seen if befell is not None]
+    proxy.choose = None
+    assert len(met) > EPOCHS
+    assert {e: ordered(rows["totals"]) for e, rows in list(found.outputs.items())[:EPOCHS]} == {
+        e: ordered(rows["totals"]) for e, rows in list(wanted.outputs.items())[:EPOCHS]
+    }
+    assert verify(url, proxy.options) == []
+
+
+def ordered(rows: object) -> list[str]:
+    """Rows, whatever order the tasks were done in."""
+    assert isinstance(rows, list | tuple)
+    return sorted(map(str, rows))
