@@ -214,17 +214,27 @@ class Mover:
 
         Raises:
             Retryable: an executor went away.
+            UserFunctionFailed: the program cannot even be loaded there.
         """
         for _ in range(REHEARSALS):
             try:
-                self._rehearse(executors, self._made_up)
+                self._told(executors)
+            except Retryable:
+                raise
             except Exception as error:  # the user's expressions may not take made-up values: then without rows
-                meaning = interpret(error)
-                if isinstance(meaning, Retryable) or not self._made_up.head(1):
-                    raise meaning from error
-                log.info("rehearsing without rows: %s", meaning)
+                if not self._made_up.head(1):
+                    raise
+                log.info("rehearsing without rows: %s", error)
                 self._made_up = self._spark.createDataFrame([], self._schema)
-                self._rehearse(executors, self._made_up)
+                self._told(executors)
+
+    def _told(self, executors: Mapping[Worker, Executor]) -> None:
+        """Rehearse once; an error is short and typed, as one of an epoch is."""
+        try:
+            self._rehearse(executors, self._made_up)
+        except Exception as error:  # every kind: what it means is said, instead of a wall of Java
+            meaning = interpret(error)
+            raise meaning from (None if meaning is not error else error.__cause__)
 
     def _rehearse(self, executors: Mapping[Worker, Executor], rows: DataFrame) -> None:
         workers = tuple(sorted(executors)) * TASKS_PER_WORKER

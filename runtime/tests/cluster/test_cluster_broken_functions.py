@@ -1,0 +1,187 @@
+"""User functions that raise, return nonsense, take all memory, die or hang: told in a few lines, and no state is lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import awaiting
+import httpx2
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from counted import ROWS
+from hostile import Kept, Step, Tables, check_log, check_told, framed, summed, writer
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+from binshift.control import ControlSettings, Tokens, serve
+from binshift.errors import EpochFailed, UserFunctionFailed
+from binshift.log.storage import open_storage
+from binshift.spark.checkpoint import committed
+
+pytestmark = pytest.mark.cluster
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not have the tests' folder
+
+BROKEN = 2
+"""The epoch in which things go wrong."""
+GIB = 1 << 30
+TOKEN = "admin-token-0123456789"
+awaited = partial(awaiting.awaited, seconds=60.0)
+
+
+def at_epoch(epoch: int, does: Callable[[], object]) -> Step:
+    """The right function, but for one epoch."""
+
+    def step(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> Tables:
+        if pc.max(rows["value"]).as_py() >= epoch * ROWS:
+            found = does()
+            if found is not None:
+                return found  # type: ignore[return-value]
+        return summed(keys, rows, state)
+
+    return step
+
+
+def raises() -> None:
+    """Two errors, one because of the other."""
+    try:
+        {}["the price list"]
+    except KeyError as missing:
+        raise ValueError("the answer is not 42") from missing
+
+
+def reset() -> None:
+    """An error whose text looks like that of a lost executor."""
+    raise ConnectionResetError(104, "Connection reset by peer")
+
+
+def nonsense() -> object:
+    """Other columns than declared."""
+    table = pa.table({"name": ["a"], "sum": [1]})
+    return table, table
+
+
+def greedy() -> None:
+    """More memory than the process may have."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + GIB // 4, before[1]))
+    try:
+        bytearray(8 * GIB)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def killed() -> None:
+    """What the kernel does to a process that takes too much."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def resumed(session: SparkSession, checkpoint: Path) -> None:
+    """The fixed program goes on from the last epoch, and its rows are as if nothing had been."""
+    assert committed(open_storage(str(checkpoint))) == BROKEN - 1
+    check_log(checkpoint)
+    kept = Kept()
+    query = writer(framed(session, summed), checkpoint, kept).start()
+    query.await_epoch(BROKEN + 1, 120)
+    query.stop()
+    state: dict[str, tuple[int, int]] = {}
+    for epoch in range(BROKEN + 2):
+        touched = {}
+        for value in range(epoch * ROWS, (epoch + 1) * ROWS):
+            if value % 41:
+                total, seen = state.get(f"u{value % 41}", (0, 0))
+                state[f"u{value % 41}"] = touched[f"u{value % 41}"] = (total + value, seen + 1)
+        assert epoch < BROKEN or kept.epochs[epoch] == touched, epoch
+
+
+def failed(query: Any) -> str:
+    """What the query ends with."""
+    with pytest.raises((UserFunctionFailed, EpochFailed)) as told:
+        query.awaitTermination(120)
+    assert query.epoch == BROKEN - 1
+    assert not query.isActive
+    return f"{type(told.value).__name__}: {told.value}"
+
+
+CASES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
+    "raises": (raises, ("UserFunctionFailed", "ValueError: the answer is not 42", "KeyError", "in raises")),
+    "looks lost": (reset, ("UserFunctionFailed", "ConnectionResetError", "in reset")),
+    "nonsense": (nonsense, ("UserFunctionFailed", "['name', 'sum']", "['name', 'total', 'seen']")),
+    "greedy": (greedy, ("UserFunctionFailed", "MemoryError", "in greedy")),
+    "killed": (killed, ("EpochFailed", "epoch 2 failed 2 times", "Python worker exited unexpectedly")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_broken_function_costs_nothing(case: str, session: SparkSession, tmp_path: Path) -> None:
+    """Its end is told by the user's own lines; state stays at the epoch before; the fixed program goes on from there."""
+    does, told = CASES[case]
+    query = writer(framed(session, at_epoch(BROKEN, does), epoch_attempts_max=2), tmp_path).start()
+    check_told(failed(query), *told)
+    resumed(session, tmp_path)
+
+
+def test_a_function_before_the_state_is_told_too(session: SparkSession, tmp_path: Path) -> None:
+    """A Python function of a column, which runs in another task than the state, fails by its own name."""
+
+    @F.udf("long")
+    def doubled(value: int) -> int:
+        if value >= BROKEN * ROWS:
+            raise ZeroDivisionError("no such price")
+        return 2 * value
+
+    source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
+    frame = binshift.stateful(source.select(doubled("value").alias("v")), bins=8, workers=2)
+    query = writer(frame.groupBy((F.col("v") % 7).alias("k")).agg(F.sum("v")), tmp_path).start()
+    check_told(failed(query), "UserFunctionFailed", "ZeroDivisionError: no such price", "in doubled")
+    check_log(tmp_path)
+
+
+def test_a_function_that_hangs_is_seen_and_can_be_left(session: SparkSession, tmp_path: Path) -> None:
+    """The epoch under way grows older; aborting the query ends the process that hangs; the fixed program goes on."""
+    here = tmp_path / "hangs"
+
+    def hang() -> None:
+        here.write_text(str(os.getpid()))
+        time.sleep(3600)
+
+    checkpoint = tmp_path / "checkpoint"
+    query = writer(framed(session, at_epoch(BROKEN, hang)), checkpoint).start()
+    with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:
+        control.attach(query)
+
+        def under_way() -> Any:
+            answer = httpx2.get(f"{control.api.url}/v1/dataflow", headers={"Authorization": f"Bearer {TOKEN}"})
+            return answer.raise_for_status().json()["underWay"]
+
+        seen = awaited(under_way, lambda seen: seen is not None and seen["epoch"] == BROKEN and seen["part"] == "job")
+        awaited(under_way, lambda later: later["seconds"] > seen["seconds"] + 1 and later["runs"] == 1)
+        awaited(here.exists, bool)
+        query.abort()
+    assert not query.isActive
+    awaited(lambda: Path("/proc", here.read_text()).exists(), lambda there: not there)
+    resumed(session, checkpoint)
+
+
+def test_a_module_that_executors_lack_is_named(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A function from a module that is on the driver alone: the query does not start, and a few lines say which module."""
+    (tmp_path / "only_here.py").write_text("def step(keys, rows, state):\n    return rows, state\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import only_here
+
+    with pytest.raises(UserFunctionFailed) as told:
+        writer(framed(session, only_here.step), tmp_path / "checkpoint").start()
+    check_told(str(told.value), "No module named 'only_here'")
