@@ -35,8 +35,10 @@ EPOCH: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.requireAllClusterKeysForDistribution": "false",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
-"""Set on the session of each epoch: its plan has exactly one exchange, which must stay as it is."""
+"""Set on the session of each epoch: its plan has exactly one exchange, which must stay as it is. Tracebacks come whole, as Spark's
+shorter ones leave out what an error arose from; they are cut by `binshift.spark.failures`."""
 
 LOCALITY_WAIT_MIN_SECONDS = 3
 

@@ -16,6 +16,8 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -88,11 +90,24 @@ public class NudgeSource implements TableProvider {
     }
   }
 
-  public static class NudgeStream implements MicroBatchStream {
+  /** One source that cannot take part in AvailableNow would have Spark run all there is of every source as one batch. */
+  public static class NudgeStream implements MicroBatchStream, SupportsTriggerAvailableNow {
     private final String name;
+    private boolean ends;
+    private Long last;
 
     public NudgeStream(String name) {
       this.name = name;
+    }
+
+    public synchronized void prepareForTriggerAvailableNow() {
+      last = (Long) OFFSETS.get(name);
+      ends = true;
+    }
+
+    public synchronized Offset latestOffset(Offset start, ReadLimit limit) {
+      Long offset = ends ? last : (Long) OFFSETS.get(name);
+      return offset == null ? null : new NudgeOffset(offset.longValue());
     }
 
     public Offset initialOffset() {
@@ -100,8 +115,7 @@ public class NudgeSource implements TableProvider {
     }
 
     public Offset latestOffset() {
-      Long offset = (Long) OFFSETS.get(name);
-      return offset == null ? null : new NudgeOffset(offset.longValue());
+      return latestOffset(null, null);
     }
 
     public Offset deserializeOffset(String json) {
