@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 from log_drivers import FORMAT
-from log_s3 import BUCKET, CREDENTIALS
+from log_s3 import BUCKET, credentials
 from s3_faults import EVERYWHERE, SILENT, Chance, Fault, Proxy, Request, faulty_s3, unwatched
 
 from binshift.errors import LogFileMissing, StorageUnavailable
@@ -35,9 +35,7 @@ Result = TypeVar("Result")
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Proxy]:
     """A server behind a proxy; credentials are in the environment meanwhile."""
-    with pytest.MonkeyPatch.context() as patch, faulty_s3() as proxy:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
+    with credentials(), faulty_s3() as proxy:
         yield proxy
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from log_s3 import BUCKET, CREDENTIALS
+from log_s3 import BUCKET, credentials
 from s3_faults import Proxy, faulty_s3, unwatched
 
 from binshift.log.storage import open_storage
@@ -21,9 +21,7 @@ NEVER = 10**6
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
     """A server, and what counts before it."""
-    with pytest.MonkeyPatch.context() as patch, faulty_s3() as found:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
+    with credentials(), faulty_s3() as found:
         yield found
 
 

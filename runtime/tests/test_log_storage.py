@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import obstore
 import pytest
-from log_s3 import BUCKET, CREDENTIALS, s3_server
+from log_s3 import BUCKET, CREDENTIALS, credentials, s3_server
 from log_worlds import DictStorage
 from obstore import exceptions
 
@@ -25,9 +25,7 @@ RACERS = 50
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, str]]:
     """Options for a running S3 server; credentials are in the environment meanwhile."""
-    with pytest.MonkeyPatch.context() as patch, s3_server() as options:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
+    with credentials(), s3_server() as options:
         yield options
 
 
@@ -221,10 +219,8 @@ def test_bad_settings_are_refused(url: str, options: dict[str, str], message: st
         open_storage(url, options)
 
 
-def test_s3_without_an_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_without_an_answer_is_unavailable() -> None:
     """A server that is not there is something to wait for, not something to give up on."""
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
     options = {"endpoint": "http://127.0.0.1:9", "region": "us-east-1", "allow_http": "true", "retries": "1"}
-    with pytest.raises(StorageUnavailable, match="records/1"):
+    with credentials(), pytest.raises(StorageUnavailable, match="records/1"):
         open_storage(f"s3://{BUCKET}/x", {**options, "timeout_seconds": "2"}).get("records/1")

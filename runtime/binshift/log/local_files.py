@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from binshift import failpoints
+from binshift import diskerrors, failpoints
 from binshift.errors import DiskFull, InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
 from binshift.invariants import invariant
 from binshift.log import layout
@@ -28,8 +28,6 @@ from binshift.log.storage import ByteRange, Listed, Upload
 LINK_TRIES_MAX = 10
 """How often a folder that retention keeps removing is made again before giving up."""
 
-_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 
 
@@ -236,12 +234,12 @@ def _translated(name: str, url: str) -> Iterator[None]:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         raise LogFileMissing(f"{name} is not at {url}: {error.strerror}") from error
     except OSError as error:
-        if error.errno in _REFUSED:
+        if error.errno in diskerrors.REFUSED:
             raise InvalidSettings(
                 f"{url} refuses access to {name} ({error.strerror}): give the user that runs binshift the right to "
                 "read and write there"
             ) from error
-        if error.errno in _FULL:
+        if error.errno in diskerrors.FULL:
             raise DiskFull(
                 f"{url} has no room for {name} ({error.strerror}): free space there, or give the checkpoint a larger disk or "
                 "quota; nothing is lost, and it is tried again"

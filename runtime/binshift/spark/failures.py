@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NoReturn
 
 from binshift import errors
 from binshift.errors import BinshiftError, EpochFailed, UserFunctionFailed
@@ -66,6 +67,11 @@ def interpret(error: Exception) -> Exception:
     if traceback:
         return UserFunctionFailed("the program failed inside an epoch:\n" + shorten(traceback[0]))
     return error
+
+
+def raised(meaning: Exception, error: Exception) -> NoReturn:
+    """Raise what an error means, as `interpret` says, without the wall of Java that the error itself is."""
+    raise meaning from (None if meaning is not error else error.__cause__)
 
 
 def _is_users(traceback: str) -> bool:

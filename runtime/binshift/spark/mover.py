@@ -27,7 +27,7 @@ from binshift.routing import Route
 from binshift.spark import conf
 from binshift.spark.collecting import collecting
 from binshift.spark.executors import Executor, ExecutorView
-from binshift.spark.failures import interpret
+from binshift.spark.failures import interpret, raised
 from binshift.spark.jvm import Jvm
 from binshift.spark.stage import Stage
 from binshift.spark.task import BackgroundFunction, Environment, Place, pickled
@@ -233,8 +233,7 @@ class Mover:
         try:
             self._rehearse(executors, self._made_up)
         except Exception as error:  # every kind: what it means is said, instead of a wall of Java
-            meaning = interpret(error)
-            raise meaning from (None if meaning is not error else error.__cause__)
+            raised(interpret(error), error)
 
     def _rehearse(self, executors: Mapping[Worker, Executor], rows: DataFrame) -> None:
         workers = tuple(sorted(executors)) * TASKS_PER_WORKER

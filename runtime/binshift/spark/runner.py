@@ -26,7 +26,7 @@ from binshift.protocol.underway import Part, UnderWay
 from binshift.spark import conf
 from binshift.spark.collecting import collecting
 from binshift.spark.executors import Executor, ExecutorView
-from binshift.spark.failures import interpret
+from binshift.spark.failures import interpret, raised
 from binshift.spark.jvm import Jvm
 from binshift.spark.offsets import BatchOffsets
 from binshift.spark.stage import Stage
@@ -172,7 +172,7 @@ class Runner:
             return self._do_without(plan, meaning)
         if not isinstance(meaning, Retryable):
             self.coordinator.abandoned(plan)
-            raise meaning from (None if meaning is not error else error.__cause__)
+            raised(meaning, error)
         self._trouble = str(meaning)
         level = logging.INFO if isinstance(meaning, NeedsBringUp) else logging.WARNING
         log.log(level, "epoch run failed; running it again", extra={"epoch": plan.epoch, "run": run})

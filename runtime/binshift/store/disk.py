@@ -7,16 +7,13 @@ passes, and is tried again; that a directory may not be written takes a person.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from binshift import diskerrors
 from binshift.errors import DiskFull, InvalidSettings, StoreDamaged
-
-_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def check_room(directory: Path, need_bytes: int, least_bytes: int) -> None:
@@ -48,12 +45,12 @@ def told(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = f"{error.strerror or error}"
-        if error.errno in _REFUSED:
+        if error.errno in diskerrors.REFUSED:
             raise InvalidSettings(
                 f"the local store {directory} cannot be written ({why}): give the user that runs executors the right to, or "
                 "choose another directory (BINSHIFT_STORE_DIR, or the setting store_directory)"
             ) from error
-        if error.errno in _FULL:
+        if error.errno in diskerrors.FULL:
             raise DiskFull(
                 f"the disk of the local store {directory} is full ({why}); nothing was changed, and it is tried again. Free "
                 "space there, or give executors a larger disk (BINSHIFT_STORE_DIR, or the setting store_directory)"

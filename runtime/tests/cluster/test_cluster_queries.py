@@ -6,12 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
-from counted import ROWS, Outputs, Reference, aggregated, stream
+from counted import Outputs, Reference, aggregated, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from totals import Kept, answers, framed, summed
 
 import binshift
 from binshift.errors import IncompatibleState, UserFunctionFailed
@@ -52,41 +51,16 @@ def test_append_mode_emits_what_spark_emits(session: SparkSession, tmp_path: Pat
 
 def test_vectorised_state_counts_right(session: SparkSession, tmp_path: Path) -> None:
     """`applyInArrowWithState` sees every row of a key once, with the state it returned last, while bins move."""
-
-    def step(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-        sums = rows.group_by("name", use_threads=False).aggregate([("value", "sum"), ("value", "count")])
-        joined = sums.join(state, "name", join_type="left outer")
-        total = pc.add(joined["value_sum"], pc.fill_null(joined["total"], 0))
-        seen = pc.add(joined["value_count"], pc.fill_null(joined["seen"], 0))
-        after = pa.table({"name": joined["name"], "total": total, "seen": seen})
-        return after, after
-
-    events = stream(session).where("name is not null").select("name", "value")
-    frame = binshift.stateful(events, bins=32, workers=2).groupBy("name")
-    counted = frame.applyInArrowWithState(
-        step, "name string, total long, seen long", "total long, seen long", "update", "NoTimeout"
-    )
-    outputs: dict[int, dict[str, Any]] = {}
-
-    def keep(df: Any, epoch: int) -> None:
-        outputs[epoch] = {row[0]: (row[1], row[2]) for row in df.collect()}
-
-    query = (
-        counted.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path)).foreachBatch(keep).start()
-    )
+    kept = Kept()
+    writer = framed(session, summed).writeStream.outputMode("update").option("checkpointLocation", str(tmp_path))
+    query = writer.foreachBatch(kept).start()
     query.await_epoch(3, 120)
     query.rescale(3, batch_size=4).wait(120)
     query.await_epoch(query.epoch + 2)
     last = query.epoch
     query.stop()
-    state: dict[str, tuple[int, int]] = {}
-    for epoch in range(last + 1):
-        touched = {}
-        for value in range(epoch * ROWS, (epoch + 1) * ROWS):
-            if value % 41:
-                total, seen = state.get(f"u{value % 41}", (0, 0))
-                state[f"u{value % 41}"] = touched[f"u{value % 41}"] = (total + value, seen + 1)
-        assert outputs[epoch] == touched, epoch
+    for epoch, wanted in enumerate(answers(last + 1)):
+        assert kept.epochs[epoch] == wanted, epoch
 
 
 def test_an_idle_stream_migrates(session: SparkSession, tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from counted import stream
-from hostile import STATE, bytes_of, check_log, framed, summed, writer
+from hostile import bytes_of, check_log, writer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from totals import STATE, framed, summed
 
 import binshift
 from binshift.errors import IncompatibleState

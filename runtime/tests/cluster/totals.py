@@ -1,0 +1,65 @@
+"""A function of one's own for `applyInArrowWithState`, total and count by name, around the counted stream; and its answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from counted import NAMES, ROWS, stream
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+import binshift
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not have the tests' folder
+
+BINS = 32
+NAME, STATE = "name string", "total long, seen long"
+OUTPUT = f"{NAME}, {STATE}"
+
+Tables = tuple[pa.Table, pa.Table]
+Step = Callable[[pa.RecordBatch, pa.Table, pa.Table], Tables]
+Totals = dict[str, tuple[int, int]]
+
+
+def summed(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> Tables:
+    """The function as it should be."""
+    sums = rows.group_by("name", use_threads=False).aggregate([("value", "sum"), ("value", "count")])
+    joined = sums.join(state, "name", join_type="left outer")
+    total = pc.add(joined["value_sum"], pc.fill_null(joined["total"], 0))
+    seen = pc.add(joined["value_count"], pc.fill_null(joined["seen"], 0))
+    after = pa.table({"name": joined["name"], "total": total, "seen": seen})
+    return after, after
+
+
+def framed(session: SparkSession, step: Step, state: str = STATE, **settings: Any) -> Any:
+    """A query around a function."""
+    events = stream(session).where("name is not null").select("name", "value")
+    frame = binshift.stateful(events, bins=BINS, workers=2, **settings).groupBy("name")
+    return frame.applyInArrowWithState(step, OUTPUT, state, "update", "NoTimeout")
+
+
+class Kept:
+    """A sink that keeps each epoch's rows."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, dict[str, Any]] = {}
+
+    def __call__(self, frame: Any, epoch: int) -> None:
+        """Keep the rows of one epoch."""
+        self.epochs[epoch] = {row[0]: tuple(row[1:]) for row in frame.collect()}
+
+
+def answers(epochs: int) -> Iterator[Totals]:
+    """What each of the first epochs has to emit: the names it has touched, with all that was seen of them."""
+    state: Totals = {}
+    for epoch in range(epochs):
+        touched: Totals = {}
+        for value in range(epoch * ROWS, (epoch + 1) * ROWS):
+            if value % NAMES:
+                total, seen = state.get(f"u{value % NAMES}", (0, 0))
+                state[f"u{value % NAMES}"] = touched[f"u{value % NAMES}"] = (total + value, seen + 1)
+        yield touched
