@@ -91,6 +91,10 @@ ENV JAVA_HOME=/opt/java \
     SPARK_DIST_CLASSPATH=/opt/spark-jars/*
 COPY build/s3-jars /opt/spark-jars
 COPY --from=spark-packages /opt/binshift /opt/binshift
+# Spark's classes in one file, which halves the start of its processes; once for all versions of binshift on one Spark.
+COPY runtime/binshift/cds.py /tmp/cds/
+COPY runtime/binshift/spark/training.py /tmp/cds/spark/
+RUN python /tmp/cds/cds.py && rm -rf /tmp/*
 COPY --from=own /opt/binshift /opt/binshift
 USER 10001:10001
 CMD ["binshift", "--help"]

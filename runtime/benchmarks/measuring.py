@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.progress import track
 
+from binshift import cds
 from binshift.local import LocalCluster
 from binshift.spark import conf
 
@@ -66,7 +67,7 @@ def bench(workers: int) -> Iterator[Bench]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="binshift-bench-") as name, LocalCluster(Path(name), workers) as cluster:
         builder = SparkSession.builder.master(cluster.url).appName("bench")
-        settings = cluster.conf() | conf.required() | KEEP_ALL
+        settings = cds.spark_conf() | cluster.conf() | conf.required() | KEEP_ALL
         settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
         settings |= {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
         for key, value in settings.items():

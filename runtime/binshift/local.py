@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from binshift import cds
 from binshift.errors import InvalidSettings
 from binshift.java import java_home
 from binshift.model import Worker
@@ -157,7 +158,7 @@ class LocalCluster:
         home = Path(pyspark.__file__).parent
         base = {"SPARK_HOME": str(home), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
         base |= {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": MASTER_HOST}
-        base |= {"SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS}
+        base |= cds.daemon_environment(DAEMON_OPTIONS)
         with log.open("ab") as out:
             return subprocess.Popen(
                 ["sh", "-c", GUARD, "guard", str(home / "bin" / "spark-class"), main, *arguments],
@@ -180,8 +181,12 @@ exit "$code"
 """
 """Runs a command that ends with its parent, however that ends: then its standard input does."""
 
-DAEMON_OPTIONS = "-Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.cleanup.enabled=true -XX:+UseSerialGC"
-"""A slot's executor may be restarted for ever; serial collection, as the daemons allocate next to nothing."""
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for a Java process that lives for a minute or two beside five others on a few cores: the optimising compiler would
+take more time than its code gives back."""
+
+DAEMON_OPTIONS = f"{SHORT_LIVED} -Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.cleanup.enabled=true"
+"""A slot's executor may be restarted for ever; the daemons do next to nothing."""
 
 
 def _await_port(log: Path, process: subprocess.Popen[bytes], timeout_seconds: float = 60.0) -> int:

@@ -78,6 +78,8 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
     """A session on the cluster, with the conf binshift needs."""
     from pyspark.sql import SparkSession
 
+    from binshift import cds
+    from binshift.local import SHORT_LIVED
     from binshift.spark import conf
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -89,7 +91,7 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    for key, value in (cluster.conf() | conf.required() | small).items():
+    for key, value in (cds.spark_conf(SHORT_LIVED) | cluster.conf() | conf.required() | small).items():
         builder = builder.config(key, value)
     started = builder.getOrCreate()
     started.sparkContext.setLogLevel("OFF")

@@ -25,10 +25,11 @@ from types import ModuleType
 from typing import Any
 
 import binshift
+from binshift import cds
 from binshift.demo.interrupts import no_more_interrupts
 from binshift.errors import InvalidSettings
 from binshift.java import java_home
-from binshift.local import LocalCluster
+from binshift.local import SHORT_LIVED, LocalCluster
 from binshift.running.environment import submit_arguments
 
 PROGRAM = Path("examples", "flights", "flights.py")
@@ -36,10 +37,6 @@ PROGRAM = Path("examples", "flights", "flights.py")
 
 STOP_SECONDS = 15.0
 """How long a part may take to end before the next one is ended."""
-
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a Java process that lives for a minute or two beside five others on a few cores: the optimising compiler would
-take more time than its code gives back."""
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +88,7 @@ class Surroundings:
         from binshift.spark import conf
 
         return {
+            **cds.spark_conf(SHORT_LIVED),
             **self.cluster.conf(),
             **conf.required(),
             "spark.ui.enabled": "false",
@@ -99,8 +97,6 @@ class Surroundings:
             "spark.default.parallelism": "2",
             # A batch of many small files is else preceded by a job that looks at each of them.
             "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-            "spark.driver.extraJavaOptions": SHORT_LIVED,
-            "spark.executor.extraJavaOptions": SHORT_LIVED,
             "spark.binshift.workers": str(self.cluster.workers),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.local.dir": str(self.folder / "driver"),

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NoReturn
 
+from binshift import cds
 from binshift.errors import InvalidSettings
 from binshift.java import java_home
 from binshift.memory import DAEMON_HEAP_MIB
@@ -21,7 +22,9 @@ from binshift.pods.conf import NAME_OPTIONS
 from binshift.pods.waiting import await_name
 
 LOOPBACK: Final = "127.0.0.1"
-JAVA_OPTIONS: Final = f"{NAME_OPTIONS} -XX:+UseSerialGC -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"
+JAVA_OPTIONS: Final = (
+    f"{NAME_OPTIONS} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"
+)
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
@@ -38,12 +41,13 @@ def daemon_environment(environment: Mapping[str, str], host: str, java_options: 
     """A daemon's environment: what whoever starts the pod has said about heap and options comes on top."""
     given = environment.get("SPARK_DAEMON_JAVA_OPTS", "")
     return {
+        **cds.daemon_environment(),
         **environment,
         "SPARK_HOME": str(spark_home()),
         "JAVA_HOME": java_home(),
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_DAEMON_MEMORY": environment.get("SPARK_DAEMON_MEMORY") or f"{DAEMON_HEAP_MIB}m",
-        "SPARK_DAEMON_JAVA_OPTS": f"{java_options} {given}".strip(),
+        "SPARK_DAEMON_JAVA_OPTS": " ".join(filter(None, [java_options, cds.java_options(), given])),
         "SPARK_LOCAL_HOSTNAME": host,
         # Where the pages are; the daemon itself listens on its host.
         "SPARK_LOCAL_IP": LOOPBACK,

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from binshift import cds
 from binshift.java import java_home
 from binshift.pods import conf
 from binshift.pods.settings import DriverSettings
@@ -53,5 +54,5 @@ def defaults(settings: DriverSettings, program: Path, path: str) -> str:
     """The text of the folder's ``spark-defaults.conf``; arguments as `prepare`."""
     file = None if settings.conf is None else settings.conf / DEFAULTS_FILE
     given = file.read_text(encoding="utf-8") if file is not None and file.is_file() else ""
-    before = conf.overrulable(program, settings.directory, os.environ)
+    before = conf.overrulable(program, settings.directory, os.environ) | cds.spark_conf(conf.NAME_OPTIONS)
     return conf.defaults_file(before, given, conf.fixed(settings, required(), program, path))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from binshift import s3
+from binshift import cds, s3
 from binshift.control.models import State
 from binshift.errors import BinshiftError, InvalidSettings, RunFailed
 from binshift.java import java_home
@@ -124,7 +124,7 @@ def _started(
 
     required = cluster.conf() | conf.required()
     path = os.environ.get("PYTHONPATH", "")
-    chosen = s3.spark_conf(os.environ) | dict(given.conf)
+    chosen = cds.spark_conf() | s3.spark_conf(os.environ) | dict(given.conf)
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)
     extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
     command = [sys.executable, "-m", "binshift.running.program", str(app), *given.arguments]

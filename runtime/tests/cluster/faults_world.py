@@ -21,6 +21,7 @@ from typing import Any
 
 from counted import Reference
 
+from binshift import cds
 from binshift.failpoints import VARIABLE
 from binshift.local import DAEMON_OPTIONS, MASTER_HOST, LocalCluster, _command_line, _descendants
 from binshift.model import Worker
@@ -50,7 +51,7 @@ class HurtCluster(LocalCluster):
         kept.mkdir(exist_ok=True)
         more = f" -Dspark.worker.timeout={self.timeout_seconds} -Dspark.deploy.recoveryMode=FILESYSTEM"
         more += f" -Dspark.deploy.recoveryDirectory={kept}"
-        options = {"SPARK_DAEMON_JAVA_OPTS": DAEMON_OPTIONS + more, VARIABLE: str(self.points)}
+        options = cds.daemon_environment(DAEMON_OPTIONS + more) | {VARIABLE: str(self.points)}
         return super()._spawn(main, arguments, log, environment | options)
 
     def start_master(self) -> None:

@@ -1,0 +1,127 @@
+"""Class data sharing: Spark's classes in one file that its processes map, instead of reading, checking and linking each class anew.
+
+Half of what a driver's JVM computes until its first job is the loading of some 20,000 classes; with an archive
+(``-XX:SharedArchiveFile``, JDK 13 and later, "AppCDS") it is mostly gone, and processes on one machine share the pages.
+``python -m binshift.cds`` writes one beside the Python that runs it, where all processes of binshift then find it; the image has
+one. It is a gain of time and nothing else: without an archive, or with one that does not fit, Java loads classes as ever.
+
+An archive fits the class path it was made with, followed by whatever else. Spark names its jars as ``jars/*``, which Java lists
+in the order of the file system; so they are named by one jar of ours, in their order by name, which comes before.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path(sys.prefix, "share", "binshift", "classes")
+JAR, ARCHIVE = "spark.jar", "spark.jsa"
+TRAINING: Final = Path(__file__).parent / "spark" / "training.py"
+TRAINING_SECONDS_MAX: Final = 300
+QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+"""An archive that does not fit is no news: what reads a JVM's output does not expect any."""
+MANIFEST_BYTES: Final = 70
+
+
+def java_options(folder: Path = FOLDER) -> str:
+    """Options for a JVM whose class path begins with `class_path`; nothing where there is no archive."""
+    archive = folder / ARCHIVE
+    return f"-XX:SharedArchiveFile={archive} {QUIET}" if archive.is_file() else ""
+
+
+def class_path(folder: Path = FOLDER) -> str:
+    """What the class path has to begin with; nothing where there is no archive."""
+    return str(folder / JAR) if (folder / ARCHIVE).is_file() else ""
+
+
+def spark_conf(options: str = "", folder: Path = FOLDER) -> dict[str, str]:
+    """Conf for drivers and executors, which anybody may overrule.
+
+    Args:
+        options: further options for both.
+        folder: of the archive.
+    """
+    found = {f"spark.{each}.extraClassPath": class_path(folder) for each in ("driver", "executor")}
+    found |= {
+        f"spark.{each}.defaultJavaOptions": _words(options, java_options(folder)) for each in ("driver", "executor")
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def daemon_environment(options: str = "", folder: Path = FOLDER) -> dict[str, str]:
+    """Variables for Spark's master and workers; arguments as `spark_conf`."""
+    found = {
+        "SPARK_DAEMON_CLASSPATH": class_path(folder),
+        "SPARK_DAEMON_JAVA_OPTS": _words(options, java_options(folder)),
+    }
+    return {variable: value for variable, value in found.items() if value}
+
+
+def manifest(paths: Sequence[Path]) -> str:
+    """A jar's manifest that names other jars (Java's JAR file specification: lines of 72 bytes, continued after a space).
+
+    >>> print(manifest([Path("/opt/b.jar"), Path("/opt/a.jar")]))
+    Manifest-Version: 1.0
+    Class-Path: file:///opt/b.jar file:///opt/a.jar
+    <BLANKLINE>
+    """
+    line = "Class-Path: " + " ".join(path.as_uri() for path in paths)
+    first, rest = line[:MANIFEST_BYTES], line[MANIFEST_BYTES:]
+    pieces = [first, *(f" {rest[at : at + MANIFEST_BYTES]}" for at in range(0, len(rest), MANIFEST_BYTES))]
+    return "\n".join(["Manifest-Version: 1.0", *pieces, ""])
+
+
+def make(folder: Path = FOLDER) -> None:
+    """Write the archive of this Python's PySpark and the Java in JAVA_HOME; takes half a minute.
+
+    Raises:
+        FileNotFoundError: PySpark is not installed.
+        subprocess.SubprocessError: the program that loads the classes failed, or took too long.
+    """
+    pyspark = find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise FileNotFoundError("PySpark is not installed beside this Python")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ARCHIVE).unlink(missing_ok=True)
+    jars = sorted(Path(pyspark.origin).parent.joinpath("jars").glob("*.jar"))
+    with zipfile.ZipFile(folder / JAR, "w") as out:
+        out.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), manifest(jars))
+    with tempfile.TemporaryDirectory(prefix="binshift-cds-") as directory:
+        _train(folder, Path(directory))
+    (folder / ARCHIVE).chmod(0o644)
+
+
+def _train(folder: Path, directory: Path) -> None:
+    options = f"-XX:ArchiveClassesAtExit={folder / ARCHIVE} {QUIET} -Djava.io.tmpdir={directory}"
+    submit = ["--driver-class-path", str(folder / JAR), "--driver-java-options", options, "pyspark-shell"]
+    told = {"PYSPARK_SUBMIT_ARGS": shlex.join(submit), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, str(TRAINING), str(directory)],
+        env=os.environ | told,
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TRAINING_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode != 0 or not (folder / ARCHIVE).is_file():
+        sys.stderr.write(done.stdout[-4000:])
+        raise subprocess.CalledProcessError(done.returncode, "training")
+
+
+def _words(*options: str) -> str:
+    return " ".join(filter(None, options))
+
+
+if __name__ == "__main__":
+    make()
+    sys.stdout.write(f"{FOLDER / ARCHIVE}: {(FOLDER / ARCHIVE).stat().st_size / 2**20:.0f} MiB\n")

@@ -1,0 +1,75 @@
+"""The archive of Spark's classes: used where there is one, of no weight where there is none or where it does not fit."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from binshift import cds
+from binshift.java import java_home
+
+
+@pytest.fixture
+def archived(tmp_path: Path) -> Path:
+    """A folder with an archive that no Java will take."""
+    (tmp_path / cds.ARCHIVE).write_bytes(b"\0" * 4096)
+    with zipfile.ZipFile(tmp_path / cds.JAR, "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", cds.manifest([]))
+    return tmp_path
+
+
+def test_without_an_archive_nothing_changes(tmp_path: Path) -> None:
+    """No class path, no option; what was asked for besides stays."""
+    assert (cds.spark_conf(folder=tmp_path), cds.daemon_environment(folder=tmp_path)) == ({}, {})
+    assert cds.daemon_environment("-Dx=y", tmp_path) == {"SPARK_DAEMON_JAVA_OPTS": "-Dx=y"}
+    assert cds.spark_conf("-Dx=y", tmp_path) == {
+        "spark.driver.defaultJavaOptions": "-Dx=y",
+        "spark.executor.defaultJavaOptions": "-Dx=y",
+    }
+
+
+def test_all_processes_are_told(archived: Path) -> None:
+    """Drivers and executors by conf, master and workers by their environment; the class path begins with what was archived."""
+    conf, daemons = cds.spark_conf("-Dx=y", archived), cds.daemon_environment("-Dx=y", archived)
+    for told in (
+        conf["spark.driver.defaultJavaOptions"],
+        conf["spark.executor.defaultJavaOptions"],
+        daemons["SPARK_DAEMON_JAVA_OPTS"],
+    ):
+        assert told.split()[:2] == ["-Dx=y", f"-XX:SharedArchiveFile={archived / cds.ARCHIVE}"]
+    paths = [
+        conf["spark.driver.extraClassPath"],
+        conf["spark.executor.extraClassPath"],
+        daemons["SPARK_DAEMON_CLASSPATH"],
+    ]
+    assert paths == [str(archived / cds.JAR)] * 3
+
+
+def test_an_archive_that_does_not_fit_is_passed_over_in_silence(archived: Path) -> None:
+    """Java starts as ever, and says no more than ever, as Spark's scripts read what it says."""
+    java = [f"{java_home()}/bin/java", "-cp", cds.class_path(archived)]
+    usual = subprocess.run([*java, "-version"], capture_output=True, text=True, check=True, timeout=60)
+    ours = subprocess.run(
+        [*java, *cds.java_options(archived).split(), "-version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (ours.stdout, ours.stderr.replace(", sharing", "")) == (usual.stdout, usual.stderr.replace(", sharing", ""))
+
+
+def test_a_manifest_is_one_that_java_reads(tmp_path: Path) -> None:
+    """Lines of at most 72 bytes, and a class found through them."""
+    jars = [tmp_path / f"{'long' * 20}{number}.jar" for number in range(5)]
+    text = cds.manifest(jars)
+    assert max(map(len, text.splitlines())) < 72
+    joined = text.replace("\n ", "")
+    assert joined.splitlines()[1].split()[1:] == [jar.as_uri() for jar in jars]
+
+
+def test_there_is_no_archive_of_what_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, and leaves nothing."""
+    monkeypatch.setattr(cds, "find_spec", lambda name: None)
+    with pytest.raises(FileNotFoundError, match="PySpark is not installed"):
+        cds.make(tmp_path / "classes")
+    assert not (tmp_path / "classes").exists()
