@@ -102,14 +102,28 @@ def test_append_mode_emits_a_group_once_when_it_is_over() -> None:
 
 
 def test_late_groups_are_dropped_and_counted() -> None:
-    """Late is at or before the watermark; a group that never ends is never late, and nothing late moves the time."""
+    """Late is at or before the watermark of the epoch before; a group that never ends is never late, and nothing late moves the time."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
     late = counted([(0, "a", 1, 99, 300), (1, "b", 1, 100, 2), (1, "c", 1, 101, 3), (2, "d", 1, None, 4)])
+    runs.run([], watermark=100)
     rows, latest = runs.run([late], watermark=100)
     assert [row["k0"] for row in rows] == ["c", "d"]
     assert latest == 4
     assert runs.late == 2
     assert runs.run([late.slice(0, 2)], watermark=100) == ([], None)
+
+
+@pytest.mark.parametrize("mode", [OutputMode.UPDATE, OutputMode.APPEND])
+def test_a_group_ends_with_the_rows_of_the_epoch_that_ends_it(mode: OutputMode) -> None:
+    """The watermark moves past a group that was there, and one that was not; rows of both in that epoch count, later ones are late."""
+    runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, mode, expires=True))
+    runs.run([counted([(0, "a", 1, 90, 50)])], watermark=10)
+    ending = counted([(0, "a", 2, 90, 51), (1, "b", 4, 100, 52)])
+    rows, _ = runs.run([ending], watermark=100)
+    assert sorted((row["k0"], row["p0"]) for row in rows) == [("a", 3), ("b", 4)]
+    assert (runs.late, runs.keys_left()) == (0, 0)
+    assert runs.run([ending], watermark=100) == ([], None)
+    assert runs.late == 2
 
 
 def test_update_mode_forgets_groups_that_are_over() -> None:

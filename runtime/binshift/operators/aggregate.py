@@ -5,8 +5,9 @@ row's buffers are merged with the stored ones, a batch at a time, and the merged
 Catalyst computes the final expressions. So memory is bounded by one Arrow batch plus the changes.
 
 With a watermark, groups carry an expiry. A group that expires leaves the state; in append mode it is emitted then, and
-only then (Spark's rule: a group is over when its expiry is at or before the watermark). The expiry index lists groups
-in order of time within their bin, so that finding them costs a seek a bin, not a scan.
+only then (Spark's rule: a group is over when its expiry is at or before the watermark). Rows that come in that very epoch still
+count; those that come later are late. The expiry index lists groups in order of time within their bin, so that finding them costs
+a seek a bin, not a scan.
 
 An aggregation without keys has one group, in `KEYLESS_BIN`, that is always there: as in Spark, every epoch emits it, also
 one without rows, and also before the first row, with what the aggregates say of nothing.
@@ -79,34 +80,52 @@ class Aggregate:
     ) -> Iterator[pa.RecordBatch]:
         """Merge every batch into the state; emit changed groups (update) or expired ones (append)."""
         key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers, canonical=False)
-        quiet = True
+        quiet, ended = True, _Ended()
         for rows in batches:
             batch = _on_time(rows, state, context) if self.expires else rows
             if not batch.num_rows:
                 continue
             quiet = False
             _track_time(batch, state)
-            keys = batch.select(self.keys.names)
-            merged = self._merge(batch, keys, key_codec, value_codec, state)
+            over = _over(batch, context) if self.expires else None
+            merged = self._merge(batch, over, key_codec, value_codec, state, ended)
             if self.mode is OutputMode.UPDATE:
-                yield pa.RecordBatch.from_arrays([*keys.columns, *merged.columns], schema=self.output_schema)
+                yield merged
+            elif over is not None:
+                yield merged.filter(over)
         if self.keyless and quiet and KEYLESS_BIN in context.owned:
             yield self._unchanged(state, key_codec, value_codec)
         if self.expires and context.watermark_moved:
-            yield from self._expire(state, context, key_codec, value_codec)
+            yield from self._expire(state, context, key_codec, value_codec, ended)
 
     def _merge(
-        self, batch: pa.RecordBatch, keys: pa.RecordBatch, key_codec: RowCodec, value_codec: RowCodec, state: EpochState
+        self,
+        batch: pa.RecordBatch,
+        over: pa.BooleanArray | None,
+        key_codec: RowCodec,
+        value_codec: RowCodec,
+        state: EpochState,
+        ended: _Ended,
     ) -> pa.RecordBatch:
+        """The output rows of a batch's groups; their new state is put, but for those that are ``over``."""
         bins: IntArray = batch.column(BIN_COLUMN).to_numpy()
+        keys = batch.select(self.keys.names)
         packed = key_codec.pack(keys)
         state_keys = prefixed(STATE_SPACE, packed)
         stored = state.get(bins, state_keys)
         merged = merge(self.merges, value_codec.unpack(stored), batch.select(self.buffers.names))
+        output = pa.RecordBatch.from_arrays([*keys.columns, *merged.columns], schema=self.output_schema)
+        if over is not None:
+            ended.keys.append(packed.filter(over))
+            left = pc.invert(over)
+            batch, packed, stored, state_keys, merged = (
+                each.filter(left) for each in (batch, packed, stored, state_keys, merged)
+            )
+            bins = bins[left.to_numpy(zero_copy_only=False)]
         state.put(bins, state_keys, value_codec.pack(merged))
         if self.expires:
             self._index_expiry(batch, bins, packed, stored, state)
-        return merged
+        return output
 
     def _unchanged(self, state: EpochState, key_codec: RowCodec, value_codec: RowCodec) -> pa.RecordBatch:
         """The one group as it is; before the first row, what its aggregates are of no rows at all."""
@@ -129,17 +148,23 @@ class Aggregate:
         state.put(bins[new.to_numpy(zero_copy_only=False)], index_keys, nothing)
 
     def _expire(
-        self, state: EpochState, context: EpochContext, key_codec: RowCodec, value_codec: RowCodec
+        self, state: EpochState, context: EpochContext, key_codec: RowCodec, value_codec: RowCodec, ended: _Ended
     ) -> Iterator[pa.RecordBatch]:
         if context.watermark_ms is None:
             return
         stop = EXPIRY_SPACE + expiry_bytes(context.watermark_ms + 1)
         for bin in context.owned:
             for found in state.scan(bin, EXPIRY_SPACE, stop):
-                yield from self._expire_batch(bin, found.column("key"), state, key_codec, value_codec)
+                yield from self._expire_batch(bin, found.column("key"), state, key_codec, value_codec, ended)
 
     def _expire_batch(
-        self, bin: Bin, index_keys: pa.BinaryArray, state: EpochState, key_codec: RowCodec, value_codec: RowCodec
+        self,
+        bin: Bin,
+        index_keys: pa.BinaryArray,
+        state: EpochState,
+        key_codec: RowCodec,
+        value_codec: RowCodec,
+        ended: _Ended,
     ) -> Iterator[pa.RecordBatch]:
         # With an open end, Arrow reserves as many bytes as the end could be: an overflow above a few rows.
         longest = pc.max(pc.binary_length(index_keys)).as_py()
@@ -151,18 +176,43 @@ class Aggregate:
         state.put(bins, index_keys, gone)
         state.put(bins, state_keys, gone)
         if self.mode is OutputMode.APPEND:
+            others = ended.others(packed)
+            packed, values = packed.filter(others), values.filter(others)
             columns: Sequence[pa.Array] = [*key_codec.unpack(packed).columns, *value_codec.unpack(values).columns]
             yield pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
 
 
 def _on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) -> pa.RecordBatch:
-    """The rows whose groups are not over yet, as Spark's ``StateStoreSaveExec`` has it; the others are counted."""
-    if context.watermark_ms is None or not batch.num_rows:
+    """The rows whose groups have not been given up, as Spark's ``StateStoreSaveExec`` has it; the others are counted.
+
+    A group ends in the epoch whose watermark has reached it, with the rows of that epoch: so it is the watermark before which tells
+    whether there still is one.
+    """
+    if context.previous_watermark_ms is None or not batch.num_rows:
         return batch
-    late = pc.less_equal(batch.column(EXPIRY_COLUMN), context.watermark_ms).fill_null(False)
+    late = pc.less_equal(batch.column(EXPIRY_COLUMN), context.previous_watermark_ms).fill_null(False)
     count = late.true_count
     state.rows_late += count
     return batch.filter(pc.invert(late)) if count else batch
+
+
+class _Ended:
+    """Groups that are over and had rows in this very epoch: they have been emitted, with those rows."""
+
+    def __init__(self) -> None:
+        self.keys: list[pa.BinaryArray] = []
+
+    def others(self, packed: pa.BinaryArray) -> pa.BooleanArray:
+        """Which of these keys are of other groups."""
+        return pc.invert(pc.is_in(packed, value_set=pa.chunked_array(self.keys, pa.binary()).combine_chunks()))
+
+
+def _over(batch: pa.RecordBatch, context: EpochContext) -> pa.BooleanArray | None:
+    """Which of the rows are of groups that end in this epoch; None if none can be."""
+    if not context.watermark_moved:
+        return None
+    over = pc.less_equal(batch.column(EXPIRY_COLUMN), context.watermark_ms).fill_null(False)
+    return over if over.true_count else None
 
 
 def _track_time(batch: pa.RecordBatch, state: EpochState) -> None:

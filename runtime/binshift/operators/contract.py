@@ -38,8 +38,9 @@ class EpochContext:
     Attributes:
         epoch: the micro-batch's id.
         batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
-        watermark_ms: rows at or before it are late, groups at or before it are over; None before the first.
-        previous_watermark_ms: the watermark of the epoch before.
+        watermark_ms: groups at or before it are over; None before the first.
+        previous_watermark_ms: the watermark of the epoch before; rows at or before it are late, as in Spark
+            (``inputWatermarkForLateEvents``): their groups were given up then.
         owned: the bins whose records this task applies.
     """
 
@@ -73,7 +74,7 @@ class EpochState:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         event_time_max_ms: the latest event time among this epoch's rows, for the next watermark; None without any.
-        rows_late: rows that were dropped because they are at or before the watermark.
+        rows_late: rows that were dropped because they are at or before the previous watermark.
     """
 
     reader: StateReader

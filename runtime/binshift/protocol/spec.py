@@ -49,8 +49,8 @@ class EpochSpec:
         owned: the bins whose records this task applies; those not owned before must be copies at ``epoch - 1``.
         bring_up: the files that lead any owned bin to ``epoch - 1``; empty in the calm case.
         batch_time_ms: logical processing time.
-        watermark_ms: late at or before; None before the first.
-        previous_watermark_ms: that of the epoch before.
+        watermark_ms: over at or before; None before the first.
+        previous_watermark_ms: that of the epoch before; late at or before.
         replay: set when the epoch's record exists: compute the output, write nothing, then adopt this state.
         undo: whether to keep the way back.
     """
@@ -92,7 +92,7 @@ class Summary:
         undone: whether the store first had to go back one epoch.
         states_set: keys whose state is new or another one; in a replay as recorded.
         states_deleted: keys that have no state any more.
-        rows_late: rows dropped as at or before the watermark; not among ``rows_in``.
+        rows_late: rows dropped as at or before the previous watermark; not among ``rows_in``.
         rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
         bytes_stored: what they take there, roughly.
     """

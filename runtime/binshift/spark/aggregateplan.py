@@ -34,7 +34,7 @@ class AggregatePlan:
         merges: how the buffers are merged with stored ones.
         merged_type: keys and buffers as a Spark type: what S returns.
         event_time_key: over keys: when a group is over, in milliseconds since 1970, null for never. A group is over,
-            and a row of it late, once this is at or below the watermark. None without a watermark on a key, and in
+            and a row of it late from the next epoch on, once this is at or below the watermark. None without a watermark on a key, and in
             complete mode, which keeps everything.
         description: a line for each thing that the layout of the state depends on.
         keyless: whether it is a global aggregate.

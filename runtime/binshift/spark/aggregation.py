@@ -1,7 +1,7 @@
 """`groupBy(...).agg(...)` as a stage: the JVM reduces an epoch's rows to one row a key before Python sees them.
 
 The exchange puts all rows of a bin on one partition, so Spark's own aggregation needs no second one: it runs in the same
-task as S, right before it. S drops and counts late groups, by the watermark of the epoch, as in Spark.
+task as S, right before it. S drops and counts late groups, by the watermark of the epoch before, as in Spark.
 """
 
 from __future__ import annotations

@@ -50,11 +50,11 @@ class Reference:
         return output
 
     def _totals(self, flow: Totals, rows: Sequence[Row]) -> list[Row]:
-        watermark, changed, latest = self.watermark_ms, set(), None
+        watermark, before, changed, latest = self.watermark_ms, self._watermark_before, set(), None
         for row in rows:
             key = flow.key_of(row)
-            if flow.expires and watermark is not None and flow.expiry_of(key) <= watermark:
-                continue  # late
+            if flow.expires and before is not None and flow.expiry_of(key) <= before:
+                continue  # late: the group was given up in the epoch before, or earlier
             self.state[key] = _added(self.state.get(key), row[flow.value])
             changed.add(key)
             if flow.expires:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from guide_code import functions
 from kafka_broker import Broker, broker, connector_jars
 from kafka_program import ROWS_AN_EPOCH
 
@@ -86,6 +87,7 @@ def test_a_consumer_can_tell_every_duplicate(seed: int, tmp_path: Path) -> None:
                 os.killpg(program.pid, signal.SIGKILL)
                 program.wait()
         check(seen(kafka))
+        assert kept(kafka) == totals(WAVES)
     assert "settled" in (tmp_path / "program.log").read_text(errors="replace"), "no migration took place"
     findings = verify(str(tmp_path / "checkpoint" / "binshift"))
     assert not findings, findings
@@ -94,6 +96,14 @@ def test_a_consumer_can_tell_every_duplicate(seed: int, tmp_path: Path) -> None:
 def seen(kafka: Broker) -> list[tuple[int, str, str]]:
     """(epoch, word, value) of every record of the output."""
     return [(int(record.headers[EPOCH_HEADER]), record.key, record.value) for record in kafka.read("out")]
+
+
+def kept(kafka: Broker) -> Totals:
+    """What a consumer has that does as the guide for results says."""
+    take, table = functions("results.md")["take"], dict[str, tuple[int, str]]()
+    for record in kafka.read("out"):
+        take(table, record.key, record.value, list(record.headers.items()))
+    return newest([(epoch, word, value) for word, (epoch, value) in table.items()])
 
 
 def check(records: Sequence[tuple[int, str, str]]) -> None:

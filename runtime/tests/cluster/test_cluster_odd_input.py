@@ -1,4 +1,4 @@
-"""Input that nobody wishes for, through binshift and through plain Spark: awkward keys, skew, and sizes of batches."""
+"""Input that nobody wishes for, through binshift and through plain Spark: awkward keys, skew, sizes, and time that jumps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import itertools
 import os
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import binshift
 pytestmark = pytest.mark.cluster
 
 Rows = Counter[tuple[str, ...]]
-MEGABYTE = 1_000_000
+MEGABYTE = 1 << 20
 OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_BEEF))[0]
 DOUBLES = (None, float("nan"), OTHER_NAN, -0.0, 0.0, float("inf"), float("-inf"), 5e-324, -1.5)
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
@@ -134,3 +135,56 @@ def test_skewed_empty_and_giant_batches(session: SparkSession, tmp_path: Path) -
     frame = source(session, folder, "k long, v long")
     ours = taken(grouped(binshift.stateful(frame, bins=64, workers=4)), tmp_path / "ours")
     compared([ours, taken(grouped(frame), tmp_path / "sparks")])
+
+
+START = datetime(2024, 3, 31, 0, 59, 30, tzinfo=UTC)
+"""Half a minute before clocks in Europe are put forward."""
+
+
+def seconds(*groups: Sequence[float | None]) -> list[list[datetime | None]]:
+    """Batches of event times, as seconds after `START`."""
+    return [[None if at is None else START + timedelta(seconds=at) for at in group] for group in groups]
+
+
+TIMES = seconds(
+    [*np.linspace(0, 20, 41).tolist(), None],
+    [*np.linspace(15, 60, 31).tolist(), -3600.0],
+    [
+        -3600.0,
+        -1.0,
+        0.0,
+        9.999,
+        10.0,
+        10.001,
+        49.999,
+        50.0,
+        61.0,
+    ],  # a clock that was put back an hour; edges of lateness
+    [40.0, 45.0, 49.999, 50.0, 51.0],
+    [None, None],
+    [58.0, 3600.0 * 24 * 365],  # a clock that was put forward a year
+    [61.0, 120.0, 3600.0 * 24],  # and back: all of this is late by the batch after
+    [62.0, 121.0, 3600.0 * 24 * 365 + 60],
+)
+
+
+@pytest.mark.parametrize("mode", ["update", "append"])
+def test_late_rows_and_clocks_that_jump(mode: str, session: SparkSession, tmp_path: Path) -> None:
+    """Rows that are late, at the very edge, without a time, from a clock put back or forward: counted or not as in Spark."""
+    folder = tmp_path / "in"
+    for batch, times in enumerate(TIMES):
+        columns = {
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "k": pa.array([at % 3 for at in range(len(times))]),
+        }
+        put(folder, batch, pa.table(columns))
+
+    def windows(frame: Any) -> Any:
+        grouped = frame.withWatermark("ts", "10 seconds").groupBy(F.window("ts", "10 seconds", "5 seconds"), "k")
+        return grouped.agg(F.count("*").alias("n"), F.max("ts").alias("latest")).select("window.*", "k", "n", "latest")
+
+    def made(frame: Callable[[], Any], name: str) -> list[Rows]:
+        return taken(windows(frame()), tmp_path / name, mode)
+
+    found = made(lambda: binshift.stateful(source(session, folder, "ts timestamp, k long"), bins=16, workers=2), "ours")
+    compared([found, made(lambda: source(session, folder, "ts timestamp, k long"), "sparks")])
