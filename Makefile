@@ -15,6 +15,7 @@ CLASSES := .venv/share/binshift/classes/spark.jsa
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" && export JAVA_HOME &&
 DEMO_SECONDS ?= 90
 DEMO_ROWS ?= 336776
+SOAK_SECONDS ?= 3600
 
 ##@ Every day
 
@@ -67,6 +68,10 @@ oracle: $(READY) $(CLASSES) ## random histories with faults against the referenc
 .PHONY: faults
 faults: $(READY) $(CLASSES) ## processes killed, or stopped and woken, at every named point of a running query; takes hours (FAULT="delta.before" for some)
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster/test_cluster_faults.py -v -m campaign $(if $(FAULT),-k "$(FAULT)")
+
+.PHONY: soak
+soak: $(READY) $(CLASSES) ## an hour of random moves, kills and loads on a real cluster; nothing may grow (SOAK_SECONDS=600, SOAK_SEED=7)
+	$(WITH_JAVA) SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest runtime/tests/cluster/test_cluster_soak.py
 
 .PHONY: chart
 chart: $(READY) ## the chart by helm, its alerts by promtool; the first time, both are built from their Go modules

@@ -1,0 +1,157 @@
+"""What a dataflow holds, sampled while it runs for long: memory, files, threads, processes, bytes on disk; and what is flat.
+
+Two medians are compared, of the second third of the samples and of the last: a start that is still warming up is in
+neither, and a process that is away for a moment moves no median. What grows without end shows in any run that is long
+enough; the bounds say how much a figure may differ and still be called flat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MIB = 1 << 20
+SAMPLE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A figure is flat if its last median is at most ``share`` and ``slack`` above the one before.
+
+    Attributes:
+        share: of the earlier median.
+        slack: in the figure's own unit.
+    """
+
+    share: float
+    slack: float
+
+    def holds(self, before: float, after: float) -> bool:
+        """Whether it is flat.
+
+        >>> Bound(0.1, 2).holds(100, 112), Bound(0.1, 2).holds(100, 113)
+        (True, False)
+        """
+        return after <= before * (1 + self.share) + self.slack
+
+
+BOUNDS: Mapping[str, Bound] = {
+    "driver MiB": Bound(0.05, 32),
+    "executors MiB": Bound(0.10, 64),
+    "driver handles": Bound(0.05, 16),
+    "executors handles": Bound(0.05, 32),
+    "driver threads": Bound(0.05, 16),
+    "executors threads": Bound(0.05, 32),
+    "processes": Bound(0.0, 4),
+    "store MiB": Bound(0.10, 2),
+    "log MiB": Bound(0.15, 2),
+    "log files": Bound(0.15, 50),
+}
+"""Memory is what processes have for themselves (RssAnon): pages of files belong to the system."""
+
+WARMING_SECONDS, WARMING = 400.0, 4
+"""In a run of few minutes heaps, compiled code and the log still grow: figures may differ so many times more."""
+
+
+@dataclass
+class Samples:
+    """Figures over time, taken by a thread.
+
+    Attributes:
+        processes: gives those of the driver and of the executors.
+        stores: the folder below which the local stores are.
+        log: the folder of the log.
+        taken: by name, in the order of time.
+    """
+
+    processes: Callable[[], Mapping[str, Sequence[int]]]
+    stores: Path
+    log: Path
+    taken: dict[str, list[float]] = field(default_factory=dict)
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Samples:
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while not self._end.wait(SAMPLE_SECONDS):
+            for name, value in self.look().items():
+                self.taken.setdefault(name, []).append(value)
+
+    def look(self) -> dict[str, float]:
+        """All figures now."""
+        found: dict[str, float] = {"processes": 0}
+        for who, pids in self.processes().items():
+            usage = [used for pid in pids if (used := usage_of(pid)) is not None]
+            found["processes"] += len(usage)
+            for at, what in enumerate(("MiB", "handles", "threads")):
+                found[f"{who} {what}"] = sum(used[at] for used in usage)
+        store, log = sizes(self.stores, "data.mdb"), sizes(self.log)
+        return found | {"store MiB": sum(store) / MIB, "log MiB": sum(log) / MIB, "log files": len(log)}
+
+    def verdict(self, seconds: float) -> list[tuple[str, float, float, float, bool]]:
+        """For each figure: the medians of the second and last third, the greatest, and whether it is flat."""
+        found = []
+        for name, bound in BOUNDS.items():
+            values = self.taken[name]
+            third = len(values) // 3
+            before, after = (statistics.median(part) for part in (values[third : 2 * third], values[2 * third :]))
+            times = WARMING if seconds < WARMING_SECONDS else 1
+            flat = Bound(bound.share * times, bound.slack * times).holds(before, after)
+            found.append((name, before, after, max(values), flat))
+        return found
+
+    def table(self, seconds: float) -> str:
+        """The same for people."""
+        lines = [f"{'':18} {'2nd third':>10} {'last third':>10} {'greatest':>10}"]
+        for name, before, after, most, flat in self.verdict(seconds):
+            lines.append(f"{name:18} {before:10.1f} {after:10.1f} {most:10.1f}  {'flat' if flat else 'GROWS'}")
+        return "\n".join(lines)
+
+
+def usage_of(pid: int) -> tuple[float, int, int] | None:
+    """Memory of its own in MiB, open files, threads; None for a process that is gone, or only a zombie."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        told = {name: rest.split()[0] for name, _, rest in (line.partition(":") for line in lines) if rest.split()}
+        if told["State"] == "Z":
+            return None
+        return int(told["RssAnon"]) / 1024, len(os.listdir(f"/proc/{pid}/fd")), int(told["Threads"])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def family(roots: Sequence[int]) -> list[int]:
+    """These processes and everything they started."""
+    children: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            parent = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    found, left = [], list(roots)
+    while left:
+        found.append(left.pop())
+        left += children.get(found[-1], [])
+    return found
+
+
+def sizes(folder: Path, name: str = "") -> list[int]:
+    """Bytes on disk of every file below ``folder``, or of those with a name; files may come and go meanwhile."""
+    found = []
+    for root, _, files in os.walk(folder):
+        for each in files:
+            if not name or each == name:
+                with contextlib.suppress(OSError):
+                    found.append(os.stat(os.path.join(root, each)).st_blocks * 512)
+    return found
