@@ -109,6 +109,14 @@ def test_a_worker_takes_sizes_as_spark_does(given: str, offered: str) -> None:
     assert found[found.index("--memory") + 1] == offered
 
 
+def test_the_address_of_a_pod_that_is_gone_is_not_tried_for_long() -> None:
+    """It answers nothing at all, and Spark by itself waits for two minutes; a worker's way to its master, and blocks of a dead executor."""
+    key = "io.connectionCreationTimeout"
+    assert f"-Dspark.rpc.{key}=5s" in worker.java_options().split()
+    found = conf.overrulable(Path("/app/main.py"), Path("/d"), {})
+    assert (found[f"spark.rpc.{key}"], found[f"spark.shuffle.{key}"]) == ("10s", "10s")
+
+
 def test_the_workers_command_line() -> None:
     """It offers all it has, under its own name, to its master."""
     text = " ".join(worker.arguments({**WORKER, "BINSHIFT_DIRECTORY": "/d"}))

@@ -18,6 +18,8 @@ from binshift.settings import CHECKPOINT_CONF
 
 NAME_OPTIONS: Final = "-Dsun.net.inetaddr.ttl=5 -Dsun.net.inetaddr.negative.ttl=1"
 """Java remembers addresses for half a minute and more; a pod that comes back has another one."""
+CONNECT_SECONDS: Final = 10
+"""The address of a pod that is gone answers nothing at all: Spark would wait two minutes for it."""
 EXECUTOR_WAIT_SECONDS: Final = 300
 """Longer than on one machine: pods are scheduled, and images pulled."""
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -31,6 +33,8 @@ def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) 
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.driver.defaultJavaOptions": NAME_OPTIONS,
         "spark.executor.defaultJavaOptions": NAME_OPTIONS,
+        "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
+        "spark.shuffle.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         "spark.executor.logs.rolling.strategy": "size",
         "spark.executor.logs.rolling.maxSize": str(LOG_BYTES_MAX),
         "spark.executor.logs.rolling.maxRetainedFiles": "2",

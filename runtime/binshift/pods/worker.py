@@ -32,6 +32,8 @@ from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.worker.Worker"
 FOREVER: Final = "1000000000"
+CONNECT_SECONDS: Final = 5
+"""How long the address of a master that is gone is tried; a worker tries again every five to fifteen seconds, by name."""
 CLEANUP_SECONDS: Final = 600
 KEPT_SECONDS: Final = 3600
 """How long the work folders of ended programs are kept."""
@@ -67,6 +69,7 @@ def java_options() -> str:
             "spark.worker.cleanup.interval": str(CLEANUP_SECONDS),
             "spark.worker.cleanup.appDataTtl": str(KEPT_SECONDS),
             "spark.worker.initialRegistrationRetries": FOREVER,
+            "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
             "spark.worker.maxRegistrationRetries": FOREVER,
         }
     )
