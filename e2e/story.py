@@ -19,10 +19,12 @@ class Story:
     Attributes:
         name: of the test.
         line: what is to be printed of it.
+        pause: the longest time between two commits during its acts, in seconds, once it is told.
     """
 
     name: str
     line: str = ""
+    pause: float = 0.0
     _begun: float = field(default_factory=time.time)
     _acts: list[tuple[float, float]] = field(default_factory=list)
 
@@ -45,6 +47,7 @@ class Story:
         begin, end = self._acts[0][0], self._acts[-1][1]
         before = pace(judged.commits, judged.created, begin - calm_seconds, begin)
         during = pace(judged.commits, judged.created, begin, end)
+        self.pause = during.pause
         self.line = (
             f"{self.name}: {time.time() - self._begun:.0f} s, epochs lost {during.lost} (before {before.lost}), "
             f"p99 {before.p99:.2f} -> {during.p99:.2f} s, longest pause {during.pause:.1f} s, "

@@ -24,5 +24,6 @@ def test_rescale(scene: Stage, told: Story) -> None:
     dataflow.await_epochs(5)
     judged = told.tell(dataflow)
     assert judged.wrong == 0, judged.examples
+    assert told.pause <= PAUSE_SECONDS_MAX, told.line
     assert dataflow.status["replicas"] == 3
     assert dataflow.has("Ready")
