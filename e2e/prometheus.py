@@ -11,7 +11,7 @@ import re
 import socket
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,13 +64,16 @@ def _snake(name: str) -> str:
 
 
 @contextmanager
-def watching(kube: Kube, system: str, folder: Path) -> Iterator[Prometheus]:
+def watching(
+    kube: Kube, system: str, folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]] = dict
+) -> Iterator[Prometheus]:
     """A Prometheus that watches a namespace's dataflows and the operator, until the block ends.
 
     Args:
         kube: the dataflows' namespace.
         system: the operator's.
         folder: for its configuration and its data.
+        change: what to make of each of the chart's files of rules.
     """
     said = subprocess.run(
         [NODE, "tool", "prometheus"], stdout=subprocess.PIPE, text=True, check=True, timeout=BUILD_SECONDS_MAX
@@ -82,7 +85,7 @@ def watching(kube: Kube, system: str, folder: Path) -> Iterator[Prometheus]:
         monitors = [each for each in yaml.safe_load_all(text) if each and each["kind"] == "PodMonitor"]
         config = {
             "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "evaluation_interval": f"{SCRAPE_SECONDS}s"},
-            "rule_files": [str(CHART / "rules" / "*.yaml")],
+            "rule_files": _rules(folder, change),
             "scrape_configs": [scrape_config(each, proxy, [kube.namespace, system]) for each in monitors],
         }
         file = folder / "prometheus.yml"
@@ -97,6 +100,15 @@ def watching(kube: Kube, system: str, folder: Path) -> Iterator[Prometheus]:
         with (folder / "prometheus.log").open("w") as log, _process(command, log):
             until("Prometheus to be ready", 60, lambda: _is_ready(address))
             yield Prometheus(f"http://{address}")
+
+
+def _rules(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> list[str]:
+    files = []
+    for shipped in sorted((CHART / "rules").glob("*.yaml")):
+        file = folder / f"rules-{shipped.name}"
+        file.write_text(yaml.safe_dump(change(yaml.safe_load(shipped.read_text(encoding="utf-8")))), encoding="utf-8")
+        files.append(str(file))
+    return files
 
 
 def alerts(prometheus: Prometheus) -> dict[str, str]:

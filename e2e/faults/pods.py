@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+from collections.abc import Iterator
 
 from kube import Kube, Refused, until
 
@@ -30,6 +31,31 @@ def restarts(kube: Kube, pod: str, container: str) -> int:
     """How often a container was started again."""
     statuses = kube.get("pod", pod)["status"]["containerStatuses"]
     return next(int(each["restartCount"]) for each in statuses if each["name"] == container)
+
+
+@contextlib.contextmanager
+def frozen(kube: Kube, *places: tuple[str, str]) -> Iterator[None]:
+    """Every process of these (pod, container) but the first stands still meanwhile, and then goes on."""
+    for pod, container in places:
+        _signal(kube, pod, container, "STOP")
+    try:
+        yield
+    finally:
+        for pod, container in places:
+            _signal(kube, pod, container, "CONT")
+
+
+def kill_executor_process(kube: Kube, pod: str) -> None:
+    """Spark's executor in an executor's pod is killed; the worker beside it starts another one."""
+    find = (
+        "import os, pathlib; [os.kill(int(p.name), 9) for p in pathlib.Path('/proc').iterdir() if p.name.isdigit() and "
+    )
+    find += "b'CoarseGrainedExecutor' in (p / 'cmdline').read_bytes()]"
+    kube("exec", pod, "--", "python", "-c", find)
+
+
+def _signal(kube: Kube, pod: str, container: str, name: str) -> None:
+    kube("exec", pod, "--container", container, "--", "sh", "-c", f"kill -{name} -1")
 
 
 def kill_container(kube: Kube, pod: str, container: str) -> None:
