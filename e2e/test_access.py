@@ -1,4 +1,4 @@
-"""Who may do what: an intruder without a token, the operator's rights, what the namespace and the CRD refuse."""
+"""Who may do what: the operator's rights, what the namespace and the CRD refuse."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 
 from kube import Refused
 from stage import MINIMAL_IMAGE, OPERATOR, Stage
-from story import Story
-from workloads.minimal import WATCHER
 
 RIGHTS_DENIED = [
     ("create", "pods/exec"),
@@ -23,23 +21,6 @@ RIGHTS_DENIED = [
     ("impersonate", "serviceaccounts"),
     ("create", "serviceaccounts/token"),
 ]
-
-
-def test_intruder(scene: Stage, told: Story) -> None:
-    """A pod beside the dataflow, without its token and secret, changes nothing: no write to the control API, no Spark RPC."""
-    dataflow = scene.apply()
-    dataflow.await_condition("Ready")
-    host = f"{dataflow.driver}.{dataflow.name}-driver"
-    intruder = ("exec", WATCHER, "--", "python", "/scripts/intruder.py")
-    with told.act():
-        statuses = json.loads(scene.kube(*intruder, "http", f"http://{host}:7400"))
-        said = scene.kube(*intruder, "spark", f"spark://{host}:7077", seconds=180)
-    assert set(statuses) <= {401, 403}, statuses
-    assert "let in" not in said
-    dataflow.await_epochs(3)
-    judged = told.tell(dataflow)
-    assert judged.wrong == 0, judged.examples
-    assert sorted(dataflow.bins()) == ["0", "1"]
 
 
 @pytest.mark.parametrize(("verb", "resource"), RIGHTS_DENIED, ids=lambda word: word.replace("/", "-"))

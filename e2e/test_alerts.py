@@ -1,6 +1,6 @@
 """Every alert of the chart, caused: a real Prometheus evaluates the rules, at the speed of stories (`quick_rules`), and each fires for what was done.
 
-That none fires where nothing is wrong is another story's (`test_monitoring`).
+That none fires where nothing is wrong is another story's (`test_running`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def scene(module_scene: Stage) -> Stage:
 @pytest.fixture(scope="module")
 def applied(scene: Stage) -> Dataflow:
     """One dataflow, which all of these stories edit."""
-    return scene.apply(migration=SMALL_STEPS)
+    return scene.apply(bins=512, migration=SMALL_STEPS)
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def scene(module_scene: Stage) -> Stage:
 @pytest.fixture(scope="module")
 def running(scene: Stage) -> Dataflow:
     """One dataflow, to which everything happens in turn."""
-    dataflow = scene.apply(migration=SMALL_STEPS)
+    dataflow = scene.apply(bins=512, migration=SMALL_STEPS)
     dataflow.await_condition("Ready")
     return dataflow
 

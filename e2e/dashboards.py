@@ -1,0 +1,47 @@
+"""The chart's dashboards, asked of a real Prometheus: which of their panels have nothing to show; and their pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import draw_dashboard
+from prometheus_ranges import Prometheus, Span
+
+from prometheus import CHART, SCRAPE_SECONDS
+
+DASHBOARDS = CHART / "dashboards"
+PICTURES = "BINSHIFT_E2E_PICTURES"
+"""Names a folder for pictures of the dashboards, if somebody wants them."""
+NOT_HERE = {
+    "dataflow": {"Memory of workers", "Memory of the driver", "Watermark lag", "Copy lag"},
+    "operator": {"Memory", "CPU", "Degraded, by reason", "Failures"},
+}
+"""Panels without anything to show: nobody scrapes the kubelet, the example has no watermark, its bins are copied
+within a scrape or two, and nothing goes wrong."""
+P99 = "max_over_time(dataflow:binshift_record_latency_seconds:p99[15m])"
+
+
+def empty_panels(watched: Prometheus, name: str, namespace: str, dataflow: str, begun: float) -> set[str]:
+    """Panels of a dashboard that have nothing to show of the time since ``begun``; draws it where pictures are wanted."""
+    board = json.loads((DASHBOARDS / f"{name}.json").read_text(encoding="utf-8"))
+    span = Span(begun, time.time(), float(SCRAPE_SECONDS))
+    filling = draw_dashboard.Filling({"namespace": namespace, "dataflow": dataflow}, span, SCRAPE_SECONDS)
+    shown = [(p["title"], draw_dashboard.series(watched, p, filling)) for p in board["panels"] if p["type"] != "row"]
+    if PICTURES in os.environ:
+        out = Path(os.environ[PICTURES]) / f"{name}.png"
+        options = ["--prometheus", watched.url, "--dashboard", str(DASHBOARDS / f"{name}.json"), "--out", str(out)]
+        place = [
+            "--namespace",
+            namespace,
+            "--dataflow",
+            dataflow,
+            "--start",
+            f"{begun}",
+            "--scrape-seconds",
+            f"{SCRAPE_SECONDS}",
+        ]
+        assert draw_dashboard.main([*options, *place]) == 0
+    return {title for title, lines in shown if not lines}

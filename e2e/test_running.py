@@ -1,0 +1,108 @@
+"""Stories of one dataflow that runs and stays well: rescaled, watched, called upon by an intruder, and left alone by the API server."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+import prometheus
+import stage as stages
+from dashboards import NOT_HERE, P99, empty_panels
+from dataflow import KIND, Dataflow
+from faults.control_plane import without_api_server
+from kube import until
+from stage import Stage
+from story import Story
+from workloads.minimal import NAME, WATCHER
+
+PAUSE_SECONDS_MAX = 30.0
+"""Ready means an epoch within so many seconds; a rescale may not need longer either."""
+AWAY_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def scene(module_scene: Stage) -> Stage:
+    return module_scene
+
+
+@pytest.fixture
+def running(scene: Stage) -> Dataflow:
+    """The one dataflow of these stories, applied by whichever comes first; Ready, settled, and calm for some epochs."""
+    if not scene.kube("get", KIND, NAME, "--ignore-not-found"):
+        scene.apply()
+    dataflow = Dataflow(scene.kube, NAME)
+    dataflow.await_condition("Ready")
+    dataflow.await_settled()
+    dataflow.await_epochs(10)
+    return dataflow
+
+
+def test_rescale(running: Dataflow, told: Story) -> None:
+    """2 to 4 to 3 executors by `kubectl scale`; every row of every epoch is right, and none is late by much."""
+    with told.act():
+        for replicas in (4, 3):
+            running.scale(replicas)
+            running.await_settled()
+            assert sorted(running.bins()) == [str(slot) for slot in range(replicas)]
+            assert len(running.pods("executor")) == replicas
+    running.await_epochs(5)
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+    assert told.pause <= PAUSE_SECONDS_MAX, told.line
+    assert running.status["replicas"] == 3
+    assert running.has("Ready")
+
+
+def test_watched(scene: Stage, running: Dataflow, told: Story, tmp_path: Path) -> None:
+    """A Prometheus finds drivers and operator by the PodMonitors; a rescale shows in rules and on both dashboards, and alarms nobody."""
+    with prometheus.watching(scene.kube, stages.SYSTEM, tmp_path) as watched:
+        begun = time.time()
+        until("both targets", 60, lambda: {line.labels["job"] for line in watched.at("up == 1", time.time())}
+              == {"binshift-dataflow", "binshift-operator"})  # fmt: skip
+        running.await_epochs(15)
+        with told.act():
+            running.scale(4 if running.object["spec"]["replicas"] != 4 else 2)
+            running.await_settled()
+        running.await_epochs(10)
+        latency = {line.labels["moving"]: line for line in watched.at(P99, time.time())}
+        assert {"true", "false"} == latency.keys()
+        assert {line.labels["dataflow"] for line in latency.values()} == {running.name}
+        assert empty_panels(watched, "dataflow", scene.kube.namespace, running.name, begun) <= NOT_HERE["dataflow"]
+        assert empty_panels(watched, "operator", stages.SYSTEM, "", begun) <= NOT_HERE["operator"]
+        firing = {name for name, state in prometheus.alerts(watched).items() if state == "firing"}
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+    assert firing <= {"BinshiftLatencyWhileMoving"}, "bins may move at a latency of more than two seconds on two cores"
+
+
+def test_intruder(scene: Stage, running: Dataflow, told: Story) -> None:
+    """A pod beside the dataflow, without its token and secret, changes nothing: no write to the control API, no Spark RPC."""
+    host, before = f"{running.driver}.{running.name}-driver", running.bins()
+    intruder = ("exec", WATCHER, "--", "python", "/scripts/intruder.py")
+    with told.act():
+        statuses = json.loads(scene.kube(*intruder, "http", f"http://{host}:7400"))
+        said = scene.kube(*intruder, "spark", f"spark://{host}:7077", seconds=180)
+    assert set(statuses) <= {401, 403}, statuses
+    assert "let in" not in said
+    running.await_epochs(3)
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+    assert running.bins() == before
+
+
+def test_api_server_away(scene: Stage, running: Dataflow, told: Story) -> None:
+    """For a minute nobody can ask the API server: no epoch is missed for it, no pod restarts, and then a rescale works."""
+    if not scene.cluster.own:
+        pytest.skip("only on a node of our own")
+    pods, epoch = running.pod_uids(), running.epoch
+    with told.act(), without_api_server(scene.cluster):
+        time.sleep(AWAY_SECONDS)
+    assert running.epoch > epoch
+    assert running.pod_uids() == pods
+    running.scale(len(running.bins()) - 1)
+    running.await_settled()
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
