@@ -88,26 +88,16 @@ class Coordinator:
                     "two was replaced or restored from another time. Restore both from the same time"
                 )
             before = index.route
-            moves = NO_MOVES
             if before is None:
-                route = self.movement.first_route(alive)
+                route, moves = self.movement.first_route(alive), NO_MOVES
             else:
                 moves = self.movement.flip(epoch, before)
                 route = before.moved(moves) if len(moves) else before
             # A worker that gives its last bin away takes part once more: only so does its store stop owning it.
             leaving = set() if before is None else set(before.workers) & set(alive)
             workers = tuple(sorted({*route.workers, *leaving, *self.movement.participants(alive)}))
-            return EpochPlan(
-                epoch,
-                route,
-                before,
-                workers,
-                moves,
-                batch_time_ms,
-                offsets_hash,
-                self._watermarks(Epoch(epoch - 1)),
-                self._watermarks(Epoch(epoch - 2)),
-            )
+            now, earlier = self._watermarks(Epoch(epoch - 1)), self._watermarks(Epoch(epoch - 2))
+            return EpochPlan(epoch, route, before, workers, moves, batch_time_ms, offsets_hash, now, earlier)
 
     def _replay(self, epoch: Epoch, offsets_hash: str) -> EpochPlan:
         index = self._log.index
@@ -280,9 +270,7 @@ class Coordinator:
 
         For the planner. A bin without rows weighs 0. See `Index.bin_loads` for how old and how sure it is. Takes no I/O.
         """
-        with self.lock:
-            index = self._log.index  # immutable
-        found = index.bin_bytes()
+        found = self._log.index.bin_bytes()  # the index is immutable
         return None if found is None else found.astype(np.float64)
 
     def abandoned(self, plan: EpochPlan) -> None:
@@ -290,11 +278,15 @@ class Coordinator:
         with self.lock:
             self.movement.abandoned(plan.epoch)
 
+    def watermark_moved(self) -> bool:
+        """Whether the last epoch moved a watermark: groups may be over, which only another epoch ends."""
+        with self.lock:
+            return self.last > BEFORE_FIRST and self._watermarks(self.last) != self._watermarks(Epoch(self.last - 1))
+
     def needs_epoch(self) -> bool:
         """Whether an epoch should run even without input: a flip, a retirement or a repair is due, or the watermark moved."""
         with self.lock:
-            if (last := self.last) <= BEFORE_FIRST:
+            if self.last <= BEFORE_FIRST:
                 return False
-            moved = self._watermarks(last) != self._watermarks(Epoch(last - 1))
             repairing = any(len(self._log.index.unbuildable(each.operator)) for each in self._operators)
-            return moved or repairing or self.movement.needs_epoch()
+            return repairing or self.watermark_moved() or self.movement.needs_epoch()

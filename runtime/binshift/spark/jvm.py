@@ -56,9 +56,14 @@ class Jvm:
         wrapped = session._jsparkSession.internalCreateDataFrame(rdd, java_frame.schema(), False)
         return DataFrame(wrapped, session)
 
-    def nudge(self, name: str) -> None:
-        """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without."""
-        self._nudge.invoke(None, self._array("java.lang.Object", [name]))
+    def nudge(self, name: str, *, owed: bool = False) -> None:
+        """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without.
+
+        Args:
+            name: of the source.
+            owed: the epoch belongs to what is there already, and is run also where the query ends after that (AvailableNow).
+        """
+        self._nudge.invoke(None, self._array("java.lang.Object", [name, owed]))
 
     def await_interrupt(self, seconds: float) -> None:
         """Let this thread's Java thread sleep until it is interrupted, as Spark does with a query's when it is stopped."""

@@ -145,7 +145,7 @@ class _Parts:
         name = f"{self.log.format.query}-{self.log.term}"
         environment = self._environment()
         steering = Steering(self.log, self.coordinator, self._defaults())
-        runner = self._runner(java, environment, steering)
+        runner = self._runner(java, environment, steering, name)
         house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
         mover = Mover(
             self.spark,
@@ -179,7 +179,7 @@ class _Parts:
         store = StoreSettings(settings.store_map_bytes, settings.undo_bytes_max)
         return Environment(query, settings.bins, LogLocation(self.log.storage.url), store, settings.store_directory)
 
-    def _runner(self, java: jvm.Jvm, environment: Environment, steering: Steering) -> Runner:
+    def _runner(self, java: jvm.Jvm, environment: Environment, steering: Steering, name: str) -> Runner:
         settings = self.definition.settings
         return Runner(
             self.spark,
@@ -192,6 +192,7 @@ class _Parts:
             consumer(self.definition, self.options.sink),
             self.watch,
             steering.lost,
+            lambda: java.nudge(name, owed=True),
             settings.epoch_attempts_max,
             settings.executor_wait_seconds,
             settings.lost_worker_timeout_seconds,

@@ -61,6 +61,7 @@ class Runner:
         sink: writes the result; one action that takes every row.
         watch: cancels a run whose executors are gone.
         lost: gives the bins of workers that stay away to those that are there.
+        owe: has Spark run one more epoch, also where it runs what is available and then ends.
         attempts_max: runs of one epoch before the query fails.
         executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
         lost_worker_seconds: how long it waits for one before others take over its bins.
@@ -81,6 +82,7 @@ class Runner:
     sink: Callable[[DataFrame, Epoch], None]
     watch: JobWatch
     lost: Callable[[Sequence[Worker], Sequence[Worker]], object]
+    owe: Callable[[], None]
     attempts_max: int = 20
     executor_wait_seconds: float = 60.0
     lost_worker_seconds: float = 30.0
@@ -108,6 +110,8 @@ class Runner:
         self.in_epoch.set()
         try:
             self._epoch(batch, epoch)
+            if self.coordinator.watermark_moved():  # what Spark calls a batch without data ends what is over
+                self.owe()
             failpoints.reached("epoch.recorded")
         except Exception as error:  # the edge towards Spark, which shows only text: keep the error itself
             self.error = error

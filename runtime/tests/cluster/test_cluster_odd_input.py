@@ -24,7 +24,7 @@ import binshift
 pytestmark = pytest.mark.cluster
 
 Rows = Counter[tuple[str, ...]]
-MEGABYTE = 1 << 20
+MEGABYTE = 1_000_000
 OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_BEEF))[0]
 DOUBLES = (None, float("nan"), OTHER_NAN, -0.0, 0.0, float("inf"), float("-inf"), 5e-324, -1.5)
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"

@@ -28,11 +28,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class NudgeSource implements TableProvider {
   private static final ConcurrentHashMap OFFSETS = new ConcurrentHashMap();
+  private static final ConcurrentHashMap OWED = new ConcurrentHashMap();
 
-  public static synchronized long nudge(String name) {
+  public static synchronized long nudge(String name, boolean owed) {
     Long before = (Long) OFFSETS.get(name);
     long after = Math.max(before == null ? 0L : before.longValue() + 1L, System.currentTimeMillis());
     OFFSETS.put(name, Long.valueOf(after));
+    if (owed) {
+      OWED.put(name, Long.valueOf(after));
+    }
     return after;
   }
 
@@ -106,7 +110,10 @@ public class NudgeSource implements TableProvider {
     }
 
     public synchronized Offset latestOffset(Offset start, ReadLimit limit) {
-      Long offset = ends ? last : (Long) OFFSETS.get(name);
+      Long offset = (Long) (ends ? OWED : OFFSETS).get(name);
+      if (ends && last != null && (offset == null || offset.longValue() < last.longValue())) {
+        offset = last;
+      }
       return offset == null ? null : new NudgeOffset(offset.longValue());
     }
 
