@@ -22,8 +22,9 @@ def main(output: str, start_seconds: str) -> None:
     spark = SparkSession.builder.appName("growing").getOrCreate()
     rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_SECOND).load()
     slow = F.expr(f"timestamp_micros({start_seconds}000000 + (unix_micros(timestamp) - {start_seconds}000000) div 2)")
-    timed = rows.select(slow.alias("at"), (F.col("value") % KEYS).alias("key")).withWatermark("at", "1 second")
-    counts = binshift.stateful(timed).groupBy(F.window("at", "1 day"), "key").agg(F.count("*").alias("rows"))
+    timed = rows.select(slow.alias("at"), (F.col("value") % KEYS).alias("key"))
+    grouped = binshift.stateful(timed).withWatermark("at", "1 second").groupBy(F.window("at", "1 day"), "key")
+    counts = grouped.agg(F.count("*").alias("rows"))
     writer = counts.select("key", "rows").writeStream.outputMode("update").format("parquet").option("path", output)
     writer.option("checkpointLocation", os.environ["BINSHIFT_CHECKPOINT"]).start().awaitTermination()
 
