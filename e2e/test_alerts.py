@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from prometheus_ranges import Prometheus
 
@@ -80,6 +81,7 @@ def every_alert() -> set[str]:
     return {rule["alert"] for file in files for group in file["groups"] for rule in group["rules"] if "alert" in rule}
 
 
+@pytest.mark.alarms
 def test_every_alert_fires(scene: Stage, told: Story, tmp_path: Path) -> None:
     """What each alert is for is done, one after another, and it fires; in the end all have."""
     with prometheus.watching(scene.kube, stage.SYSTEM, tmp_path, quick) as watched:

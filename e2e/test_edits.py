@@ -32,7 +32,7 @@ def running(applied: Dataflow) -> Dataflow:
     """It, Ready, settled, and calm for some epochs."""
     applied.await_condition("Ready")
     applied.await_settled()
-    applied.await_epochs(8)
+    applied.await_epochs(6)
     return applied
 
 

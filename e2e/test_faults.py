@@ -68,7 +68,7 @@ def test_moving_and(scene: Stage, running: Dataflow, told: Story, fault: Callabl
     """Whatever is killed while bins move between two and four executors, the rescale comes to its end, and all is right."""
     running.await_condition("Ready")
     running.await_settled()
-    running.await_epochs(8)
+    running.await_epochs(6)
     replicas = 2 if running.object["spec"]["replicas"] == 4 else 4
     with told.act():
         running.scale(replicas)
@@ -86,7 +86,7 @@ def test_executor_killed_over_and_over(scene: Stage, running: Dataflow, told: St
     """Twelve executors killed in a row, now and then two at a time: no row is lost or counted twice."""
     running.await_condition("Ready")
     running.await_settled()
-    running.await_epochs(8)
+    running.await_epochs(6)
     with told.act():
         for number in range(8):
             pods.kill_pod(scene.kube, running.executor(number % 2))

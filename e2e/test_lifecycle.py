@@ -28,7 +28,7 @@ def running(scene: Stage) -> Dataflow:
     dataflow = Dataflow(scene.kube, NAME)
     dataflow.await_condition("Ready")
     dataflow.await_settled()
-    dataflow.await_epochs(8)
+    dataflow.await_epochs(6)
     return dataflow
 
 
