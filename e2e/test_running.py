@@ -56,6 +56,20 @@ def test_rescale(running: Dataflow, told: Story) -> None:
     assert running.has("Ready")
 
 
+def test_processes_share_their_classes(scene: Stage, running: Dataflow) -> None:
+    """Every Java process of the dataflow maps the archive that the image has; whatever makes it unfit would be silent."""
+    look = "import pathlib; processes = [p for p in pathlib.Path('/proc').iterdir() if p.name.isdigit()]; "
+    look += "java = [p for p in processes if b'/bin/java' in (p / 'cmdline').read_bytes().split(b'\\0')[0]]; "
+    look += "print(len(java), sum('spark.jsa' in (p / 'maps').read_text() for p in java))"
+    for pod, container, least in (
+        (running.driver, "driver", 1),
+        (running.driver, "master", 1),
+        (running.executor(0), "executor", 2),
+    ):
+        found, sharing = map(int, scene.kube("exec", pod, "--container", container, "--", "python", "-c", look).split())
+        assert found == sharing >= least, (container, found, sharing)
+
+
 def test_watched(scene: Stage, running: Dataflow, told: Story, tmp_path: Path) -> None:
     """A Prometheus finds drivers and operator by the PodMonitors; a rescale shows in rules and on both dashboards, and alarms nobody."""
     with prometheus.watching(scene.kube, stages.SYSTEM, tmp_path) as watched:

@@ -6,7 +6,8 @@ Half of what a driver's JVM computes until its first job is the loading of some 
 one. It is a gain of time and nothing else: without an archive, or with one that does not fit, Java loads classes as ever.
 
 An archive fits the class path it was made with, followed by whatever else. Spark names its jars as ``jars/*``, which Java lists
-in the order of the file system; so they are named by one jar of ours, in their order by name, which comes before.
+in the order of the file system, another one in each layer of an image; so they are named by one jar of ours, in their order by name,
+which is all of the class path when the archive is made, and comes first ever after.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 FOLDER: Final = Path(sys.prefix, "share", "binshift", "classes")
 JAR, ARCHIVE = "spark.jar", "spark.jsa"
@@ -29,6 +31,14 @@ TRAINING_SECONDS_MAX: Final = 300
 QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """An archive that does not fit is no news: what reads a JVM's output does not expect any."""
 MANIFEST_BYTES: Final = 70
+SHIM: Final = """#!{python}
+import os, sys
+words = sys.argv[1:]
+if any(word.startswith("-XX:ArchiveClassesAtExit") for word in words):
+    words[words.index("-cp") + 1] = {jar!r}
+os.execv({java!r}, [{java!r}, *words])
+"""
+"""Java for Spark's launcher, which would add its conf folder and ``jars/*`` to the class path."""
 
 
 def java_options(folder: Path = FOLDER) -> str:
@@ -65,15 +75,17 @@ def daemon_environment(options: str = "", folder: Path = FOLDER) -> dict[str, st
     return {variable: value for variable, value in found.items() if value}
 
 
-def manifest(paths: Sequence[Path]) -> str:
-    """A jar's manifest that names other jars (Java's JAR file specification: lines of 72 bytes, continued after a space).
+def manifest(folder: Path, paths: Sequence[Path]) -> str:
+    """The manifest of a jar in ``folder`` that names other jars (JAR file specification: lines of 72 bytes, continued after a space).
 
-    >>> print(manifest([Path("/opt/b.jar"), Path("/opt/a.jar")]))
+    They are named as seen from there: a JVM that makes an archive overlooks any other form.
+
+    >>> print(manifest(Path("/opt/share"), [Path("/opt/lib/b.jar"), Path("/opt/share/a.jar")]))
     Manifest-Version: 1.0
-    Class-Path: file:///opt/b.jar file:///opt/a.jar
+    Class-Path: ../lib/b.jar a.jar
     <BLANKLINE>
     """
-    line = "Class-Path: " + " ".join(path.as_uri() for path in paths)
+    line = "Class-Path: " + " ".join(quote(os.path.relpath(path, folder)) for path in paths)
     first, rest = line[:MANIFEST_BYTES], line[MANIFEST_BYTES:]
     pieces = [first, *(f" {rest[at : at + MANIFEST_BYTES]}" for at in range(0, len(rest), MANIFEST_BYTES))]
     return "\n".join(["Manifest-Version: 1.0", *pieces, ""])
@@ -84,6 +96,7 @@ def make(folder: Path = FOLDER) -> None:
 
     Raises:
         FileNotFoundError: PySpark is not installed.
+        KeyError: JAVA_HOME is not set.
         subprocess.SubprocessError: the program that loads the classes failed, or took too long.
     """
     pyspark = find_spec("pyspark")
@@ -93,7 +106,7 @@ def make(folder: Path = FOLDER) -> None:
     (folder / ARCHIVE).unlink(missing_ok=True)
     jars = sorted(Path(pyspark.origin).parent.joinpath("jars").glob("*.jar"))
     with zipfile.ZipFile(folder / JAR, "w") as out:
-        out.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), manifest(jars))
+        out.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF"), manifest(folder, jars))
     with tempfile.TemporaryDirectory(prefix="binshift-cds-") as directory:
         _train(folder, Path(directory))
     (folder / ARCHIVE).chmod(0o644)
@@ -101,8 +114,17 @@ def make(folder: Path = FOLDER) -> None:
 
 def _train(folder: Path, directory: Path) -> None:
     options = f"-XX:ArchiveClassesAtExit={folder / ARCHIVE} {QUIET} -Djava.io.tmpdir={directory}"
-    submit = ["--driver-class-path", str(folder / JAR), "--driver-java-options", options, "pyspark-shell"]
-    told = {"PYSPARK_SUBMIT_ARGS": shlex.join(submit), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    shim = directory / "java" / "bin" / "java"
+    shim.parent.mkdir(parents=True)
+    java = f"{os.environ['JAVA_HOME']}/bin/java"
+    shim.write_text(SHIM.format(python=sys.executable, jar=str(folder / JAR), java=java), encoding="utf-8")
+    shim.chmod(0o755)
+    told = {
+        "JAVA_HOME": str(shim.parent.parent),
+        "PYSPARK_SUBMIT_ARGS": shlex.join(["--driver-java-options", options, "pyspark-shell"]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     done = subprocess.run(
         [sys.executable, str(TRAINING), str(directory)],
         env=os.environ | told,

@@ -6,6 +6,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from binshift import cds
@@ -17,7 +18,7 @@ def archived(tmp_path: Path) -> Path:
     """A folder with an archive that no Java will take."""
     (tmp_path / cds.ARCHIVE).write_bytes(b"\0" * 4096)
     with zipfile.ZipFile(tmp_path / cds.JAR, "w") as jar:
-        jar.writestr("META-INF/MANIFEST.MF", cds.manifest([]))
+        jar.writestr("META-INF/MANIFEST.MF", cds.manifest(tmp_path, []))
     return tmp_path
 
 
@@ -59,12 +60,28 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(archived: Path) 
 
 
 def test_a_manifest_is_one_that_java_reads(tmp_path: Path) -> None:
-    """Lines of at most 72 bytes, and a class found through them."""
+    """Lines of at most 72 bytes, and jars as seen from its own."""
     jars = [tmp_path / f"{'long' * 20}{number}.jar" for number in range(5)]
-    text = cds.manifest(jars)
+    text = cds.manifest(tmp_path / "classes", jars)
     assert max(map(len, text.splitlines())) < 72
     joined = text.replace("\n ", "")
-    assert joined.splitlines()[1].split()[1:] == [jar.as_uri() for jar in jars]
+    assert joined.splitlines()[1].split()[1:] == [f"../{jar.name}" for jar in jars]
+
+
+def test_the_archive_is_used_whatever_follows_in_the_class_path(tmp_path: Path) -> None:
+    """A conf folder that is not empty, and Spark's jars in whatever order, change nothing; without its jar it is passed over."""
+    if not cds.class_path():
+        pytest.skip("there is no archive: `make setup` makes one")
+    (tmp_path / "spark-defaults.conf").write_text("")
+    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"), reverse=True)
+    for begins, shared in ((cds.class_path(), True), (str(jars[0]), False)):
+        path = ":".join([begins, f"{tmp_path}/", *map(str, jars)])
+        options = [*cds.java_options().split(), "-Xlog:class+load", "-cp", path]
+        command = [f"{java_home()}/bin/java", *options, "org.apache.spark.deploy.SparkSubmit", "--version"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        loaded = [line for line in said.splitlines() if "org.apache.spark." in line and "source: " in line]
+        from_archive = [line for line in loaded if "shared objects file (top)" in line]
+        assert bool(from_archive) is shared, loaded[:5]
 
 
 def test_there_is_no_archive_of_what_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
