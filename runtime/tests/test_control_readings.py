@@ -95,6 +95,21 @@ def test_sizes_of_whole_snapshots_add_up() -> None:
     assert rows > 0
 
 
+def test_the_age_of_snapshots_counts_bins_that_never_had_one() -> None:
+    """It grows with each epoch while nothing is snapshotted at all, and falls once everything has been."""
+    world = World(DictStorage(), random.Random(1), workers=1, operators=("count",))
+    assert readings.snapshot_age_epochs(world.index) is None
+    for _ in range(40):
+        world.epoch()
+    assert readings.snapshot_age_epochs(world.index) == world.index.last - world.index.base >= 39
+    for _ in range(3):
+        world.epoch()
+        world.snapshot(1.0)
+    age = readings.snapshot_age_epochs(world.index)
+    assert age is not None
+    assert age <= 3
+
+
 def test_the_watermark_and_its_lag() -> None:
     """The lag is from the watermark to the epoch's own time, not to the clock; before the first event there is none."""
     world = World(DictStorage(), random.Random(1))

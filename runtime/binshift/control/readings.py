@@ -142,7 +142,14 @@ def watermark(index: Index) -> tuple[float, float] | None:
 
 
 def snapshot_age_epochs(index: Index) -> int | None:
-    """Epochs since the oldest of the bins' newest snapshots; None while there is none at all."""
-    starts = [index.snapshot_epochs(operator) for operator in index.operators]
-    oldest = [int(each[each >= 0].min()) for each in starts if bool((each >= 0).any())]
+    """Epochs since the oldest of the bins' newest snapshots; None while no bin has a row.
+
+    A bin with rows and no snapshot counts from the oldest epoch that the log holds: it is rebuilt from there.
+    """
+    oldest = []
+    for operator in index.operators:
+        starts = index.snapshot_epochs(operator)
+        starts[starts < 0] = index.base
+        changed = np.delete(starts, index.never_changed(operator).array)
+        oldest += [int(changed.min())] if len(changed) else []
     return index.last - min(oldest) if oldest else None

@@ -199,7 +199,7 @@ class Index:
         """
         _, snapshot_of = bringup.snapshot_starts(self, operator, self.last)
         known = np.zeros(self.bins, dtype=np.bool_)
-        known[self._never_changed(operator).array] = True
+        known[self.never_changed(operator).array] = True
         rows, size = np.zeros((2, self.bins), dtype=np.int64)
         for number in np.unique(snapshot_of[snapshot_of >= 0]).tolist():
             snapshot = self.snapshots[operator][number]
@@ -221,7 +221,7 @@ class Index:
             return None
         return np.sum(known, axis=0, dtype=np.int64) if known else np.zeros(self.bins, dtype=np.int64)
 
-    def _never_changed(self, operator: str) -> BinSet:
+    def never_changed(self, operator: str) -> BinSet:
         """The bins that no epoch has put a row into."""
         changed = np.zeros(self.bins, dtype=np.bool_)
         for record in self.records.values():
