@@ -119,7 +119,7 @@ def stands_still(scene: Stage, dataflow: Dataflow, bell: Bell) -> None:
     """Executors that say nothing: first while bins are to move, then killed and killed again."""
     dataflow.scale(2)
     until("a migration", 60, lambda: dataflow.has("Migrating"), every=0.1)
-    with pods.frozen(scene.kube, *((dataflow.executor(slot), "executor") for slot in range(3))):
+    with pods.frozen(scene.kube, *((dataflow.executor(slot), "worker") for slot in range(3))):
         bell.await_rung("BinshiftEpochHangs", dataflow.name)
         bell.await_rung("BinshiftMigrationStuck", dataflow.name)
     dataflow.await_settled()

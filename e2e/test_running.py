@@ -64,7 +64,7 @@ def test_processes_share_their_classes(scene: Stage, running: Dataflow) -> None:
     for pod, container, least in (
         (running.driver, "driver", 1),
         (running.driver, "master", 1),
-        (running.executor(0), "executor", 2),
+        (running.executor(0), "worker", 2),
     ):
         found, sharing = map(int, scene.kube("exec", pod, "--container", container, "--", "python", "-c", look).split())
         assert found == sharing >= least, (container, found, sharing)
