@@ -116,7 +116,7 @@ def moves(scene: Stage, dataflow: Dataflow, bell: Bell) -> None:
 
 
 def stands_still(scene: Stage, dataflow: Dataflow, bell: Bell) -> None:
-    """Executors that say nothing: first while bins are to move, then killed and killed again."""
+    """Executors that say nothing while bins are to move; then Python processes killed and killed again."""
     dataflow.scale(2)
     until("a migration", 60, lambda: dataflow.has("Migrating"), every=0.1)
     with pods.frozen(scene.kube, *((dataflow.executor(slot), "worker") for slot in range(3))):
@@ -127,7 +127,7 @@ def stands_still(scene: Stage, dataflow: Dataflow, bell: Bell) -> None:
 
 
 def _killed_again(kube: Kube, dataflow: Dataflow, bell: Bell) -> bool:
-    pods.kill_executor_process(kube, dataflow.executor(0))
+    pods.kill_python(kube, dataflow.executor(0))
     dataflow.await_epochs(2)
     return ("BinshiftEpochsRunAgain", dataflow.name) in bell.rung()
 

@@ -45,12 +45,12 @@ def frozen(kube: Kube, *places: tuple[str, str]) -> Iterator[None]:
             _signal(kube, pod, container, "CONT")
 
 
-def kill_executor_process(kube: Kube, pod: str) -> None:
-    """Spark's executor in an executor's pod is killed; the worker beside it starts another one."""
+def kill_python(kube: Kube, pod: str) -> None:
+    """The Python processes of an executor are killed, those that work and the one that starts others; the next task finds them gone."""
     find = (
         "import os, pathlib; [os.kill(int(p.name), 9) for p in pathlib.Path('/proc').iterdir() if p.name.isdigit() and "
     )
-    find += "b'CoarseGrainedExecutor' in (p / 'cmdline').read_bytes()]"
+    find += "b'pyspark.daemon' in (p / 'cmdline').read_bytes()]"
     kube("exec", pod, "--", "python", "-c", find)
 
 
