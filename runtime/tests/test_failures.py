@@ -53,6 +53,10 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
         ("binshift.invariants.InvariantViolated: a bin twice. This is a bug", InvariantViolated),
         ("Lost task 0.0 (TID 5): ExecutorLostFailure (executor 1 exited caused by ...)", EpochFailed),
         ("Python worker exited unexpectedly (crashed)", EpochFailed),
+        (
+            "SparkException: EOFException occurred while reading the port number from pyspark.daemon's stdout.",
+            EpochFailed,
+        ),
         ("[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_8_0 not found!", EpochFailed),
         (WORKER, UserFunctionFailed),
         (CHAINED, UserFunctionFailed),

@@ -17,7 +17,7 @@ LOST = re.compile(
     r"ExecutorLostFailure|FetchFailed|Executor heartbeat timed out|executor \S+ exited|worker lost|Worker lost"
     r"|Python worker exited unexpectedly|Connection reset|Remote RPC client disassociated|Master removed our application"
     r"|Job \d+ cancelled|Failed to connect to|java\.io\.EOFException|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-    r"|Checkpoint block \S+ not found"
+    r"|Checkpoint block \S+ not found|reading the port number from pyspark\.daemon"
 )
 """An executor, or the Python worker in it, is gone: the epoch can be run again."""
 
