@@ -66,7 +66,7 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
         ("ExecutorLostFailure (executor 1 exited)\n" + WORKER, EpochFailed),
     ],
     ids=[
-        *("ours", "fenced", "invariant", "executor", "worker", "checkpoint", "user", "chained"),
+        *("ours", "fenced", "invariant", "executor", "worker", "daemon", "checkpoint", "user", "chained"),
         *("the user's connection", "Spark's connection", "a socket of Spark's", "both"),
     ],
 )
