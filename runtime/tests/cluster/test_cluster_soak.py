@@ -17,7 +17,7 @@ from binshift.log.inspect import verify
 SECONDS = float(os.environ.get("SOAK_SECONDS", "90"))
 SEED = int(os.environ.get("SOAK_SEED", "0")) or int(time.time())
 
-pytestmark = [pytest.mark.cluster, pytest.mark.oracle, pytest.mark.timeout(SECONDS + 900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.campaign, pytest.mark.timeout(SECONDS + 900)]
 
 
 def test_nothing_grows(
