@@ -17,6 +17,8 @@ KIND = "streamingdataflow"
 DRIVER, EXECUTOR = "driver", "executor"
 HEALTH_PORT = 7401
 READY_SECONDS_MAX = 300.0
+CALM_EPOCHS = 6
+"""So many before a story: what it does is compared with them."""
 SETTLED_SECONDS_MAX = 420.0
 
 
@@ -133,6 +135,12 @@ class Dataflow:
         """Until so many further epochs have been committed."""
         first = until("the driver's metrics", seconds, lambda: (self.epoch,))[0]
         until(f"{count} epochs after {first}", seconds, lambda: self.epoch >= first + count)
+
+    def await_calm(self) -> None:
+        """Until it is Ready and settled, and some epochs have gone by like that."""
+        self.await_condition("Ready")
+        self.await_settled()
+        self.await_epochs(CALM_EPOCHS)
 
     def await_moving(self, share: float = 0.25, seconds: float = 300.0) -> None:
         """Until a migration under way has moved this share of its bins, but not all of them."""

@@ -97,6 +97,14 @@ class Stage:
         self.kube.apply(*objects, *minimal.watcher(MINIMAL_IMAGE))
         return Dataflow(self.kube, minimal.NAME)
 
+    def calm(self) -> Dataflow:
+        """The one dataflow of a file's stories, applied by whichever comes first; Ready, settled, and calm for some epochs."""
+        if not self.kube("get", KIND, minimal.NAME, "--ignore-not-found"):
+            self.apply()
+        dataflow = Dataflow(self.kube, minimal.NAME)
+        dataflow.await_calm()
+        return dataflow
+
     def why(self) -> str:
         """What a person would look at when something is wrong."""
         parts = [(self.kube, ["describe", KIND]), (self.kube, ["get", "pods", "-o", "wide"])]

@@ -30,9 +30,7 @@ def applied(scene: Stage) -> Dataflow:
 @pytest.fixture
 def running(applied: Dataflow) -> Dataflow:
     """It, Ready, settled, and calm for some epochs."""
-    applied.await_condition("Ready")
-    applied.await_settled()
-    applied.await_epochs(6)
+    applied.await_calm()
     return applied
 
 

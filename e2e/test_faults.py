@@ -66,9 +66,7 @@ def running(scene: Stage) -> Dataflow:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_moving_and(scene: Stage, running: Dataflow, told: Story, fault: Callable[[Stage, Dataflow], None]) -> None:
     """Whatever is killed while bins move between two and four executors, the rescale comes to its end, and all is right."""
-    running.await_condition("Ready")
-    running.await_settled()
-    running.await_epochs(6)
+    running.await_calm()
     replicas = 2 if running.object["spec"]["replicas"] == 4 else 4
     with told.act():
         running.scale(replicas)
@@ -84,9 +82,7 @@ def test_moving_and(scene: Stage, running: Dataflow, told: Story, fault: Callabl
 
 def test_executor_killed_over_and_over(scene: Stage, running: Dataflow, told: Story) -> None:
     """Twelve executors killed in a row, now and then two at a time: no row is lost or counted twice."""
-    running.await_condition("Ready")
-    running.await_settled()
-    running.await_epochs(6)
+    running.await_calm()
     with told.act():
         for number in range(8):
             pods.kill_pod(scene.kube, running.executor(number % 2))

@@ -22,14 +22,7 @@ def scene(module_scene: Stage) -> Stage:
 
 @pytest.fixture
 def running(scene: Stage) -> Dataflow:
-    """The one dataflow of these stories, applied by whichever comes first; Ready, settled, and calm for some epochs."""
-    if not scene.kube("get", KIND, NAME, "--ignore-not-found"):
-        scene.apply()
-    dataflow = Dataflow(scene.kube, NAME)
-    dataflow.await_condition("Ready")
-    dataflow.await_settled()
-    dataflow.await_epochs(6)
-    return dataflow
+    return scene.calm()
 
 
 def test_kubectl_wait_returns(scene: Stage, told: Story) -> None:

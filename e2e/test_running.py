@@ -11,12 +11,12 @@ import pytest
 import prometheus
 import stage as stages
 from dashboards import NOT_HERE, P99, empty_panels
-from dataflow import KIND, Dataflow
+from dataflow import Dataflow
 from faults.control_plane import without_api_server
 from kube import until
 from stage import Stage
 from story import Story
-from workloads.minimal import NAME, WATCHER
+from workloads.minimal import WATCHER
 
 PAUSE_SECONDS_MAX = 30.0
 """Ready means an epoch within so many seconds; a rescale may not need longer either."""
@@ -30,14 +30,7 @@ def scene(module_scene: Stage) -> Stage:
 
 @pytest.fixture
 def running(scene: Stage) -> Dataflow:
-    """The one dataflow of these stories, applied by whichever comes first; Ready, settled, and calm for some epochs."""
-    if not scene.kube("get", KIND, NAME, "--ignore-not-found"):
-        scene.apply()
-    dataflow = Dataflow(scene.kube, NAME)
-    dataflow.await_condition("Ready")
-    dataflow.await_settled()
-    dataflow.await_epochs(6)
-    return dataflow
+    return scene.calm()
 
 
 def test_rescale(running: Dataflow, told: Story) -> None:

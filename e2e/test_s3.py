@@ -25,9 +25,7 @@ def running(scene: Stage) -> Dataflow:
     if not scene.kube("get", KIND, minimal.NAME, "--ignore-not-found"):
         scene.kube.apply(on_s3.dataflow())
     dataflow = Dataflow(scene.kube, minimal.NAME)
-    dataflow.await_condition("Ready")
-    dataflow.await_settled()
-    dataflow.await_epochs(6)
+    dataflow.await_calm()
     return dataflow
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from binshift.java import QUICK_TO_START
 from checkers.pace import Commit
 from clusters import ROOT
 from kube import Kube, until
@@ -26,9 +27,6 @@ VOLUME = "/data"
 """Where the watcher has the dataflow's volume."""
 ROWS_PER_SECOND = 2000
 KEYS = 5000
-QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For Java processes that live for minutes, many of them on two cores: the optimising compiler would take more of those than its
-code gives back."""
 
 SAFE: Mapping[str, Any] = {
     "allowPrivilegeEscalation": False,

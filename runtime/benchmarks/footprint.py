@@ -8,13 +8,12 @@ which the system may drop and read again.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from binshift.local import LocalCluster
+from binshift.local import LocalCluster, family
 from binshift.model import Worker
 
 SAMPLE_SECONDS = 0.25
@@ -69,20 +68,6 @@ def watched(cluster: LocalCluster) -> Iterator[Footprint]:
     finally:
         found.end()
         thread.join()
-
-
-def family(roots: list[int]) -> list[int]:
-    """These processes and everything they started."""
-    children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError, IndexError):
-            parent = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
-    found, left = [], list(roots)
-    while left:
-        found.append(left.pop())
-        left += children.get(found[-1], [])
-    return found
 
 
 def memory_mib(pids: list[int]) -> tuple[float, float]:

@@ -12,6 +12,9 @@ from pathlib import Path
 from binshift.errors import InvalidSettings
 
 SUPPORTED = (17, 21)
+QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for a Java process that lives for minutes beside others on a few cores, or does next to nothing: the optimising compiler
+would take more time than its code gives back."""
 
 
 @functools.cache

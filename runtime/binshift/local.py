@@ -21,7 +21,7 @@ from types import TracebackType
 
 from binshift import cds
 from binshift.errors import InvalidSettings
-from binshift.java import java_home
+from binshift.java import QUICK_TO_START, java_home
 from binshift.model import Worker
 
 MASTER_HOST = "127.0.0.1"
@@ -181,11 +181,7 @@ exit "$code"
 """
 """Runs a command that ends with its parent, however that ends: then its standard input does."""
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a Java process that lives for a minute or two beside five others on a few cores: the optimising compiler would
-take more time than its code gives back."""
-
-DAEMON_OPTIONS = f"{SHORT_LIVED} -Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.cleanup.enabled=true"
+DAEMON_OPTIONS = f"{QUICK_TO_START} -Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.cleanup.enabled=true"
 """A slot's executor may be restarted for ever; the daemons do next to nothing."""
 
 
@@ -218,11 +214,16 @@ def _parents() -> Iterator[tuple[int, int]]:
                 yield int(entry.name), int(stat.rpartition(")")[2].split()[1])
 
 
-def _descendants(root: int) -> list[int]:
+def family(roots: Sequence[int]) -> list[int]:
+    """These processes and everything they started."""
+    return [*roots, *_descendants(*roots)]
+
+
+def _descendants(*roots: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in _parents():
         children.setdefault(parent, []).append(pid)
-    found, todo = [], [root]
+    found, todo = [], list(roots)
     while todo:
         batch = children.get(todo.pop(), [])
         found += batch
@@ -231,7 +232,7 @@ def _descendants(root: int) -> list[int]:
 
 
 def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
-    family = _descendants(process.pid)
+    below = _descendants(process.pid)
     if process.stdin is not None:
         process.stdin.close()
     with contextlib.suppress(ProcessLookupError):
@@ -241,6 +242,6 @@ def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    for pid in family:
+    for pid in below:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

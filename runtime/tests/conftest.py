@@ -79,7 +79,7 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from binshift import cds
-    from binshift.local import SHORT_LIVED
+    from binshift.java import QUICK_TO_START
     from binshift.spark import conf
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -91,7 +91,7 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    for key, value in (cds.spark_conf(SHORT_LIVED) | cluster.conf() | conf.required() | small).items():
+    for key, value in (cds.spark_conf(QUICK_TO_START) | cluster.conf() | conf.required() | small).items():
         builder = builder.config(key, value)
     started = builder.getOrCreate()
     started.sparkContext.setLogLevel("OFF")

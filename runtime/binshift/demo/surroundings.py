@@ -28,8 +28,8 @@ import binshift
 from binshift import cds
 from binshift.demo.interrupts import no_more_interrupts
 from binshift.errors import InvalidSettings
-from binshift.java import java_home
-from binshift.local import SHORT_LIVED, LocalCluster
+from binshift.java import QUICK_TO_START, java_home
+from binshift.local import LocalCluster
 from binshift.running.environment import submit_arguments
 
 PROGRAM = Path("examples", "flights", "flights.py")
@@ -88,7 +88,7 @@ class Surroundings:
         from binshift.spark import conf
 
         return {
-            **cds.spark_conf(SHORT_LIVED),
+            **cds.spark_conf(QUICK_TO_START),
             **self.cluster.conf(),
             **conf.required(),
             "spark.ui.enabled": "false",

@@ -16,15 +16,13 @@ from typing import Final, NoReturn
 
 from binshift import cds
 from binshift.errors import InvalidSettings
-from binshift.java import java_home
+from binshift.java import QUICK_TO_START, java_home
 from binshift.memory import DAEMON_HEAP_MIB
 from binshift.pods.conf import NAME_OPTIONS
 from binshift.pods.waiting import await_name
 
 LOOPBACK: Final = "127.0.0.1"
-JAVA_OPTIONS: Final = (
-    f"{NAME_OPTIONS} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"
-)
+JAVA_OPTIONS: Final = f"{NAME_OPTIONS} {QUICK_TO_START} -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 

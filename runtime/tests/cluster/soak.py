@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from soak_samples import Samples, family
+from soak_samples import Samples
 
 import binshift
-from binshift.local import LocalCluster
+from binshift.local import LocalCluster, family
 from binshift.model import Worker
 from binshift.strategies import Strategy
 

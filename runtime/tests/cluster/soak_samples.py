@@ -132,20 +132,6 @@ def usage_of(pid: int) -> tuple[float, int, int] | None:
         return None
 
 
-def family(roots: Sequence[int]) -> list[int]:
-    """These processes and everything they started."""
-    children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError, IndexError):
-            parent = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(name))
-    found, left = [], list(roots)
-    while left:
-        found.append(left.pop())
-        left += children.get(found[-1], [])
-    return found
-
-
 def sizes(folder: Path, name: str = "") -> list[int]:
     """Bytes on disk of every file below ``folder``, or of those with a name; files may come and go meanwhile."""
     found = []

@@ -23,7 +23,7 @@ from faults_report import tell
 from faults_world import WORKERS, HurtCluster, World
 
 from binshift import cds
-from binshift.local import SHORT_LIVED
+from binshift.java import QUICK_TO_START
 from binshift.log.inspect import verify
 
 pytestmark = pytest.mark.cluster
@@ -77,7 +77,7 @@ def worlds(folder: Path, *, quick: bool) -> Iterator[World]:
     if quick:
         conf["binshift"]["lost_worker_timeout_seconds"] = 3.0
     with cluster:
-        conf["spark"] |= cds.spark_conf(SHORT_LIVED) | cluster.conf() | (HALF if quick else {})
+        conf["spark"] |= cds.spark_conf(QUICK_TO_START) | cluster.conf() | (HALF if quick else {})
         world = World(folder, cluster, conf)
         try:
             world.repair()
