@@ -35,6 +35,8 @@ def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) 
         "spark.executor.defaultJavaOptions": NAME_OPTIONS,
         "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         "spark.shuffle.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
+        # For executors: a driver's JVM has it by itself. At INFO they say six lines for every task of an epoch.
+        "spark.log.level": "WARN",
         "spark.executor.logs.rolling.strategy": "size",
         "spark.executor.logs.rolling.maxSize": str(LOG_BYTES_MAX),
         "spark.executor.logs.rolling.maxRetainedFiles": "2",

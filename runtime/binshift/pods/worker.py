@@ -18,6 +18,7 @@ It offers all it has to one executor; the number at the end of its host's name i
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,12 +26,14 @@ from typing import Final
 
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.memory import TASK_SLOTS_MIN, spark_mib
+from binshift.pods import follow
 from binshift.pods.daemons import become, daemon_environment, logged, options
 from binshift.pods.settings import DIRECTORY, address_of, needed
 from binshift.pods.waiting import await_port
 from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.worker.Worker"
+WORK: Final = "work"
 FOREVER: Final = "1000000000"
 CONNECT_SECONDS: Final = 5
 """How long the address of a master that is gone is tried; a worker tries again every five to fifteen seconds, by name."""
@@ -45,7 +48,7 @@ def arguments(environment: Mapping[str, str]) -> list[str]:
     Raises:
         InvalidSettings: a variable is missing or does not fit.
     """
-    ports, work = Ports.from_environment(environment), _directory(environment) / "work"
+    ports, work = Ports.from_environment(environment), _directory(environment) / WORK
     cores, memory = needed(environment, "BINSHIFT_EXECUTOR_CORES"), needed(environment, "BINSHIFT_EXECUTOR_MEMORY")
     if not (cores.isascii() and cores.isdigit() and int(cores) >= TASK_SLOTS_MIN):
         raise InvalidSettings(
@@ -75,6 +78,11 @@ def java_options() -> str:
     )
 
 
+def follow_executors(work: Path) -> None:
+    """Have executors' words in this container's log, too: a small process beside this one, which ends with it."""
+    subprocess.Popen([sys.executable, "-I", "-S", follow.__file__, str(work)], stdin=subprocess.DEVNULL)
+
+
 def main(environment: Mapping[str, str]) -> int:
     """Become the worker; returns only if that cannot be."""
     logged()
@@ -88,6 +96,7 @@ def main(environment: Mapping[str, str]) -> int:
                 Path(each).mkdir(parents=True, exist_ok=True)
         # A worker that finds no master at first waits for many seconds.
         await_port(*master)
+        follow_executors(directory / WORK)
         become(MAIN, wanted, daemon_environment(environment, host, java_options()) | found, host)
     except (BinshiftError, OSError) as error:
         sys.stderr.write(f"binshift: the worker cannot start: {error}\n")

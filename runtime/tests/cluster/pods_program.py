@@ -16,13 +16,21 @@ from pyspark.sql import functions as F
 import binshift
 
 
+def said(name: str | None) -> str | None:
+    """A function of the user's that prints."""
+    if name is None:
+        sys.stdout.write("a row without a name\n")
+    return name
+
+
 def main(failing: Path) -> None:
     """Run until the query ends."""
     if failing.exists():
         raise ValueError(failing.read_text())
     assert not {"BINSHIFT_TOKEN", "BINSHIFT_DRAIN_TOKEN", "_SPARK_AUTH_SECRET"} & os.environ.keys()
     spark = SparkSession.builder.getOrCreate()
-    counted = binshift.stateful(stream(spark), bins=32).groupBy("name").agg(F.count("*"))
+    seen = F.udf(said, "string")(F.col("name"))
+    counted = binshift.stateful(stream(spark).withColumn("name", seen), bins=32).groupBy("name").agg(F.count("*"))
     counted.writeStream.outputMode("update").format("noop").queryName("podded").start().awaitTermination()
 
 

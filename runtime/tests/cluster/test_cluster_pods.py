@@ -43,6 +43,7 @@ def test_a_dataflow_lives_in_its_pods(tmp_path: Path) -> None:
         assert "runpy" not in seen["reason"]
         failing.unlink()
         grows(world)
+        world.awaited(lambda said: "a row without a name\n" in said, lambda: world.said("worker-0") + world.said("worker-1"))
 
         assert world.dataflow()["workers"] == [0, 1]
         target = {"owner": "uid-1", "generation": 1, "workers": [0, 1, 2]}
@@ -81,7 +82,7 @@ def _ends_cleanly(world: Pods, failing: Path) -> None:
     assert world.end("driver") == 0
     for pod in list(world.processes):
         assert world.end(pod) in {0, 128 + signal.SIGTERM}, world.said(pod)[-2000:]
-    assert world.left() == []
+    world.awaited(lambda left: left == [], world.left)
     log = world.folder / "checkpoint" / "binshift"
     assert inspect.verify(str(log)) == []
     assert not (log / "owner.json").exists()
