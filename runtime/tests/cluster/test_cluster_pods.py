@@ -43,7 +43,9 @@ def test_a_dataflow_lives_in_its_pods(tmp_path: Path) -> None:
         assert "runpy" not in seen["reason"]
         failing.unlink()
         grows(world)
-        world.awaited(lambda said: "a row without a name\n" in said, lambda: world.said("worker-0") + world.said("worker-1"))
+        world.awaited(
+            lambda said: "a row without a name\n" in said, lambda: world.said("worker-0") + world.said("worker-1")
+        )
 
         assert world.dataflow()["workers"] == [0, 1]
         target = {"owner": "uid-1", "generation": 1, "workers": [0, 1, 2]}
