@@ -8,13 +8,25 @@ from contextlib import contextmanager
 
 from clusters import NODE, Cluster
 
+ASKING = ("kube-controller-manager", "kube-scheduler", "kubelet")
+
+
+def _end(name: str) -> None:
+    subprocess.run([NODE, "end", name], check=True, timeout=60)
+
 
 @contextmanager
 def without_api_server(cluster: Cluster) -> Iterator[None]:
-    """The API server is gone while in here, and back afterwards."""
+    """The API server is gone while in here, and back afterwards.
+
+    With it start those processes of the node's that would go on asking ever more seldom, up to half a minute apart, and
+    leave the node NotReady meanwhile; no container is touched.
+    """
     assert cluster.own
-    subprocess.run([NODE, "end", "kube-apiserver"], check=True, timeout=60)
+    _end("kube-apiserver")
     try:
         yield
     finally:
+        for name in ASKING:
+            _end(name)
         subprocess.run([NODE, "up"], check=True, timeout=300, capture_output=True)

@@ -50,7 +50,7 @@ def kill_python(kube: Kube, pod: str) -> None:
     find = (
         "import os, pathlib; [os.kill(int(p.name), 9) for p in pathlib.Path('/proc').iterdir() if p.name.isdigit() and "
     )
-    find += "b'pyspark.daemon' in (p / 'cmdline').read_bytes()]"
+    find += "p.name != str(os.getpid()) and b'pyspark.daemon' in (p / 'cmdline').read_bytes()]"
     kube("exec", pod, "--", "python", "-c", find)
 
 

@@ -58,6 +58,10 @@ class EpochFailed(Retryable):
     """A run of an epoch ended early; nothing it did counts."""
 
 
+class TaskFailed(EpochFailed):
+    """A task of Spark's failed for a reason that is neither binshift's nor the user's Python: a source, a sink, the JVM."""
+
+
 class WrongExecutor(EpochFailed):
     """A pinned task ran elsewhere: its executor is gone or stayed busy beyond ``spark.locality.wait``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binshift.errors import EpochFailed, Fenced, NeedsBringUp, UserFunctionFailed
+from binshift.errors import EpochFailed, Fenced, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
 from binshift.spark.failures import interpret, shorten
 
@@ -39,6 +39,10 @@ ValueError: no price for pear
 
 \tat org.apache.spark.api.python.BasePythonRunner
 """
+JOB = (
+    "An error occurred while calling o2111.save.\n: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in "
+    "stage 19.0 failed 1 times, most recent failure: Lost task 0.0 in stage 19.0 (TID 40) (clicks-executor-0 executor 1)"
+)
 USERS_RESET = WORKER.replace("ZeroDivisionError: division by zero", "ConnectionResetError: Connection reset by peer")
 SPARKS_RESET = USERS_RESET.replace("/app/clicks.py", "/opt/pyspark/serializers.py")
 SOCKETS_RESET = USERS_RESET.replace("/app/clicks.py", "/usr/lib/python3.11/socket.py")
@@ -57,6 +61,11 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
             "SparkException: EOFException occurred while reading the port number from pyspark.daemon's stdout.",
             EpochFailed,
         ),
+        (
+            "java.io.IOException: Stream closed\n\tat org.apache.spark.api.python.PythonWorkerFactory.stopWorker(P.scala:523)",
+            EpochFailed,
+        ),
+        (f"{JOB}: java.net.SocketTimeoutException: Read timed out\n\tat x", TaskFailed),
         ("[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_8_0 not found!", EpochFailed),
         (WORKER, UserFunctionFailed),
         (CHAINED, UserFunctionFailed),
@@ -66,7 +75,19 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
         ("ExecutorLostFailure (executor 1 exited)\n" + WORKER, EpochFailed),
     ],
     ids=[
-        *("ours", "fenced", "invariant", "executor", "worker", "daemon", "checkpoint", "user", "chained"),
+        *(
+            "ours",
+            "fenced",
+            "invariant",
+            "executor",
+            "worker",
+            "daemon",
+            "daemon's input",
+            "source",
+            "checkpoint",
+            "user",
+            "chained",
+        ),
         *("the user's connection", "Spark's connection", "a socket of Spark's", "both"),
     ],
 )
@@ -79,6 +100,16 @@ def test_an_unknown_failure_stays_what_it_was() -> None:
     """Nothing is guessed."""
     error = RuntimeError("the source has no such topic")
     assert interpret(error) is error
+
+
+def test_a_task_that_failed_is_told_with_its_cause() -> None:
+    """What it raised and what is at its root; no frames of Java."""
+    trace = "\tat a.B.c(B.scala:1)\nCaused by: java.io.IOException: x\n\t... 3 more\nCaused by: y.Refused: no bucket\n\tat d"
+    told = str(interpret(RuntimeError(f"{JOB}: org.apache.spark.SparkException: a file\n{trace}")))
+    assert told.startswith(
+        "a task failed: (TID 40) (clicks-executor-0 executor 1): org.apache.spark.SparkException: a file"
+    )
+    assert told.endswith(", because of y.Refused: no bucket")
 
 
 def test_a_traceback_shows_the_users_lines_only() -> None:

@@ -11,15 +11,20 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from binshift import errors
-from binshift.errors import BinshiftError, EpochFailed, UserFunctionFailed
+from binshift.errors import BinshiftError, EpochFailed, TaskFailed, UserFunctionFailed
 
 LOST = re.compile(
     r"ExecutorLostFailure|FetchFailed|Executor heartbeat timed out|executor \S+ exited|worker lost|Worker lost"
     r"|Python worker exited unexpectedly|Connection reset|Remote RPC client disassociated|Master removed our application"
     r"|Job \d+ cancelled|Failed to connect to|java\.io\.EOFException|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-    r"|Checkpoint block \S+ not found|reading the port number from pyspark\.daemon"
+    r"|Checkpoint block \S+ not found|reading the port number from pyspark\.daemon|PythonWorkerFactory\.stopWorker"
 )
 """An executor, or the Python worker in it, is gone: the epoch can be run again."""
+
+TASK = re.compile(r"Lost task \S+ in stage \S+ (.*)")
+"""One of Spark's tasks raised something, on an executor that is there."""
+
+CAUSE = re.compile(r"^Caused by: (.*)", re.MULTILINE)
 
 OURS = re.compile(r"binshift\.errors\.(\w+): ([^\n]*)")
 INVARIANT = re.compile(r"binshift\.invariants\.InvariantViolated: ([^\n]*)")
@@ -37,12 +42,14 @@ LIBRARY_FRAME = re.compile(r"/lib/python3\.\d+/(?!site-packages|dist-packages)|\
 
 JAVA_FRAME = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
 
+TASK_WORDS = 300
+"""Characters of what a task raised."""
 MESSAGE_LINES_MAX = 12
 """Lines of a user's traceback worth showing."""
 
 
 def interpret(error: Exception) -> Exception:
-    """The error behind a failed job: one of ours, `EpochFailed` for lost executors, or the original.
+    """The error behind a failed job: one of ours, `EpochFailed` for lost executors, `TaskFailed`, or the original.
 
     >>> type(interpret(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))).__name__
     'EpochFailed'
@@ -66,6 +73,8 @@ def interpret(error: Exception) -> Exception:
         return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
     if traceback:
         return UserFunctionFailed("the program failed inside an epoch:\n" + shorten(traceback[0]))
+    if (task := TASK.search(text)) is not None:
+        return TaskFailed(f"a task failed: {task[1][:TASK_WORDS]}{_because(text[task.end() :])}")
     return error
 
 
@@ -107,6 +116,12 @@ def without_java(lines: Sequence[str]) -> list[str]:
     ['x.Failed: no bucket', 'Caused by: y']
     """
     return [line for line in lines if not JAVA_FRAME.match(line)]
+
+
+def _because(rest: str) -> str:
+    """What is at the root, as Java tells it, if it is something else than what is on top."""
+    causes = CAUSE.findall(rest)
+    return f", because of {causes[-1][:TASK_WORDS]}" if causes else ""
 
 
 def _first_line(text: str) -> str:

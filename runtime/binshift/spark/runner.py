@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift import failpoints
-from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable
+from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
 from binshift.model import Epoch, Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.epochplan import EpochPlan
@@ -42,6 +42,8 @@ FENCE_CHECK_SECONDS = 2.0
 """A driver that took so long to plan may have slept meanwhile, and been replaced: it looks before it lets the sink write."""
 RETRY_SECONDS_MAX = 5.0
 STOP_SECONDS_MAX = 60.0
+TASK_FAILURES_MAX = 4
+"""Of one epoch, before the query ends: as often as Spark by itself (``spark.task.maxFailures``) has one task fail."""
 INTERRUPTED = "(py4j.protocol.Py4JJavaError: An error occurred while calling sleep: java.lang.InterruptedException)"
 """By this text Spark knows that a function of `foreachBatch` ended because the query was stopped, and keeps its stack to itself.
 It has to be short: Spark looks for it by a regular expression that takes a frame of Java's stack for each character after it."""
@@ -95,6 +97,7 @@ class Runner:
     _seen: dict[Worker, Executor] = field(default_factory=dict)
     _operator: bytes = b""
     _trouble: str = ""
+    _task_failures: int = 0
     _prepared: bool = False
 
     def epoch(self, batch: DataFrame, batch_id: int) -> None:
@@ -136,7 +139,7 @@ class Runner:
             self._prepared = True
         offsets, moving = self.offsets(epoch), self.coordinator.moving
         plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, tuple(sorted(self.view.executors())))
-        bring_up: frozenset[Worker] = frozenset()
+        bring_up, self._task_failures = frozenset[Worker](), 0
         for run in range(self.attempts_max):
             self.under_way = begun.at(Part.EXECUTORS, run)
             plan, executors = self._await_executors(self.coordinator.again(plan))
@@ -174,7 +177,8 @@ class Runner:
         """The plan of the next run; raises what nothing can be done about."""
         if isinstance(meaning, LogDamaged):
             return self._do_without(plan, meaning)
-        if not isinstance(meaning, Retryable):
+        self._task_failures += isinstance(meaning, TaskFailed)
+        if not isinstance(meaning, Retryable) or self._task_failures == TASK_FAILURES_MAX:
             self.coordinator.abandoned(plan)
             raised(meaning, error)
         self._trouble = str(meaning)

@@ -1,0 +1,67 @@
+"""Tasks that fail in Java, as those of a source or a sink do: their epoch is run again as often as Spark would run such a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hostile import check_log, writer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from totals import Kept, answers, framed, summed
+
+from binshift.errors import TaskFailed
+from binshift.spark.runner import TASK_FAILURES_MAX
+
+pytestmark = pytest.mark.cluster
+
+BROKEN = 2
+"""The epoch in which things go wrong."""
+
+
+class Away(Kept):
+    """A sink whose disk is away for some calls."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+        self.calls = 0
+
+    def __call__(self, frame: DataFrame, epoch: int) -> None:
+        """Keep an epoch's rows, or fail in one of Spark's tasks."""
+        if epoch == BROKEN:
+            self.calls += 1
+            if self.calls <= self.times:
+                frame.select(
+                    F.reflect(F.lit("java.lang.Integer"), F.lit("parseInt"), F.lit("the disk is away"))
+                ).collect()
+        super().__call__(frame, epoch)
+
+
+def test_a_disk_that_comes_back_in_time(session: SparkSession, tmp_path: Path) -> None:
+    """As many failures as Spark lets one task have without giving up: the answer is right, and nobody is told."""
+    sink = Away(TASK_FAILURES_MAX - 1)
+    query = writer(framed(session, summed), tmp_path, sink).start()
+    query.await_epoch(BROKEN + 1, 120)
+    query.stop()
+    assert sink.calls == TASK_FAILURES_MAX
+    for epoch, wanted in enumerate(answers(BROKEN + 2)):
+        assert sink.epochs[epoch] == wanted, epoch
+
+
+def test_a_disk_that_stays_away(session: SparkSession, tmp_path: Path) -> None:
+    """The query ends by what the task said, at the epoch before; with the disk back it goes on."""
+    sink = Away(1000)
+    query = writer(framed(session, summed), tmp_path, sink).start()
+    with pytest.raises(TaskFailed, match="the disk is away") as told:
+        query.awaitTermination(120)
+    assert len(str(told.value).splitlines()) == 1
+    assert sink.calls == TASK_FAILURES_MAX
+    assert query.epoch == BROKEN - 1
+    check_log(tmp_path)
+    back = Away(0)
+    query = writer(framed(session, summed), tmp_path, back).start()
+    query.await_epoch(BROKEN + 1, 120)
+    query.stop()
+    for epoch, wanted in enumerate(answers(BROKEN + 2)):
+        assert epoch < BROKEN or back.epochs[epoch] == wanted, epoch
