@@ -62,7 +62,7 @@ def spark(url: str) -> None:
 
 def give_up(*_: object) -> None:
     """End at once, in the middle of whatever Java waits for."""
-    print(f"refused: not let in within {LET_IN_SECONDS_MAX} s", flush=True)
+    print(f"refused: no answer within {LET_IN_SECONDS_MAX} s", flush=True)
     os._exit(0)
 
 
