@@ -79,7 +79,7 @@ chart: $(READY) ## the chart by helm, its alerts by promtool; the first time, bo
 	$(BIN)/python -m pytest charts/tests -v -m chart
 
 .PHONY: e2e
-e2e: $(READY) ## stories on a real Kubernetes cluster: KUBECONFIG's, or a node built here (STORY=rescale for one)
+e2e: $(READY) $(if $(BINSHIFT_E2E_PICTURES),$(READY_DEMO)) ## stories on a real Kubernetes cluster: KUBECONFIG's, or a node built here (STORY=rescale for one)
 	$(BIN)/python -m pytest e2e -v -o timeout=3600 $(if $(STORY),-k "$(STORY)",-m "not alarms")
 
 .PHONY: bench
