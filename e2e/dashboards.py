@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import draw_dashboard
@@ -15,6 +16,8 @@ from prometheus import CHART, SCRAPE_SECONDS
 DASHBOARDS = CHART / "dashboards"
 PICTURES = "BINSHIFT_E2E_PICTURES"
 """Names a folder for pictures of the dashboards, if somebody wants them."""
+ROWS = {"dataflow": (("rescaling", ("Rescaling",)),)}
+"""Pictures of parts: what it is called, and its rows."""
 NOT_HERE = {
     "dataflow": {"Memory of workers", "Memory of the driver", "Watermark lag", "Copy lag"},
     "operator": {"Memory", "CPU", "Degraded, by reason", "Failures"},
@@ -31,17 +34,14 @@ def empty_panels(watched: Prometheus, name: str, namespace: str, dataflow: str, 
     filling = draw_dashboard.Filling({"namespace": namespace, "dataflow": dataflow}, span, SCRAPE_SECONDS)
     shown = [(p["title"], draw_dashboard.series(watched, p, filling)) for p in board["panels"] if p["type"] != "row"]
     if PICTURES in os.environ:
-        out = Path(os.environ[PICTURES]) / f"{name}.png"
-        options = ["--prometheus", watched.url, "--dashboard", str(DASHBOARDS / f"{name}.json"), "--out", str(out)]
-        place = [
-            "--namespace",
-            namespace,
-            "--dataflow",
-            dataflow,
-            "--start",
-            f"{begun}",
-            "--scrape-seconds",
-            f"{SCRAPE_SECONDS}",
-        ]
-        assert draw_dashboard.main([*options, *place]) == 0
+        place = ["--namespace", namespace, "--dataflow", dataflow, "--start", f"{begun}"]
+        for picture, rows in ((name, ()), *ROWS.get(name, ())):
+            draw(watched, name, picture, [*place, *(word for row in rows for word in ("--row", row))])
     return {title for title, lines in shown if not lines}
+
+
+def draw(watched: Prometheus, name: str, picture: str, options: Sequence[str]) -> None:
+    """A dashboard, or a part of it, in a file of the folder for pictures."""
+    out = Path(os.environ[PICTURES]) / f"dashboard-{picture}.png"
+    asked = ["--prometheus", watched.url, "--dashboard", str(DASHBOARDS / f"{name}.json"), "--out", str(out)]
+    assert draw_dashboard.main([*asked, "--scrape-seconds", f"{SCRAPE_SECONDS}", *options]) == 0
