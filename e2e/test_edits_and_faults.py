@@ -1,12 +1,17 @@
-"""The spec is edited, and things are edited behind the operator's back, while data flows."""
+"""Stories of one dataflow that is not left in peace: its spec is edited, its objects are changed behind the operator's back, and
+parts of it are killed while bins move. The stream goes on, every edit comes to its end, and every row is right."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 import stage as stages
 from clusters import ROOT
 from dataflow import Dataflow
+from faults import pods
+from faults.victims import FAULTS
 from kube import until
 from stage import Stage
 from story import Story
@@ -23,7 +28,7 @@ def scene(module_scene: Stage) -> Stage:
 
 @pytest.fixture(scope="module")
 def applied(scene: Stage) -> Dataflow:
-    """One dataflow, which all of these stories edit."""
+    """One dataflow, to which everything happens in turn."""
     return scene.apply(bins=512, migration=SMALL_STEPS)
 
 
@@ -106,6 +111,35 @@ def test_what_others_change_is_put_back(scene: Stage, running: Dataflow, told: S
         until("its own pods only", 300, lambda: running.pod_uids() == before)
         running.await_epochs(3)
     running.await_condition("Ready")
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_moving_and(scene: Stage, running: Dataflow, told: Story, fault: Callable[[Stage, Dataflow], None]) -> None:
+    """Whatever is killed while bins move between two and four executors, the rescale comes to its end, and all is right."""
+    replicas = 2 if running.object["spec"]["replicas"] == 4 else 4
+    with told.act():
+        running.scale(replicas)
+        running.await_moving()
+        fault(scene, running)
+        running.await_settled()
+        running.await_epochs(3)
+    running.await_condition("Ready")
+    judged = told.tell(running)
+    assert judged.wrong == 0, judged.examples
+    assert sorted(running.bins()) == [str(slot) for slot in range(replicas)]
+
+
+def test_executor_killed_over_and_over(scene: Stage, running: Dataflow, told: Story) -> None:
+    """Twelve executors killed in a row, now and then two at a time: no row is lost or counted twice."""
+    with told.act():
+        for number in range(8):
+            pods.kill_pod(scene.kube, running.executor(number % 2))
+            if number % 2:
+                pods.kill_pod(scene.kube, running.executor((number + 1) % 2))
+            running.await_epochs(2, seconds=120)
+        running.await_condition("Ready")
     judged = told.tell(running)
     assert judged.wrong == 0, judged.examples
 
