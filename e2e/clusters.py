@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kube import given_environment
+from waits import timed
 
 ROOT = Path(__file__).resolve().parents[1]
 NODE = ROOT / "e2e" / "cluster" / "cluster.sh"
@@ -96,7 +97,8 @@ def _own_environment() -> dict[str, str]:
 
 
 def _run(command: Sequence[str], seconds: float) -> None:
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False
-    )
+    with timed(shlex.join(command)):
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False
+        )
     assert done.returncode == 0, f"{shlex.join(command)}:\n{done.stdout[-4000:]}"

@@ -11,6 +11,7 @@ import pytest
 from clusters import ROOT, Cluster, bring_up
 from stage import Stage, build_images, install, make_namespace, renew, stage, sweep, system
 from story import Story
+from waits import longest
 
 # The table of valid and invalid objects is the operator's; dashboards are asked for as in a picture of them.
 sys.path += [str(ROOT / "operator" / "tests"), str(ROOT / "scripts")]
@@ -75,3 +76,5 @@ def pytest_runtest_makereport(
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for line in config.stash.get(LINES, []):
         terminalreporter.write_line(line)
+    if longest():
+        terminalreporter.write_line("\nlongest waits:\n" + "\n".join(longest()))

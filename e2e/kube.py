@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from waits import timed
+
 CALL_SECONDS_MAX = 60.0
 LOOK_EVERY_SECONDS = 0.5
 
@@ -34,16 +36,17 @@ def until(what: str, seconds: float, look: Callable[[], T | None], every: float 
         TooLate: none within ``seconds``; an error of the last look is its cause.
     """
     deadline, failure = time.monotonic() + seconds, None
-    while True:
-        try:
-            answer, failure = look(), None
-            if answer is not None and answer is not False:
-                return answer
-        except (Refused, KeyError, IndexError, subprocess.TimeoutExpired) as error:
-            failure = error
-        if time.monotonic() > deadline:
-            raise TooLate(f"not within {seconds:.0f} s: {what}" + (f" ({failure})" if failure else "")) from failure
-        time.sleep(every)
+    with timed(what):
+        while True:
+            try:
+                answer, failure = look(), None
+                if answer is not None and answer is not False:
+                    return answer
+            except (Refused, KeyError, IndexError, subprocess.TimeoutExpired) as error:
+                failure = error
+            if time.monotonic() > deadline:
+                raise TooLate(f"not within {seconds:.0f} s: {what}" + (f" ({failure})" if failure else "")) from failure
+            time.sleep(every)
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,9 @@ class Kube:
 
     def command(self, *words: str, stdin: str | None = None, seconds: float = CALL_SECONDS_MAX) -> str:
         """Any command in this environment. Errors as `__call__`."""
-        done = subprocess.run(
-            words, input=stdin, capture_output=True, text=True, check=False, timeout=seconds, env=dict(self.environment)
-        )
+        options: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "env": dict(self.environment)}
+        with timed(" ".join(words)):
+            done = subprocess.run(words, input=stdin, timeout=seconds, **options)
         if done.returncode:
             raise Refused(f"{' '.join(words[:8])}: {done.stderr.strip()[-2000:]}")
         return done.stdout
