@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from binshift import s3
+from binshift import followed, s3
 from binshift.pods.settings import DriverSettings
 from binshift.settings import CHECKPOINT_CONF
 
@@ -22,7 +22,6 @@ CONNECT_SECONDS: Final = 10
 """The address of a pod that is gone answers nothing at all: Spark would wait two minutes for it."""
 EXECUTOR_WAIT_SECONDS: Final = 300
 """Longer than on one machine: pods are scheduled, and images pulled."""
-LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) -> dict[str, str]:
@@ -35,11 +34,7 @@ def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) 
         "spark.executor.defaultJavaOptions": NAME_OPTIONS,
         "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         "spark.shuffle.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
-        # For executors: a driver's JVM has it by itself. At INFO they say six lines for every task of an epoch.
-        "spark.log.level": "WARN",
-        "spark.executor.logs.rolling.strategy": "size",
-        "spark.executor.logs.rolling.maxSize": str(LOG_BYTES_MAX),
-        "spark.executor.logs.rolling.maxRetainedFiles": "2",
+        **followed.CONF,
         "spark.binshift.executorWaitSeconds": str(EXECUTOR_WAIT_SECONDS),
         **s3.spark_conf(environment),
     }

@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from binshift import followed
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.memory import TASK_SLOTS_MIN, spark_mib
-from binshift.pods import follow
 from binshift.pods.daemons import become, daemon_environment, logged, options
 from binshift.pods.settings import DIRECTORY, address_of, needed
 from binshift.pods.waiting import await_port
@@ -80,7 +80,7 @@ def java_options() -> str:
 
 def follow_executors(work: Path) -> None:
     """Have executors' words in this container's log, too: a small process beside this one, which ends with it."""
-    subprocess.Popen([sys.executable, "-I", "-S", follow.__file__, str(work)], stdin=subprocess.DEVNULL)
+    subprocess.Popen([sys.executable, "-I", "-S", followed.__file__, str(work)], stdin=subprocess.DEVNULL)
 
 
 def main(environment: Mapping[str, str]) -> int:

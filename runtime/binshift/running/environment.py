@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from binshift import followed
 from binshift.errors import InvalidSettings
 
 RUN_DIRECTORY_VARIABLE: Final = "BINSHIFT_RUN_DIRECTORY"
@@ -58,7 +59,12 @@ def program_conf(
         InvalidSettings: the user chose otherwise than binshift and the cluster need.
     """
     modules = os.pathsep.join(filter(None, [str(program.parent), path]))
-    defaults = {"spark.app.name": program.stem, "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    defaults = {
+        "spark.app.name": program.stem,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **followed.CONF,
+    }
     fixed = {
         **required,
         "spark.binshift.workers": str(workers),

@@ -35,6 +35,7 @@ from binshift.running.interrupts import Interrupts
 from binshift.running.options import conf_entry, count, memory, parser, port
 from binshift.running.processes import ProgramProcess
 from binshift.running.supervisor import Supervisor
+from binshift.running.words import Words
 from binshift.spark.failures import without_java
 
 STEP_SECONDS: Final = 0.25
@@ -59,9 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app = given.app.resolve()
         run = ends.enter_context(directory.created(app, token, folder.resolve(), given.workers, os.environ))
         cluster = ends.enter_context(LocalCluster(folder.resolve(), 0, given.cores, given.memory))
+        words = Words(cluster.directory, _teller_of_words(given.output))
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end)
-        return _Watch(run, cluster, process, interrupts, _teller(given.output)).run()
+        return _Watch(run, cluster, process, interrupts, words, _teller(given.output)).run()
 
 
 @dataclass
@@ -72,6 +74,7 @@ class _Watch:
     cluster: LocalCluster
     process: ProgramProcess
     interrupts: Interrupts
+    words: Words
     tell: Callable[..., None]
 
     def run(self) -> int:
@@ -80,6 +83,7 @@ class _Watch:
         told = False
         while (status := self.process.status) is None:
             supervisor.step()
+            self.words.pass_on()
             if not told and (url := self.run_directory.run.url):
                 told = True
                 self.tell("running", run=self.run_directory.path.name, master=self.cluster.url, control=url)
@@ -87,6 +91,7 @@ class _Watch:
                 return self.stop()
             if not self.cluster.alive:
                 raise RunFailed(f"the Spark master has ended; its log is {self.cluster.directory / 'master.log'}")
+        self.words.pass_on()
         if status:
             self.tell("program failed", status=status, traceback=self._traceback())
         return status
@@ -105,6 +110,7 @@ class _Watch:
                 control.stop()
                 deadline = time.monotonic() + STOP_SECONDS_MAX
                 while self.interrupts.seen < 2 and time.monotonic() < deadline:
+                    self.words.pass_on()
                     if self.process.wait(STEP_SECONDS):
                         break
         raise KeyboardInterrupt
@@ -202,3 +208,16 @@ def _teller(output: str) -> Callable[..., None]:
         sys.stderr.flush()
 
     return tell
+
+
+def _teller_of_words(output: str) -> Callable[[str, str], None]:
+    """Passes executors' words on, to stderr as well; in a terminal without any more words than a name."""
+    tell = _teller(output)
+
+    def said(worker: str, line: str) -> None:
+        if output == "json":
+            tell("said", worker=worker, line=line)
+        else:
+            sys.stderr.write(f"{worker}: {line}\n")
+
+    return said

@@ -10,8 +10,18 @@ from pyspark.sql import functions as F
 
 import binshift
 
+
+def said(name: str | None) -> str | None:
+    """A function of the user's that prints."""
+    if name is None:
+        sys.stdout.write("a row without a name\n")
+        sys.stdout.flush()
+    return name
+
+
 if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
-    counted = binshift.stateful(stream(spark), bins=32).groupBy("name").agg(F.count("*"))
+    seen = F.udf(said, "string")(F.col("name"))
+    counted = binshift.stateful(stream(spark).withColumn("name", seen), bins=32).groupBy("name").agg(F.count("*"))
     writer = counted.writeStream.outputMode("update").format("noop").queryName("steered")
     writer.option("checkpointLocation", sys.argv[1]).start().awaitTermination()

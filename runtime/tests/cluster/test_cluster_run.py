@@ -39,6 +39,9 @@ def test_a_run_is_scaled_and_ends_without_a_trace(tmp_path: Path) -> None:
         assert owners == {0, 1, 2}
         assert "settled" in asked(tmp_path, "migrations").stdout
 
+        said = (tmp_path / "run.log").read_text(errors="replace").splitlines()
+        assert {"worker-0: a row without a name", "worker-1: a row without a name"} & set(said)
+
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 130
     assert left(tmp_path) == []

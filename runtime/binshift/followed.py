@@ -1,9 +1,9 @@
-"""What executors say, in the log of their container: ``python -I -S follow.py WORK``.
+"""What executors say: kept in files of a bounded size, and copied to where people look. ``python -I -S followed.py WORK``
 
 Spark's worker writes an executor's words, and with them those of the user's functions, to ``WORK/APPLICATION/EXECUTOR/stderr``
-and ``stdout``, where ``kubectl logs`` does not look. This process copies whole lines from there to its own output. It ends
-with the process that started it, which becomes Spark's worker. It imports small modules only: it lives beside every executor,
-in 4 MiB of its own.
+and ``stdout``, where neither ``kubectl logs`` nor a terminal looks. `Followed` gives whole lines from there. In a pod a process
+of this module alone copies them to its own output, the container's log; it ends with the process that started it, which becomes
+Spark's worker. It imports small modules only: it lives beside every executor, in 4 MiB of its own.
 """
 
 import contextlib
@@ -12,6 +12,14 @@ import sys
 import time
 from typing import Final
 
+CONF: Final = {
+    # At INFO, executors say six lines for every task of an epoch; a driver in Python is at WARN by itself.
+    "spark.log.level": "WARN",
+    "spark.executor.logs.rolling.strategy": "size",
+    "spark.executor.logs.rolling.maxSize": str(16 << 20),
+    "spark.executor.logs.rolling.maxRetainedFiles": "2",
+}
+"""Spark conf with which such files are worth reading, and do not fill a disk."""
 POLL_SECONDS: Final = 0.5
 READ_BYTES: Final = 1 << 16
 LINE_BYTES_MAX: Final = 1 << 16
@@ -87,15 +95,16 @@ class Tail:
 
 
 class Followed:
-    """All files below a folder; those that are there at first have been in the log of the container before this one.
+    """All files below a folder.
 
     Args:
         folder: Spark's work folder, which need not be there yet.
+        fresh: whether nothing in it has been told yet; else what is there now was, by the process before this one.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, fresh: bool = False) -> None:
         self._folder = folder
-        self._tails = {path: Tail(path, at_end=True) for path in self._paths()}
+        self._tails = {} if fresh else {path: Tail(path, at_end=True) for path in self._paths()}
 
     def look(self) -> bytes:
         """What they have said since the last look."""

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from binshift.pods import follow
-from binshift.pods.follow import LINE_BYTES_MAX, Followed, Tail
+from binshift import followed
+from binshift.followed import LINE_BYTES_MAX, Followed, Tail
 
 
 class Executors(RuleBasedStateMachine):
@@ -132,7 +132,7 @@ def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     """What was written until then is told; nobody has to end it."""
     starter = "import subprocess, sys; subprocess.Popen([sys.executable, '-I', '-S', *sys.argv[1:]]); sys.stdin.read()"
-    command = [sys.executable, "-c", starter, follow.__file__, str(tmp_path)]
+    command = [sys.executable, "-c", starter, followed.__file__, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
