@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from clusters import NODE, Cluster
+from kube import Kube
 
+DNS = "deployment/coredns"
 ASKING = ("kube-controller-manager", "kube-scheduler", "kubelet")
 
 
@@ -19,8 +21,8 @@ def _end(name: str) -> None:
 def without_api_server(cluster: Cluster) -> Iterator[None]:
     """The API server is gone while in here, and back afterwards.
 
-    With it start those processes of the node's that would go on asking ever more seldom, up to half a minute apart, and
-    leave the node NotReady meanwhile; no container is touched.
+    With it start those of the cluster's own that would go on asking ever more seldom, up to a minute apart: the node would
+    be NotReady meanwhile, and DNS would not know a new service. No container of a dataflow is touched.
     """
     assert cluster.own
     _end("kube-apiserver")
@@ -30,3 +32,6 @@ def without_api_server(cluster: Cluster) -> Iterator[None]:
         for name in ASKING:
             _end(name)
         subprocess.run([NODE, "up"], check=True, timeout=300, capture_output=True)
+        kube = Kube(cluster.environment, "kube-system")
+        kube("rollout", "restart", DNS)
+        kube("rollout", "status", DNS, "--timeout=120s", seconds=130)

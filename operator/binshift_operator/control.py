@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, Final
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPHandler, ProxyHandler, Request, build_opener
 
 from binshift_operator.errors import OperatorError, TimedOut, Unreachable, refused
 from binshift_operator.model.specification import Dataflow
@@ -21,11 +21,30 @@ from binshift_operator.model.status import MigrationShown
 from binshift_operator.model.world import EpochUnderWay, RunState, RuntimeSeen, TargetSeen
 
 SECONDS_MAX: Final = 5.0
+"""For an answer."""
+CONNECT_SECONDS_MAX: Final = 2.0
+"""For a connection: however busy a driver is, its kernel takes one at once; the address of a pod that is gone says nothing at all."""
 ANSWER_BYTES_MAX: Final = 4_000_000
 REASON_CHARACTERS_MAX: Final = 2000
 PART_CHARACTERS_MAX: Final = 32
 
-_OPENER: Final = build_opener(ProxyHandler({}))
+
+class _Connection(HTTPConnection):
+    """One whose time limit is shorter until it is made."""
+
+    def connect(self) -> None:
+        """Connect."""
+        self.timeout = CONNECT_SECONDS_MAX
+        super().connect()
+        self.sock.settimeout(SECONDS_MAX)
+
+
+class _Handler(HTTPHandler):
+    def http_open(self, req: Request) -> HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+_OPENER: Final = build_opener(ProxyHandler({}), _Handler())
 """Without proxies: the driver is in the same cluster."""
 
 
