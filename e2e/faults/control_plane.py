@@ -10,7 +10,7 @@ from clusters import NODE, Cluster
 from kube import Kube
 
 DNS = "deployment/coredns"
-ASKING = ("kube-controller-manager", "kube-scheduler", "kubelet")
+ASKING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 
 
 def _end(name: str) -> None:
@@ -22,7 +22,7 @@ def without_api_server(cluster: Cluster) -> Iterator[None]:
     """The API server is gone while in here, and back afterwards.
 
     With it start those of the cluster's own that would go on asking ever more seldom, up to a minute apart: the node would
-    be NotReady meanwhile, and DNS would not know a new service. No container of a dataflow is touched.
+    be NotReady meanwhile, and neither DNS nor the proxy would know a new service. No container of a dataflow is touched.
     """
     assert cluster.own
     _end("kube-apiserver")
