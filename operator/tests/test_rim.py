@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -22,7 +18,7 @@ from binshift_operator import control as control_module
 from binshift_operator import events, kube
 from binshift_operator.configuration import Configuration
 from binshift_operator.control import Control, runtime_of
-from binshift_operator.errors import Changed, Forbidden, Invalid, InvalidConfiguration, NotThere, TimedOut, Unreachable
+from binshift_operator.errors import Changed, Forbidden, Invalid, InvalidConfiguration, NotThere, Unreachable
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import Key
@@ -120,36 +116,6 @@ def test_answers_become_errors(monkeypatch: pytest.MonkeyPatch, answer: Exceptio
     monkeypatch.setattr(control_module, "_OPENER", Answers(answer))
     with pytest.raises(error):
         Control("http://driver", "t").stop()
-
-
-def test_an_address_that_says_nothing_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that is gone: the time for a connection counts, and not the longer one for an answer."""
-    monkeypatch.setattr(control_module, "CONNECT_SECONDS_MAX", 0.1)
-    monkeypatch.setattr(control_module, "SECONDS_MAX", 3600.0)
-    with ExitStack() as held:
-        listening = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        address = listening.getsockname()
-        held.enter_context(socket.create_connection(address))  # the one that waits; the kernel answers no other
-        with pytest.raises(TimedOut):
-            Control(f"http://{address[0]}:{address[1]}", "t").dataflow()
-
-
-def test_a_driver_that_is_busy_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connected at once, it may take longer for the answer."""
-    monkeypatch.setattr(control_module, "CONNECT_SECONDS_MAX", 0.1)
-    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
-
-        def answer() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(4096)
-                threading.Event().wait(0.3)
-                connection.sendall(b"HTTP/1.1 503 no\r\nContent-Length: 22\r\n\r\n" + b'{"message": "not yet"}')
-
-        answered = pool.submit(answer)
-        with pytest.raises(Unreachable, match="not yet"):
-            Control(f"http://127.0.0.1:{listening.getsockname()[1]}", "t").dataflow()
-        answered.result()
 
 
 def test_what_is_not_understood_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
