@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from binshift.local import family
+from binshift.process_tree import family
 
 SAMPLE_SECONDS = 2.0
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from binshift import cds
 from binshift.errors import InvalidSettings
 from binshift.java import QUICK_TO_START, java_home
 from binshift.model import Worker
+from binshift.process_tree import command_line, descendants
 
 MASTER_HOST = "127.0.0.1"
 WORKERS_MAX = 200
@@ -122,8 +123,8 @@ class LocalCluster:
     def executor_pids(self, worker: Worker) -> list[int]:
         """The process ids of the executor JVMs of a slot."""
         process = self._workers.get(worker)
-        children = [] if process is None else _descendants(process.pid)
-        return [pid for pid in children if b"CoarseGrainedExecutorBackend" in _command_line(pid)]
+        children = [] if process is None else descendants(process.pid)
+        return [pid for pid in children if b"CoarseGrainedExecutorBackend" in command_line(pid)]
 
     def kill_executor(self, worker: Worker) -> list[int]:
         """SIGKILL the executor JVM of a slot; its worker process starts another. Returns the killed process ids."""
@@ -199,40 +200,8 @@ def _await_port(log: Path, process: subprocess.Popen[bytes], timeout_seconds: fl
     raise InvalidSettings(f"the Spark master did not start within {timeout_seconds:.0f} s; its log ends:\n{tail}")
 
 
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                stat = (entry / "stat").read_text()
-                yield int(entry.name), int(stat.rpartition(")")[2].split()[1])
-
-
-def family(roots: Sequence[int]) -> list[int]:
-    """These processes and everything they started."""
-    return [*roots, *_descendants(*roots)]
-
-
-def _descendants(*roots: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for pid, parent in _parents():
-        children.setdefault(parent, []).append(pid)
-    found, todo = [], list(roots)
-    while todo:
-        batch = children.get(todo.pop(), [])
-        found += batch
-        todo += batch
-    return found
-
-
 def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
-    below = _descendants(process.pid)
+    below = descendants(process.pid)
     if process.stdin is not None:
         process.stdin.close()
     with contextlib.suppress(ProcessLookupError):

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from faults_world import PATIENCE_SECONDS, POLL_SECONDS, World, send
 
-from binshift.local import _command_line, _descendants
 from binshift.model import Worker
+from binshift.process_tree import command_line, descendants
 
 EPOCHS_AFTER = 3
 CALM_EPOCHS = 20
@@ -125,7 +125,7 @@ def victims_of(world: World, victim: str, held: int) -> list[int]:
         case _:
             every = [Worker(worker) for worker in range(cluster.workers)]
             below = [pid for worker in every for pid in cluster.worker_pids(worker)]
-            return [*world.driver_pids(), *cluster.master_pids(), *below, *(p for b in below for p in _descendants(b))]
+            return [*world.driver_pids(), *cluster.master_pids(), *below, *(p for b in below for p in descendants(b))]
 
 
 def slot_of(world: World, pid: int) -> Worker | None:
@@ -139,7 +139,7 @@ def slot_of(world: World, pid: int) -> Worker | None:
 def wait_dead(pids: list[int]) -> None:
     """Until none of them lives (one that waits for its parent to ask has no command line)."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while any(_command_line(pid) for pid in pids):
+    while any(command_line(pid) for pid in pids):
         assert time.monotonic() < deadline, "a killed process lives"
         time.sleep(POLL_SECONDS)
 

@@ -23,8 +23,9 @@ from counted import Reference
 
 from binshift import cds
 from binshift.failpoints import VARIABLE
-from binshift.local import DAEMON_OPTIONS, MASTER_HOST, LocalCluster, _command_line, _descendants
+from binshift.local import DAEMON_OPTIONS, MASTER_HOST, LocalCluster
 from binshift.model import Worker
+from binshift.process_tree import command_line, descendants
 
 HERE = Path(__file__).parent
 POLL_SECONDS = 0.02
@@ -63,8 +64,8 @@ class HurtCluster(LocalCluster):
 
     def pids(self, what: str, root: subprocess.Popen[bytes] | None) -> list[int]:
         """The Java processes of a class below one of this cluster's."""
-        below = [] if root is None else _descendants(root.pid)
-        return [pid for pid in below if what.encode() in _command_line(pid) and b"java" in _command_line(pid)[:200]]
+        below = [] if root is None else descendants(root.pid)
+        return [pid for pid in below if what.encode() in command_line(pid) and b"java" in command_line(pid)[:200]]
 
     def master_pids(self) -> list[int]:
         """The master's."""
@@ -76,8 +77,8 @@ class HurtCluster(LocalCluster):
 
     def python_pids(self, worker: Worker) -> list[int]:
         """The Python workers of a slot's executors, and the daemons that fork them."""
-        found = [pid for jvm in self.executor_pids(worker) for pid in _descendants(jvm)]
-        return [pid for pid in found if b"pyspark" in _command_line(pid)]
+        found = [pid for jvm in self.executor_pids(worker) for pid in descendants(jvm)]
+        return [pid for pid in found if b"pyspark" in command_line(pid)]
 
 
 def send(sig: signal.Signals, pids: Iterable[int]) -> None:
@@ -148,7 +149,7 @@ class World:
     def driver_pids(self) -> list[int]:
         """The program's processes: Python and the JVM."""
         assert self.program is not None
-        return [self.program.pid, *_descendants(self.program.pid)]
+        return [self.program.pid, *descendants(self.program.pid)]
 
     def close(self) -> None:
         """End everything."""

@@ -23,8 +23,9 @@ from pyspark.sql import functions as F
 from soak_samples import Samples
 
 import binshift
-from binshift.local import LocalCluster, family
+from binshift.local import LocalCluster
 from binshift.model import Worker
+from binshift.process_tree import family
 from binshift.strategies import Strategy
 
 BINS = 256
