@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from binshift.running.interrupts import Interrupts
 from binshift.running.options import conf_entry, count, memory, parser, port
 from binshift.running.processes import ProgramProcess
 from binshift.running.supervisor import Supervisor
+from binshift.running.teller import Teller
 from binshift.running.words import Words
 from binshift.spark.failures import without_java
 
@@ -60,10 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app = given.app.resolve()
         run = ends.enter_context(directory.created(app, token, folder.resolve(), given.workers, os.environ))
         cluster = ends.enter_context(LocalCluster(folder.resolve(), 0, given.cores, given.memory))
-        words = Words(cluster.directory, _teller_of_words(given.output))
+        tell = Teller(given.output)
+        words = Words(cluster.directory, tell.said)
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end)
-        return _Watch(run, cluster, process, interrupts, words, _teller(given.output)).run()
+        return _Watch(run, cluster, process, interrupts, words, tell).run()
 
 
 @dataclass
@@ -75,7 +76,7 @@ class _Watch:
     process: ProgramProcess
     interrupts: Interrupts
     words: Words
-    tell: Callable[..., None]
+    tell: Teller
 
     def run(self) -> int:
         """Supervise until the program ends or somebody interrupts; returns the exit status."""
@@ -191,33 +192,3 @@ Ctrl-C stops the query after its epoch, then everything else.
 def _temporary() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="binshift-run-", ignore_cleanup_errors=True) as folder:
         yield folder
-
-
-def _teller(output: str) -> Callable[..., None]:
-    """Says on stderr what happens: standard output is the program's."""
-
-    def tell(event: str, **facts: object) -> None:
-        if output == "json":
-            text = json.dumps({"event": event, **facts})
-        else:
-            known = {name: value for name, value in facts.items() if value != ""}
-            text = f"binshift run: {event}" + "".join(
-                f"\n{value}" if name == "traceback" else f"; {name}: {value}" for name, value in known.items()
-            )
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-
-    return tell
-
-
-def _teller_of_words(output: str) -> Callable[[str, str], None]:
-    """Passes executors' words on, to stderr as well; in a terminal without any more words than a name."""
-    tell = _teller(output)
-
-    def said(worker: str, line: str) -> None:
-        if output == "json":
-            tell("said", worker=worker, line=line)
-        else:
-            sys.stderr.write(f"{worker}: {line}\n")
-
-    return said
