@@ -15,6 +15,8 @@ from typing import Final
 CONF: Final = {
     # At INFO, executors say six lines for every task of an epoch; a driver in Python is at WARN by itself.
     "spark.log.level": "WARN",
+    # What a function prints is in the file at once, not after some kilobytes.
+    "spark.executorEnv.PYTHONUNBUFFERED": "1",
     "spark.executor.logs.rolling.strategy": "size",
     "spark.executor.logs.rolling.maxSize": str(16 << 20),
     "spark.executor.logs.rolling.maxRetainedFiles": "2",
@@ -25,6 +27,8 @@ READ_BYTES: Final = 1 << 16
 LINE_BYTES_MAX: Final = 1 << 16
 """A longer line comes in pieces."""
 NAMES: Final = ("stderr", "stdout")
+EXECUTORS_MAX: Final = 4
+"""Of one application; Spark's worker runs one of them, numbers them upwards, and keeps what all of them have left."""
 STANDARD_OUTPUT: Final = 1
 
 
@@ -108,12 +112,14 @@ class Followed:
 
     def look(self) -> bytes:
         """What they have said since the last look."""
-        for path in self._paths():
+        paths = self._paths()
+        for path in paths:
             if path not in self._tails:
                 with contextlib.suppress(FileNotFoundError):
                     self._tails[path] = Tail(path)
         said = [tail.lines() for tail in self._tails.values()]
-        gone = [path for path, tail in self._tails.items() if tail.gone]
+        kept = set(paths)
+        gone = [path for path, tail in self._tails.items() if tail.gone or path not in kept]
         said += [self._tails.pop(path).close() for path in gone]
         return b"".join(said)
 
@@ -123,9 +129,14 @@ class Followed:
             tail.close()
 
     def _paths(self) -> list[str]:
-        executors = [below for application in _folders(self._folder) for below in _folders(application)]
+        executors = [below for application in _folders(self._folder) for below in _newest(application)]
         paths = [os.path.join(executor, name) for executor in executors for name in NAMES]
         return [path for path in paths if os.path.isfile(path)]
+
+
+def _newest(application: str) -> list[str]:
+    """The folders of its executors that were started last."""
+    return sorted(_folders(application), key=lambda path: (len(path), path))[-EXECUTORS_MAX:]
 
 
 def _folders(folder: str) -> list[str]:

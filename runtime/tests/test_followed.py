@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from binshift import followed
-from binshift.followed import LINE_BYTES_MAX, Followed, Tail
+from binshift.followed import EXECUTORS_MAX, LINE_BYTES_MAX, Followed, Tail
 
 
 class Executors(RuleBasedStateMachine):
@@ -43,7 +44,10 @@ class Executors(RuleBasedStateMachine):
 
     @rule()
     def start(self) -> None:
-        """Another executor."""
+        """Another executor; one of those before it has ended, and its files stay."""
+        if self.started - EXECUTORS_MAX in self.running:
+            self.look()
+            self.running.discard(self.started - EXECUTORS_MAX)
         self.path(self.started).parent.mkdir(parents=True, exist_ok=True)
         self.path(self.started).touch()
         self.running.add(self.started)
@@ -116,6 +120,20 @@ class Executors(RuleBasedStateMachine):
 
 
 TestExecutors = Executors.TestCase
+
+
+def test_executors_that_come_and_go_leave_no_handles(tmp_path: Path) -> None:
+    """Spark keeps the files of all executors of an application that runs; one that crashes all day is told of to its end."""
+    watcher, before = Followed(str(tmp_path)), len(os.listdir("/proc/self/fd"))
+    heard = b""
+    for executor in range(30):
+        path = tmp_path / "app-1" / str(executor) / "stderr"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"{executor}\n")
+        heard += watcher.look()
+    assert heard.split() == [b"%d" % executor for executor in range(30)]
+    assert len(os.listdir("/proc/self/fd")) - before == EXECUTORS_MAX
+    watcher.close()
 
 
 def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ are composite and awkward on purpose: a nullable string and a decimal.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -30,6 +31,13 @@ def stream(spark: SparkSession) -> DataFrame:
     name = F.when(F.col("value") % NAMES != 0, F.concat(F.lit("u"), F.col("value") % NAMES))
     group = (F.col("value") % GROUPS).cast("decimal(10,2)")
     return source.load().select("value", name.alias("name"), group.alias("grp"))
+
+
+def said(name: str | None) -> str | None:
+    """A user's function that prints."""
+    if name is None:
+        sys.stdout.write("a row without a name\n")
+    return name
 
 
 def aggregated(frame: DataFrame, **settings: Any) -> Any:

@@ -9,18 +9,11 @@ import os
 import sys
 from pathlib import Path
 
-from counted import stream
+from counted import said, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import binshift
-
-
-def said(name: str | None) -> str | None:
-    """A function of the user's that prints."""
-    if name is None:
-        sys.stdout.write("a row without a name\n")
-    return name
 
 
 def main(failing: Path) -> None:

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from counted import stream
+from counted import said, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import binshift
-
-
-def said(name: str | None) -> str | None:
-    """A function of the user's that prints."""
-    if name is None:
-        sys.stdout.write("a row without a name\n")
-        sys.stdout.flush()
-    return name
-
 
 if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
