@@ -75,9 +75,10 @@ class Kube:
 
     def command(self, *words: str, stdin: str | None = None, seconds: float = CALL_SECONDS_MAX) -> str:
         """Any command in this environment. Errors as `__call__`."""
-        options: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "env": dict(self.environment)}
         with timed(" ".join(words)):
-            done = subprocess.run(words, input=stdin, timeout=seconds, **options)
+            done = subprocess.run(
+                words, input=stdin, timeout=seconds, env=self.environment, capture_output=True, text=True, check=False
+            )
         if done.returncode:
             raise Refused(f"{' '.join(words[:8])}: {done.stderr.strip()[-2000:]}")
         return done.stdout

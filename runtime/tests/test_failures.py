@@ -75,20 +75,8 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
         ("ExecutorLostFailure (executor 1 exited)\n" + WORKER, EpochFailed),
     ],
     ids=[
-        *(
-            "ours",
-            "fenced",
-            "invariant",
-            "executor",
-            "worker",
-            "daemon",
-            "daemon's input",
-            "source",
-            "checkpoint",
-            "user",
-            "chained",
-        ),
-        *("the user's connection", "Spark's connection", "a socket of Spark's", "both"),
+        *("ours", "fenced", "invariant", "executor", "worker", "daemon", "daemon's input", "source", "checkpoint"),
+        *("user", "chained", "the user's connection", "Spark's connection", "a socket of Spark's", "both"),
     ],
 )
 def test_the_text_of_a_failure_becomes_its_type(text: str, kind: type[Exception]) -> None:
