@@ -19,7 +19,7 @@ from binshift.log.log import Log
 from binshift.log.owners import OWNER_VARIABLE, Beat, claim
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
-from binshift.model import BEFORE_FIRST, Epoch, Worker
+from binshift.model import BEFORE_FIRST, Worker
 from binshift.protocol.coordinator import Coordinator
 from binshift.protocol.epochplan import OperatorTime
 from binshift.protocol.housekeeping import Housekeeping
@@ -31,11 +31,11 @@ from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, offsets, progress
 from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
-from binshift.spark.definition import Definition, WriterOptions, replay
+from binshift.spark.definition import Definition, WriterOptions
 from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.mover import Mover
+from binshift.spark.output import consumer
 from binshift.spark.runner import Runner
-from binshift.spark.sinks.contract import Sink
 from binshift.spark.stage import Stage
 from binshift.spark.task import Environment
 from binshift.spark.watch import JobWatch
@@ -189,7 +189,7 @@ class _Parts:
             java,
             environment,
             lambda epoch: offsets.read(self.files, epoch),
-            consumer(self.definition, self.options.sink),
+            consumer(self.definition, self.options.sink, self.coordinator.check_newest),
             self.watch,
             steering.lost,
             lambda: java.nudge(name, owed=True),
@@ -232,16 +232,6 @@ def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
     nudge = spark.readStream.format(jvm.NUDGE_FORMAT).option("name", name).load()
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in source.schema]
     return source.union(nudge.select(*columns).where(F.lit(False)))
-
-
-def consumer(definition: Definition, sink: Sink) -> Callable[[DataFrame, Epoch], None]:
-    """Takes an epoch's result through the user's further calls into the sink, every row exactly once."""
-
-    def consume(result: DataFrame, epoch: Epoch) -> None:
-        frame = replay(result, definition.after)
-        sink.write(frame.localCheckpoint(eager=True) if sink.drains else frame, epoch)
-
-    return consume
 
 
 def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -> Log:

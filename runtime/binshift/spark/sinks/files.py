@@ -1,26 +1,39 @@
 """File formats: each epoch in a directory of its own, overwritten when the epoch runs again.
 
 The layout ``path/epoch=N/`` is Spark's partition layout: ``spark.read.parquet(path)`` gives the rows with a column
-``epoch``. Spark stages an epoch's files and publishes them at the end of the job; ``_SUCCESS`` marks a finished
-directory. An epoch without rows has a directory too.
+``epoch``. An epoch's files are written to a directory that readers pass over, ``path/_staged-OWNER``, which gets the
+epoch's name once all is there and the driver has seen that it is the newest: one that slept while another took over has
+touched nothing of the other's. ``_SUCCESS`` marks a finished directory. An epoch without rows has a directory too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift.errors import InvalidQuery
 from binshift.spark.sinks.contract import Guarantee
+from binshift.spark.sinks.folders import Folders
 
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
-EPOCH_PREFIX = "epoch="
+EPOCH_PREFIX: Final = "epoch="
+STAGED_PREFIX: Final = "_staged-"
+FINISHED: Final = "_SUCCESS"
+STAGING: Final = {
+    # Dynamic overwriting would leave files of an earlier run in partitions that this one does not have.
+    "partitionOverwriteMode": "static",
+    # Nobody reads what is staged: tasks put their files where they belong, without another directory between.
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    # Object stores rename file by file: the mark comes after all of them.
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
 
 
 class FileSink:
-    """Writes each epoch to ``path/epoch=N/``.
+    """Writes each epoch to ``path/epoch=N/``: `write` and then `publish`.
 
     Args:
         name: the format.
@@ -55,13 +68,34 @@ class FileSink:
         self.path = path.rstrip("/") or path
         self._partition_by = list(partition_by)
         self._options = dict(options or {})
+        self._staged = STAGED_PREFIX + secrets.token_hex(8)
+        self._tidied = False
 
     def write(self, result: DataFrame, epoch: int) -> None:
-        """Write the epoch's directory anew."""
-        # Dynamic overwriting would leave files of an earlier run in partitions that this one does not have.
-        options = self._options | {"partitionOverwriteMode": "static"}
-        writer = result.write.format(self.name).mode("overwrite").options(**options)
-        writer.partitionBy(*self._partition_by).save(f"{self.path}/{EPOCH_PREFIX}{epoch}")
+        """Stage the epoch; `publish` gives it its name."""
+        writer = result.write.format(self.name).mode("overwrite").options(**self._options | STAGING)
+        writer.partitionBy(*self._partition_by).save(f"{self.path}/{self._staged}")
+
+    def publish(self, spark: SparkSession, epoch: int, confirm: Callable[[], None]) -> None:
+        """What `write` has staged takes the place of what the epoch had.
+
+        Args:
+            spark: the session.
+            epoch: its number.
+            confirm: asked just before; raises if this driver must not publish any more.
+
+        Raises:
+            OSError: the file system refuses; then the epoch's directory may be gone until the epoch runs again.
+        """
+        folders, name = Folders(spark, self.path), f"{EPOCH_PREFIX}{epoch}"
+        confirm()
+        folders.remove(name)
+        folders.rename(self._staged, name)
+        folders.mark(f"{name}/{FINISHED}")
+        if not self._tidied:
+            for left in folders.names(f"{STAGED_PREFIX}*"):
+                folders.remove(left)
+            self._tidied = True
 
     def close(self) -> None:
         """Nothing is held."""
@@ -73,16 +107,9 @@ def refuse_old_output(spark: SparkSession, path: str, checkpoint: str) -> None:
     Raises:
         InvalidQuery: ``path`` has epochs, but the checkpoint is new.
     """
-    epochs = _names(spark, path + f"/{EPOCH_PREFIX}*")
-    if epochs and not _names(spark, checkpoint.rstrip("/") + "/*"):
+    epochs = Folders(spark, path).names(f"{EPOCH_PREFIX}*")
+    if epochs and not Folders(spark, checkpoint.rstrip("/")).names("*"):
         raise InvalidQuery(
             f"{path} holds {len(epochs)} epochs of another query, which this new one would overwrite: choose another "
             f"directory, or go on from the checkpoint they were written with; {checkpoint} is empty"
         )
-
-
-def _names(spark: SparkSession, pattern: str) -> list[str]:
-    session: Any = spark
-    path = session._jvm.org.apache.hadoop.fs.Path(pattern)
-    found = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).globStatus(path)
-    return [status.getPath().getName() for status in found or ()]
