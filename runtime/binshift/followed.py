@@ -15,8 +15,6 @@ from typing import Final
 CONF: Final = {
     # At INFO, executors say six lines for every task of an epoch; a driver in Python is at WARN by itself.
     "spark.log.level": "WARN",
-    # What a function prints is in the file at once, not after some kilobytes.
-    "spark.executorEnv.PYTHONUNBUFFERED": "1",
     "spark.executor.logs.rolling.strategy": "size",
     "spark.executor.logs.rolling.maxSize": str(16 << 20),
     "spark.executor.logs.rolling.maxRetainedFiles": "2",
