@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
@@ -96,11 +100,55 @@ def test_it_ends_when_the_driver_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "refused" in said(url, monkeypatch)
 
 
-def test_a_busy_driver_is_asked_again_until_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the server's is no end; the deadline is, and says how far it came."""
-    with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (500, b"")) as (url, seen):
+def test_a_long_move_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says how far it came."""
+    with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (200, MOVING[14:-1])) as (url, seen):
         assert "not drained in time: migration 7 is copying, 1 of 4" in said(url, monkeypatch)
     assert len(seen) == drain.SECONDS_MAX / drain.POLL_SECONDS + 1
+
+
+@pytest.mark.parametrize("answers_every", [40, 1000])
+def test_a_busy_driver_is_asked_again_for_a_while(answers_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the server's is no end; nothing but errors for half a minute is."""
+
+    def answer(method: str, path: str, count: int) -> Answer:
+        if method == "POST":
+            return 202, MOVING
+        return (500, b"") if count % answers_every else (200, MOVING[14:-1])
+
+    with driver(answer) as (url, seen):
+        ended = said(url, monkeypatch)
+    if answers_every * drain.POLL_SECONDS < drain.SILENT_SECONDS_MAX:
+        assert "not drained in time: migration 7" in ended
+    else:
+        assert "not drained, as the driver answers no more: migration 7 is copying, 1 of 4" in ended
+        assert len(seen) == drain.SILENT_SECONDS_MAX / drain.POLL_SECONDS + 1
+
+
+@pytest.mark.parametrize(
+    ("trouble", "asked"),
+    [
+        (TimeoutError("timed out"), 61),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), 61),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), 2),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), 2),
+        (ConnectionRefusedError("Connection refused"), 2),
+    ],
+    ids=["slow", "no name service", "no name", "no host", "nobody"],
+)
+def test_a_driver_that_is_gone_is_not_waited_for(trouble: OSError, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that is deleted takes its name along; that of one which is only slow stays."""
+    requests: list[Any] = []
+
+    def open_(request: Any, timeout: float) -> Any:
+        requests.append(request)
+        if request.method == "GET":
+            raise URLError(trouble)
+        return io.BytesIO(MOVING)
+
+    monkeypatch.setattr(drain, "_OPENER", SimpleNamespace(open=open_))
+    assert "not drained" in said("http://driver:1", monkeypatch)
+    assert len(requests) == asked
 
 
 def test_without_an_address_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:

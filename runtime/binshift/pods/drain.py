@@ -1,8 +1,8 @@
 """Has a worker's bins moved away before its pod stops: the preStop hook. ``python -m binshift.pods.drain``
 
 Asks the driver once, then watches the migration until it ends. It gives up at once when the driver says no (the stream is
-stopping, or no other worker would remain), when nobody answers, and at its deadline: what has not moved is brought up from
-the log by others. It never fails, as a hook that fails only delays the pod. Standard library only, so that it starts fast.
+stopping, or no other worker would remain), when there is no driver any more, when one has not answered for half a minute, and at its
+deadline: what has not moved is brought up from the log by others. It never fails, as a hook that fails only delays the pod. Standard library only, so that it starts fast.
 
 | variable | meaning | default |
 |---|---|---|
@@ -30,6 +30,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 SECONDS_MAX: Final = 100.0
 """Less than a pod's grace period (120 s), which includes the end of the worker itself."""
 ANSWER_SECONDS_MAX: Final = 10.0
+SILENT_SECONDS_MAX: Final = 30.0
+"""A driver that is busy is waited for so long; one that starts anew has forgotten the drain."""
 ANSWER_BYTES_MAX: Final = 1 << 20
 POLL_SECONDS: Final = 0.5
 ENDED: Final = frozenset({"settled", "cancelled", "failed"})
@@ -63,11 +65,15 @@ def drained(environment: Mapping[str, str], clock: Callable[[], float], sleep: C
         migration = asked.json("POST", f"/v1/workers/{slot}/drain")["migration"]
     except HTTPError as refused:
         return f"worker {slot} is not drained: {_reason(refused)}"
+    heard = clock()
     while migration is not None and migration["phase"] not in ENDED:
         if clock() >= until:
             return f"worker {slot} is not drained in time: {_progress(migration)}; the log has what is left"
+        if clock() - heard >= SILENT_SECONDS_MAX:
+            return f"worker {slot} is not drained, as the driver answers no more: {_progress(migration)}; the log has what is left"
         sleep(min(POLL_SECONDS, max(0.0, until - clock())))
-        migration = asked.again(migration)
+        if (answer := asked.again(migration)) is not None:
+            migration, heard = answer, clock()
     return f"worker {slot} is drained: {_progress(migration)}" if migration else f"worker {slot} had no bins"
 
 
@@ -101,16 +107,27 @@ class _Api:
             return json.loads(answer.read(ANSWER_BYTES_MAX))
 
     def again(self, migration: Any) -> Any:
-        """A migration as it is now; as it was, if the driver is too busy to say."""
+        """A migration as it is now; None if the driver is too busy to say.
+
+        Raises:
+            HTTPError, OSError: it is not to be asked about, or there is no driver: nobody listens at its address, or it has none.
+        """
         try:
             return self.json("GET", f"/v1/migrations/{migration['id']}")
         except HTTPError as refused:
             if refused.code < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
         except OSError as silent:
-            if isinstance(getattr(silent, "reason", silent), ConnectionError):
+            if not _passing(getattr(silent, "reason", silent)):
                 raise
-        return migration
+        return None
+
+
+def _passing(trouble: object) -> bool:
+    """Whether there may be a driver behind it all the same: it is slow, or the name service is away for a moment."""
+    return isinstance(trouble, TimeoutError) or (
+        isinstance(trouble, socket.gaierror) and trouble.errno == socket.EAI_AGAIN
+    )
 
 
 def _reason(refused: HTTPError) -> str:
