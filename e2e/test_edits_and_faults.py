@@ -72,10 +72,10 @@ def test_new_program_while_bins_move(scene: Stage, running: Dataflow, told: Stor
     the new program goes on from the log."""
     scene.cluster.image(stages.NEXT_IMAGE, NEXT)
     with told.act():
-        running.scale(4)
+        running.scale(3)
         running.await_moving()
         epoch = running.epoch
-        running.edit(image=stages.NEXT_IMAGE, replicas=3)
+        running.edit(image=stages.NEXT_IMAGE, replicas=2)
         running.await_settled()
         running.await_epochs(3)
     running.await_condition("Ready")
@@ -83,7 +83,7 @@ def test_new_program_while_bins_move(scene: Stage, running: Dataflow, told: Stor
     assert {image(pod) for pod in running.pods()} == {stages.NEXT_IMAGE}
     judged = told.tell(running)
     assert judged.wrong == 0, judged.examples
-    assert sorted(running.bins()) == ["0", "1", "2"]
+    assert sorted(running.bins()) == ["0", "1"]
 
 
 def test_restart_nonce(running: Dataflow, told: Story) -> None:
@@ -117,8 +117,8 @@ def test_what_others_change_is_put_back(scene: Stage, running: Dataflow, told: S
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_moving_and(scene: Stage, running: Dataflow, told: Story, fault: Callable[[Stage, Dataflow], None]) -> None:
-    """Whatever is killed while bins move between two and four executors, the rescale comes to its end, and all is right."""
-    replicas = 2 if running.object["spec"]["replicas"] == 4 else 4
+    """Whatever is killed while bins move between two and three executors, the rescale comes to its end, and all is right."""
+    replicas = 3 if running.object["spec"]["replicas"] == 2 else 2
     with told.act():
         running.scale(replicas)
         running.await_moving()

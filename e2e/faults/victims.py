@@ -20,7 +20,7 @@ def kill_old_executor(scene: Stage, dataflow: Dataflow) -> None:
 
 def kill_executor_that_comes_or_goes(scene: Stage, dataflow: Dataflow) -> None:
     """One that is given bins, or gives them away."""
-    pods.kill_pod(scene.kube, dataflow.executor(3))
+    pods.kill_pod(scene.kube, dataflow.executor(2))
 
 
 def kill_driver(scene: Stage, dataflow: Dataflow) -> None:

@@ -47,7 +47,7 @@ LIMITS = Limits(
     registration_wait_seconds=20,
     stop_wait_seconds=2,
     retry_seconds=1,
-    pods_wait_seconds=2,
+    pods_wait_seconds=10,
     busy_seconds=0.1,
     rest_seconds=0.3,
 )
@@ -263,7 +263,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("part", ["driver", "executor"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_pods_that_cannot_be(place: tuple[ServerConnection, str], name: str, part: str) -> None:
-    """Pods that the API server would refuse are told of, and the stream goes on with those it has; a good spec heals it."""
+    """Pods that the API server would refuse are told of, and the stream goes on with those it has; a good spec heals it.
+
+    What only the creation of a pod shows, as that its priority class is missing, is told once the pods before it are gone.
+    """
     pod, reason = REFUSED[name]
     edited = Edited(
         *place, {**GOOD, part: {"pod": {"env": [{"name": "A", "value": "0"}, {"name": "B", "value": "0"}]}}}
@@ -272,7 +275,7 @@ def test_pods_that_cannot_be(place: tuple[ServerConnection, str], name: str, par
     pods, epoch = set(edited.paper.queries), edited.paper.log.epoch
     edited.replace({**GOOD, part: {"pod": pod}})
     assert edited.settle() == reason
-    assert edited.paper.log.epoch > epoch
+    assert edited.paper.log.epoch > epoch or reason == "PodsNotCreated"
     assert (set(edited.paper.queries) == pods) == (reason == "Refused")
     if reason == "":
         fresh = Edited(*place, edited.found["spec"])
@@ -280,5 +283,6 @@ def test_pods_that_cannot_be(place: tuple[ServerConnection, str], name: str, par
         assert difference(edited, fresh) == []
     edited.replace(GOOD)
     assert edited.settle() == ""
+    assert edited.paper.log.epoch > epoch
     assert edited.paper.violations == []
     edited.delete()
