@@ -42,8 +42,11 @@ QUICK = {
     "spark.storage.blockManagerHeartbeatTimeoutMs": "8s",
 }
 """Timeouts short enough to be outlasted."""
-HALF = {"spark.executor.cores": "2", "spark.executor.memory": "600m", "spark.cores.max": str(2 * WORKERS)}
-"""Of what each worker has."""
+SHARE = {"spark.executor.cores": "2", "spark.executor.memory": "600m", "spark.cores.max": str(2 * WORKERS)}
+"""What an application may have of workers with room for several: an executor on each."""
+DRIVERS = 3
+"""That may have executors at one time: one that stands still, its successor, and one whose executors are just ending. A worker
+without room for one more would get none, and another worker two."""
 SETTINGS = {
     "bins": 32,
     "workers": 2,
@@ -66,18 +69,16 @@ def _told(request: pytest.FixtureRequest) -> Iterator[None]:
         said.write_line("\n" + tell(RESULTS))
 
 
-def worlds(folder: Path, *, quick: bool) -> Iterator[World]:
+def worlds(folder: Path, *, quick: bool, drivers: int = 1) -> Iterator[World]:
     """A cluster with a program on it that has run for a while; at the end the log alone must be enough."""
-    # While a driver stands still, another one needs room for its executors beside those of the first.
-    room = {"cores": 4, "memory": "1300m"} if quick else {}
-    timeout = 5 if quick else 12
-    cluster = HurtCluster(folder / "cluster", WORKERS, points=folder / "points", timeout_seconds=timeout, **room)
+    cluster = HurtCluster(folder / "cluster", WORKERS, 2 * drivers, f"{650 * drivers}m")
+    cluster.points, cluster.timeout_seconds = folder / "points", 5 if quick else 12
     (folder / "points").mkdir()
     conf = {"spark": SPARK | (QUICK if quick else {}), "binshift": dict(SETTINGS), "tester": dict(TESTER)}
     if quick:
         conf["binshift"]["lost_worker_timeout_seconds"] = 3.0
     with cluster:
-        conf["spark"] |= cds.spark_conf(QUICK_TO_START) | cluster.conf() | (HALF if quick else {})
+        conf["spark"] |= cds.spark_conf(QUICK_TO_START) | cluster.conf() | SHARE
         world = World(folder, cluster, conf)
         try:
             world.repair()
@@ -114,6 +115,12 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     yield from worlds(tmp_path_factory.mktemp("still"), quick=True)
 
 
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The same with room for several drivers."""
+    yield from worlds(tmp_path_factory.mktemp("roomy"), quick=True, drivers=DRIVERS)
+
+
 CORE = [
     Case("commit.inside", "python"),
     Case("delta.after", "executor"),
@@ -123,7 +130,8 @@ CORE = [
     Case("retire.before", "worker"),
 ]
 KILLED = [case for point in POINTS for victim in VICTIMS if (case := Case(point, victim)) not in CORE]
-FROZEN = [Case(point, victim, stop=True) for point in POINTS for victim in STOPPED]
+FROZEN = [Case(point, victim, stop=True) for point in POINTS for victim in STOPPED if victim != "driver"]
+REPLACED = [Case(point, "driver", stop=True) for point in POINTS]
 
 
 @pytest.mark.parametrize("case", CORE, ids=str)
@@ -144,6 +152,13 @@ def test_any_killed_process_changes_no_answer(case: Case, world: World) -> None:
 def test_a_process_that_stood_still_changes_no_answer(case: Case, quick: World) -> None:
     """Stopped past every timeout and woken again, it finds itself replaced, or goes on where it was."""
     RESULTS.append(play(quick, case))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("case", REPLACED, ids=str)
+def test_a_driver_that_stood_still_changes_no_answer(case: Case, roomy: World) -> None:
+    """Another one has taken over meanwhile: the old one changes nothing that counts, and ends."""
+    RESULTS.append(play(roomy, case))
 
 
 def test_the_points_are_told_apart() -> None:
