@@ -45,6 +45,15 @@ class HurtCluster(LocalCluster):
     points: Path = Path()
     timeout_seconds: int = 60
 
+    def start(self) -> HurtCluster:
+        """Start everything, and wait until the master knows every worker: else one with room would get every executor."""
+        super().start()
+        deadline, log = time.monotonic() + PATIENCE_SECONDS, self.directory / "master.log"
+        while log.read_text(errors="replace").count("Registering worker ") < self.workers:
+            assert time.monotonic() < deadline, log.read_text(errors="replace")[-2000:]
+            time.sleep(POLL_SECONDS)
+        return self
+
     def _spawn(
         self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]
     ) -> subprocess.Popen[bytes]:
