@@ -25,7 +25,7 @@ from soak_samples import Samples
 import binshift
 from binshift.local import LocalCluster
 from binshift.model import Worker
-from binshift.process_tree import family
+from binshift.process_tree import command_line, family
 from binshift.strategies import Strategy
 
 BINS = 256
@@ -179,9 +179,4 @@ class Soak:
 
 def gateways() -> list[int]:
     """The driver's JVM, and the shell that started it if that is still there."""
-    found = []
-    for pid in family([os.getpid()]):
-        with contextlib.suppress(OSError):
-            if b"org.apache.spark.deploy.SparkSubmit" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-    return found
+    return [pid for pid in family([os.getpid()]) if b"org.apache.spark.deploy.SparkSubmit" in command_line(pid)]
