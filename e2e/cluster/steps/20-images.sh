@@ -18,9 +18,11 @@ bud() {
 # archive NAME:TAG FILE: as a docker archive, which keeps the name (an OCI archive loses it).
 archive() {
     rm -f "$2.new"
-    TMPDIR=$CACHE buildah push --quiet --signature-policy "$CACHE/policy.json" "$1" "docker-archive:$2.new:$1" >/dev/null
+    docker_archive "$1" "$2.new" >/dev/null
     mv "$2.new" "$2"
 }
+
+docker_archive() { TMPDIR=$CACHE buildah push --quiet --signature-policy "$CACHE/policy.json" "$1" "docker-archive:$2:$1"; }
 
 archive_name() { echo "$CACHE/img/$(echo "$1" | tr '/:' '__').tar"; }
 
@@ -94,9 +96,10 @@ build_and_load() {
     build_only "$@" >"$file.id"
     # Nothing changed: nothing to load. (A wiped node forgets its images, and has another mark.)
     [ "$(cat "$file.id" "$RUN/node-id" 2>/dev/null)" != "$(cat "$file.loaded" 2>/dev/null)" ] || return 0
-    archive "$image" "$file"
-    load "$file"
-    rm -f "$file"
+    # Through a pipe, and without the layers that are there: all images of ours share more than a gigabyte.
+    docker_archive "$image" /dev/stdout \
+        | python3 "$HERE/images/new_layers.py" <(containerd_client content ls --quiet) \
+        | load -
     cat "$file.id" "$RUN/node-id" >"$file.loaded"
 }
 
@@ -104,6 +107,7 @@ containerd_client() { ctr --address "$RUN/containerd.sock" --namespace k8s.io "$
 load() { containerd_client images import "$1" >/dev/null; }
 
 remove() {
-    containerd_client images rm "${1:?which image?}" >/dev/null
+    # At once, so that no layer goes away between the look at what is there and the next load.
+    containerd_client images rm --sync "${1:?which image?}" >/dev/null
     rm -f "$(archive_name "$1").loaded"
 }
