@@ -17,7 +17,7 @@ KIND = "streamingdataflow"
 DRIVER, EXECUTOR = "driver", "executor"
 HEALTH_PORT = 7401
 READY_SECONDS_MAX = 300.0
-CALM_EPOCHS = 6
+CALM_EPOCHS = 4
 """So many before a story: what it does is compared with them."""
 SETTLED_SECONDS_MAX = 420.0
 

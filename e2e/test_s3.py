@@ -42,7 +42,7 @@ def test_s3_rescale(scene: Stage, running: Dataflow, told: Story) -> None:
         running.await_settled()
     running.await_epochs(3)
     judge(told, running)
-    assert sorted(running.bins()) == ["0"]
+    assert sorted(running.bins()) == ["0", "1", "2"]
 
 
 def test_s3_driver_killed(scene: Stage, running: Dataflow, told: Story) -> None:

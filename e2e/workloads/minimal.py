@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from binshift.java import QUICK_TO_START
 from checkers.pace import Commit
 from clusters import ROOT
 from kube import Kube, until
@@ -74,8 +73,7 @@ def objects(storage_class: str = "", **changes: Any) -> list[dict[str, Any]]:
     spec = dataflow["spec"] = json.loads(json.dumps(dataflow["spec"]))
     spec["application"]["args"] += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
     # The judge reads Spark's logs at the end, so all of their entries have to be there.
-    spec["sparkConf"] = {"spark.sql.streaming.minBatchesToRetain": "1000000"}
-    spec["sparkConf"] |= {f"spark.{each}.extraJavaOptions": QUICK_TO_START for each in ("driver", "executor")}
+    spec["sparkConf"]["spark.sql.streaming.minBatchesToRetain"] = "1000000"
     spec["bins"] = 1024
     _merge(spec, changes)
     return [claim, dataflow]

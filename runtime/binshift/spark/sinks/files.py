@@ -69,6 +69,7 @@ class FileSink:
         self._partition_by = list(partition_by)
         self._options = dict(options or {})
         self._staged = STAGED_PREFIX + secrets.token_hex(8)
+        self._folders: Folders | None = None
         self._tidied = False
 
     def write(self, result: DataFrame, epoch: int) -> None:
@@ -87,7 +88,8 @@ class FileSink:
         Raises:
             OSError: the file system refuses; then the epoch's directory may be gone until the epoch runs again.
         """
-        folders, name = Folders(spark, self.path), f"{EPOCH_PREFIX}{epoch}"
+        folders, name = self._folders or Folders(spark, self.path), f"{EPOCH_PREFIX}{epoch}"
+        self._folders = folders  # Hadoop's configuration is asked for once
         confirm()
         folders.remove(name)
         folders.rename(self._staged, name)
