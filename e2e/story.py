@@ -35,7 +35,7 @@ class Story:
         yield
         self._acts.append((begun, time.time()))
 
-    def tell(self, dataflow: Dataflow, place: str = VOLUME, calm_seconds: float = 6.0) -> Judgement:
+    def tell(self, dataflow: Dataflow, place: str = VOLUME, calm_seconds: float = 4.0) -> Judgement:
         """Judge what the dataflow has put out, note the line; returns the judgement.
 
         Args:
