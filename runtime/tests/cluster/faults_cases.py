@@ -155,6 +155,9 @@ def freeze(world: World, case: Case, victims: list[int]) -> None:
             hold_still(world.conf["tester"]["python_seconds"])
             send(signal.SIGCONT, victims)
         case _:
+            if case.victim == "worker":  # its executor runs on, until the master tells the driver
+                given_up = world.cluster.given_up()
+                world.until(lambda: world.cluster.given_up() > given_up, "the master gives the worker up")
             before = world.published()
             patience = world.conf["tester"]["frozen_seconds"]
             until_or(lambda: world.published() >= before + EPOCHS_AFTER, patience, world.repair)

@@ -76,6 +76,10 @@ class HurtCluster(LocalCluster):
         below = [] if root is None else descendants(root.pid)
         return [pid for pid in below if what.encode() in command_line(pid) and b"java" in command_line(pid)[:200]]
 
+    def given_up(self) -> int:
+        """How often the master has given up a worker that it had not heard of for `timeout_seconds`."""
+        return (self.directory / "master.log").read_text(errors="replace").count("because we got no heartbeat")
+
     def master_pids(self) -> list[int]:
         """The master's."""
         return self.pids("deploy.master.Master", self._master)
