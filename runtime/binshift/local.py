@@ -93,8 +93,11 @@ class LocalCluster:
         """Start the worker process of a slot; a slot that runs is left alone."""
         if worker >= WORKERS_MAX:
             raise InvalidSettings(f"worker {worker} is beyond the {WORKERS_MAX} loopback addresses used here")
-        if worker in self._workers and self._workers[worker].poll() is None:
-            return
+        earlier = self._workers.get(worker)
+        if earlier is not None:
+            if earlier.poll() is None:
+                return
+            _hang_up(earlier)
         host, work = worker_host(worker), self.directory / f"worker-{worker}"
         work.mkdir(exist_ok=True)
         arguments = ["--host", host, "--port", "0", "--webui-port", "0", "--cores", str(self.cores)]
@@ -200,10 +203,15 @@ def _await_port(log: Path, process: subprocess.Popen[bytes], timeout_seconds: fl
     raise InvalidSettings(f"the Spark master did not start within {timeout_seconds:.0f} s; its log ends:\n{tail}")
 
 
-def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
-    below = descendants(process.pid)
+def _hang_up(process: subprocess.Popen[bytes]) -> None:
+    """Close the input of a guarded process, whose end it is if it lives."""
     if process.stdin is not None:
         process.stdin.close()
+
+
+def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
+    below = descendants(process.pid)
+    _hang_up(process)
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(sig)
     try:
