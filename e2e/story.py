@@ -11,6 +11,9 @@ from checkers.pace import pace
 from dataflow import Dataflow
 from workloads.minimal import VOLUME, Judgement, judge
 
+CALM_SECONDS = 4.0
+"""Before the first act: what a story's latency is compared with; about as long as `dataflow.CALM_EPOCHS` take."""
+
 
 @dataclass
 class Story:
@@ -35,17 +38,16 @@ class Story:
         yield
         self._acts.append((begun, time.time()))
 
-    def tell(self, dataflow: Dataflow, place: str = VOLUME, calm_seconds: float = 4.0) -> Judgement:
+    def tell(self, dataflow: Dataflow, place: str = VOLUME) -> Judgement:
         """Judge what the dataflow has put out, note the line; returns the judgement.
 
         Args:
             dataflow: the minimal example's.
             place: of its checkpoint and its results, as the watcher sees it.
-            calm_seconds: before the first act, that it is compared with.
         """
         judged = judge(dataflow.kube, place)
         begin, end = self._acts[0][0], self._acts[-1][1]
-        before = pace(judged.commits, judged.created, begin - calm_seconds, begin)
+        before = pace(judged.commits, judged.created, begin - CALM_SECONDS, begin)
         during = pace(judged.commits, judged.created, begin, end)
         self.pause = during.pause
         self.line = (

@@ -82,12 +82,19 @@ class LocalCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         log = self.directory / "master.log"
         log.unlink(missing_ok=True)
-        arguments = ["--host", MASTER_HOST, "--port", str(self.port), "--webui-port", "0"]
-        self._master = self._spawn("org.apache.spark.deploy.master.Master", arguments, log, {})
-        self.port = _await_port(log, self._master)
+        self.port = _await_port(log, self.start_master())
         for worker in range(self.workers):
             self.start_worker(Worker(worker))
         return self
+
+    def start_master(self) -> subprocess.Popen[bytes]:
+        """Start the master, in place of one that has ended; once it had an address, at that one."""
+        if self._master is not None:
+            _hang_up(self._master)
+        arguments = ["--host", MASTER_HOST, "--port", str(self.port), "--webui-port", "0"]
+        log = self.directory / "master.log"
+        self._master = self._spawn("org.apache.spark.deploy.master.Master", arguments, log, {})
+        return self._master
 
     def start_worker(self, worker: Worker) -> None:
         """Start the worker process of a slot; a slot that runs is left alone."""

@@ -40,12 +40,12 @@ def translate(docker: tarfile.TarFile, oci: tarfile.TarFile, known: frozenset[st
     entry = descriptor(MANIFEST, digest, len(manifest)) | {
         "annotations": {"io.containerd.image.name": image["RepoTags"][0]}
     }
-    add(oci, f"blobs/sha256/{digest}", io.BytesIO(manifest), len(manifest))
     for name, content in (
-        ("oci-layout", {"imageLayoutVersion": "1.0.0"}),
-        ("index.json", {"schemaVersion": 2, "manifests": [entry]}),
+        (f"blobs/sha256/{digest}", manifest),
+        ("oci-layout", text({"imageLayoutVersion": "1.0.0"})),
+        ("index.json", text({"schemaVersion": 2, "manifests": [entry]})),
     ):
-        add(oci, name, io.BytesIO(text(content)), len(text(content)))
+        add(oci, name, io.BytesIO(content), len(content))
 
 
 def descriptor(kind: str, digest: str, size: int) -> dict[str, object]:

@@ -38,6 +38,8 @@ POINTS = (*TASK_POINTS, *DRIVER_POINTS, *MOVE_POINTS, *HOUSE_POINTS)
 VICTIMS = ("python", "executor", "worker", "driver", "master", "all")
 STOPPED = ("python", "machine", "worker", "driver")
 """Whom to stop instead; a machine is an executor with its Pythons."""
+GIVEN_UP = "because we got no heartbeat"
+"""What the master says of a worker that it takes for lost."""
 
 
 class Case(NamedTuple):
@@ -156,8 +158,8 @@ def freeze(world: World, case: Case, victims: list[int]) -> None:
             send(signal.SIGCONT, victims)
         case _:
             if case.victim == "worker":  # its executor runs on, until the master tells the driver
-                given_up = world.cluster.given_up()
-                world.until(lambda: world.cluster.given_up() > given_up, "the master gives the worker up")
+                given_up = world.cluster.master_words.count(GIVEN_UP)
+                world.until(lambda: world.cluster.master_words.count(GIVEN_UP) > given_up, "the master gives it up")
             before = world.published()
             patience = world.conf["tester"]["frozen_seconds"]
             until_or(lambda: world.published() >= before + EPOCHS_AFTER, patience, world.repair)

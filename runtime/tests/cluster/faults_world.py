@@ -23,7 +23,7 @@ from counted import Reference
 
 from binshift import cds
 from binshift.failpoints import VARIABLE
-from binshift.local import DAEMON_OPTIONS, MASTER_HOST, LocalCluster
+from binshift.local import DAEMON_OPTIONS, LocalCluster
 from binshift.model import Worker
 from binshift.process_tree import command_line, descendants
 
@@ -48,9 +48,9 @@ class HurtCluster(LocalCluster):
     def start(self) -> HurtCluster:
         """Start everything, and wait until the master knows every worker: else one with room would get every executor."""
         super().start()
-        deadline, log = time.monotonic() + PATIENCE_SECONDS, self.directory / "master.log"
-        while log.read_text(errors="replace").count("Registering worker ") < self.workers:
-            assert time.monotonic() < deadline, log.read_text(errors="replace")[-2000:]
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.master_words.count("Registering worker ") < self.workers:
+            assert time.monotonic() < deadline, self.master_words[-2000:]
             time.sleep(POLL_SECONDS)
         return self
 
@@ -64,21 +64,15 @@ class HurtCluster(LocalCluster):
         options = cds.daemon_environment(DAEMON_OPTIONS + more) | {VARIABLE: str(self.points)}
         return super()._spawn(main, arguments, log, environment | options)
 
-    def start_master(self) -> None:
-        """Start the master again, at the address it had."""
-        arguments = ["--host", MASTER_HOST, "--port", str(self.port), "--webui-port", "0"]
-        self._master = self._spawn(
-            "org.apache.spark.deploy.master.Master", arguments, self.directory / "master.log", {}
-        )
-
     def pids(self, what: str, root: subprocess.Popen[bytes] | None) -> list[int]:
         """The Java processes of a class below one of this cluster's."""
         below = [] if root is None else descendants(root.pid)
         return [pid for pid in below if what.encode() in command_line(pid) and b"java" in command_line(pid)[:200]]
 
-    def given_up(self) -> int:
-        """How often the master has given up a worker that it had not heard of for `timeout_seconds`."""
-        return (self.directory / "master.log").read_text(errors="replace").count("because we got no heartbeat")
+    @property
+    def master_words(self) -> str:
+        """All that the master has said since the cluster was started."""
+        return (self.directory / "master.log").read_text(errors="replace")
 
     def master_pids(self) -> list[int]:
         """The master's."""
