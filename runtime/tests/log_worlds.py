@@ -51,6 +51,9 @@ class DictStorage:
         self.read.append((name, (0, len(self.files[name]))))
         return self.files[name]
 
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
+        return map(self.get, names)
+
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         data = self.get(name)
         self.read[-1:] = [(name, each) for each in ranges]

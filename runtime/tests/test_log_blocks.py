@@ -17,7 +17,7 @@ from binshift import entries
 from binshift.errors import ForeignLog, LogDamaged, LogFileMissing
 from binshift.invariants import InvariantViolated
 from binshift.log import blocks, trailer
-from binshift.log.blocks import FileWriter, read_all, read_bins, read_trailer, write_file
+from binshift.log.blocks import FileWriter, read_all, read_bins, read_parts, read_trailer, write_file
 from binshift.log.checksums import digest
 from binshift.log.records import FileRef
 from binshift.model import BinSet
@@ -87,6 +87,26 @@ def big_file(storage: DictStorage, rows: int = 60_000) -> tuple[FileRef, entries
     file = write_file(storage, "deltas/big", [made])
     assert file is not None
     return file, made
+
+
+@given(
+    files=st.lists(ROWS, max_size=6),
+    small_bytes=st.sampled_from([0, 700, 10_000]),
+    wanted=st.lists(st.sets(st.integers(0, 45)), min_size=6, max_size=6),
+)
+def test_several_files_are_read_as_one_after_the_other(
+    files: list[list[Row]], small_bytes: int, wanted: list[set[int]]
+) -> None:
+    """Whichever of them are small, and whichever bins are wanted of each."""
+    storage = DictStorage()
+    parts = []
+    for number, (rows, bins) in enumerate(zip(files, wanted, strict=False)):
+        if file := write_file(storage, f"deltas/{number}", [batch(rows)]):
+            parts.append((file, BinSet(sorted(bins))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "SMALL_FILE_BYTES", small_bytes)
+        together = [rows_of(list(part)) for part in read_parts(storage, parts)]
+        assert together == [rows_of(list(read_bins(storage, *part))) for part in parts]
 
 
 def test_one_bin_is_read_without_the_rest() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
@@ -17,7 +18,7 @@ from log_worlds import DictStorage
 from obstore import exceptions
 
 from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
-from binshift.log.storage import Listed, Storage, open_storage, probe
+from binshift.log.storage import READS_AT_ONCE, Listed, Storage, open_storage, probe, together
 
 RACERS = 50
 
@@ -70,6 +71,36 @@ def test_files_are_kept_as_written(storage: Storage) -> None:
     storage.delete([])
     assert names(storage) == ["ab/1.bin"]
     assert (storage.exists("a/1.bin"), storage.exists("ab/1.bin")) == (False, True)
+
+
+def test_many_files_come_in_the_order_asked_for(storage: Storage) -> None:
+    """All of them; of a missing one it is said when its turn comes."""
+    content = {f"deltas/{number:02}": b"%d" % number for number in range(20)}
+    for name, data in content.items():
+        storage.put(name, data)
+    asked = [*reversed(content)]
+    assert list(storage.get_all(asked)) == [content[name] for name in asked]
+    assert list(storage.get_all([])) == []
+    reading = storage.get_all([*asked[:11], "deltas/none", *asked[11:]])
+    assert [next(reading) for _ in range(11)] == [content[name] for name in asked[:11]]
+    with pytest.raises(LogFileMissing, match="deltas/none"):
+        next(reading)
+
+
+def test_files_are_read_together_but_not_far_ahead() -> None:
+    """None is answered before eight are asked for, and no ninth is asked for before it is wanted."""
+    all_there, read = threading.Barrier(READS_AT_ONCE, timeout=30), list[str]()
+
+    def get(name: str) -> bytes:
+        read.append(name)
+        all_there.wait()
+        return name.encode()
+
+    found = together(get, [f"{number}" for number in range(3 * READS_AT_ONCE)])
+    assert read == []
+    assert next(found) == b"0"
+    assert len(read) == READS_AT_ONCE
+    assert len(list(found)) == 3 * READS_AT_ONCE - 1
 
 
 def test_an_empty_storage_is_not_created_by_reading(place: tuple[str, Mapping[str, str]], tmp_path: Path) -> None:

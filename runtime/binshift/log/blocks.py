@@ -11,7 +11,7 @@ It must never hand out a row that was not verified, nor leave a file under its n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 import numpy as np
@@ -143,7 +143,22 @@ def read_bins(storage: Storage, file: FileRef, bins: BinSet) -> Iterator[Entries
         LogDamaged: it is not what was recorded.
         StorageUnavailable: the store did not answer.
     """
-    trailer, content = _open(storage, file)
+    return _rows(storage, file, bins, _content(storage, file))
+
+
+def read_parts(storage: Storage, parts: Sequence[tuple[FileRef, BinSet]]) -> Iterator[Iterator[Entries]]:
+    """Of each part what `read_bins` gives, to be taken before the next one's; small files are fetched several at a time.
+
+    A bin that comes back has a delta of each worker and epoch to read, most of them small: on S3 waiting for them one
+    by one would be most of the time.
+    """
+    small = storage.get_all([file.name for file, _ in parts if file.bytes <= SMALL_FILE_BYTES])
+    for file, bins in parts:
+        yield _rows(storage, file, bins, next(small) if file.bytes <= SMALL_FILE_BYTES else None)
+
+
+def _rows(storage: Storage, file: FileRef, bins: BinSet, content: bytes | None) -> Iterator[Entries]:
+    trailer = _trailer(storage, file, content)
     for blocks in _fetch_groups(trailer.holding(bins)):
         for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
             found = rows_of.restrict(_decode(file, block, data), bins)
@@ -153,26 +168,30 @@ def read_bins(storage: Storage, file: FileRef, bins: BinSet) -> Iterator[Entries
 
 def read_all(storage: Storage, file: FileRef) -> Iterator[Entries]:
     """All rows of the file; otherwise as `read_bins`. Reading to the end verifies every byte."""
-    trailer, content = _open(storage, file)
-    for blocks in _fetch_groups(list(trailer.blocks)):
+    content = _content(storage, file)
+    for blocks in _fetch_groups(list(_trailer(storage, file, content).blocks)):
         for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
             yield _decode(file, block, data)
 
 
 def read_trailer(storage: Storage, file: FileRef) -> Trailer:
     """Where the file's blocks are. Errors as `read_bins`."""
-    return _open(storage, file)[0]
+    return _trailer(storage, file, _content(storage, file))
 
 
-def _open(storage: Storage, file: FileRef) -> tuple[Trailer, memoryview | None]:
-    if file.bytes > SMALL_FILE_BYTES:
+def _content(storage: Storage, file: FileRef) -> bytes | None:
+    """The whole of a small file."""
+    return storage.get(file.name) if file.bytes <= SMALL_FILE_BYTES else None
+
+
+def _trailer(storage: Storage, file: FileRef, content: bytes | None) -> Trailer:
+    if content is None:
         (tail,) = storage.get_ranges(file.name, [(file.bytes - file.trailer, file.bytes)])
-        return decode_trailer(file.name, tail, file.checksum, file.bytes), None
-    content = storage.get(file.name)
-    if len(content) != file.bytes:
+    elif len(content) != file.bytes:
         raise LogDamaged(f"{file.name} has {len(content)} bytes; {file.bytes} are recorded")
-    tail = content[file.bytes - file.trailer :]
-    return decode_trailer(file.name, tail, file.checksum, file.bytes), memoryview(content)
+    else:
+        tail = content[file.bytes - file.trailer :]
+    return decode_trailer(file.name, tail, file.checksum, file.bytes)
 
 
 def _fetch_groups(blocks: list[Block]) -> Iterator[list[Block]]:
@@ -187,9 +206,9 @@ def _fetch_groups(blocks: list[Block]) -> Iterator[list[Block]]:
         yield group
 
 
-def _fetch(storage: Storage, file: FileRef, blocks: list[Block], content: memoryview | None) -> Iterator[memoryview]:
+def _fetch(storage: Storage, file: FileRef, blocks: list[Block], content: bytes | None) -> Iterator[memoryview]:
     if content is not None:
-        yield from (content[block.start : block.end] for block in blocks)
+        yield from (memoryview(content)[block.start : block.end] for block in blocks)
         return
     ranges: list[ByteRange] = []
     for block in blocks:

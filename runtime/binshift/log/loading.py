@@ -8,8 +8,7 @@ deleting old files meanwhile, so a missing file is believed only if a second lis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from binshift.errors import LogDamaged, LogFileMissing
@@ -21,9 +20,6 @@ from binshift.model import Epoch
 
 LOAD_TRIES_MAX = 5
 """How often loading begins again because a living driver's retention was faster."""
-
-READS_AT_ONCE = 8
-"""Records read concurrently: on S3 each costs tens of milliseconds of waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +118,10 @@ def _applied(storage: Storage, index: Index, epochs: list[Epoch]) -> Index:
     for expected, epoch in enumerate(epochs, start=first):
         if expected != epoch:
             raise LogDamaged(f"{layout.record_name(Epoch(expected))} is missing at {storage.url}")
-    for name, data in _read(storage, [layout.record_name(epoch) for epoch in epochs]):
+    names = [layout.record_name(epoch) for epoch in epochs]
+    for name, data in zip(names, storage.get_all(names), strict=True):
         index = index.apply(records.decode_record(name, data))
     return index
-
-
-def _read(storage: Storage, names: list[str]) -> Iterator[tuple[str, bytes]]:
-    if len(names) < 2:
-        yield from ((name, storage.get(name)) for name in names)
-        return
-    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-        for at in range(0, len(names), READS_AT_ONCE):
-            some = names[at : at + READS_AT_ONCE]
-            yield from zip(some, pool.map(storage.get, some), strict=True)
 
 
 def _epochs(storage: Storage, folder: str) -> list[Epoch]:

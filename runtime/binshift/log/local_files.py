@@ -23,7 +23,7 @@ from binshift.errors import DiskFull, InvalidSettings, LogDamaged, LogFileMissin
 from binshift.invariants import invariant
 from binshift.log import layout
 from binshift.log.checksums import Bytes
-from binshift.log.storage import ByteRange, Listed, Upload
+from binshift.log.storage import ByteRange, Listed, Upload, together
 
 LINK_TRIES_MAX = 10
 """How often a folder that retention keeps removing is made again before giving up."""
@@ -83,6 +83,10 @@ class LocalStorage:
         """A whole file."""
         with _translated(name, self.url):
             return self._path(name).read_bytes()
+
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Whole files, together: the directory may be a file server's."""
+        return together(self.get, names)
 
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of a file."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 from binshift import s3
 from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
 from binshift.log.checksums import Bytes
-from binshift.log.storage import ByteRange, Listed, Upload, flag, number
+from binshift.log.storage import ByteRange, Listed, Upload, flag, number, together
 
 CONFLICT_TRIES_MAX = 3
 """How often a name that is said to exist and then not to is tried again."""
@@ -122,6 +122,10 @@ class ObjectStorage:
         """A whole file."""
         with self._translated(name):
             return bytes(obstore.get(self._store, name).bytes())
+
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Whole files, together."""
+        return together(self.get, names)
 
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of a file."""

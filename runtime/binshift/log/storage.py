@@ -11,7 +11,8 @@ memory are obstore's (`object_store`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
@@ -25,6 +26,10 @@ ByteRange = tuple[int, int]
 
 OPTIONS = frozenset({"durable", "endpoint", "region", "allow_http", "virtual_hosted", "timeout_seconds", "retries"})
 """What `open_storage` understands; credentials are not among them on purpose."""
+
+
+READS_AT_ONCE = 8
+"""Files read together: on S3, and on a file server, each costs milliseconds to tens of them of waiting."""
 
 
 class Listed(NamedTuple):
@@ -81,6 +86,12 @@ class Storage(Protocol):
             LogFileMissing: there is none.
         """
 
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Whole files, in the order asked for; where each waits for a server, a few are under way together.
+
+        Nothing is read before it is asked for, but for those few. Errors as `get`.
+        """
+
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of a file, in the order asked for.
 
@@ -127,6 +138,16 @@ def open_storage(url: str, options: Mapping[str, str] | None = None) -> Storage:
     if parts.scheme == "memory":
         return open_memory(url)
     raise InvalidSettings(f"a log cannot be kept at {url!r}: use a local path, file:// or s3://")
+
+
+def together(get: Callable[[str], bytes], names: Sequence[str]) -> Iterator[bytes]:
+    """What ``get`` gives for each name, in their order, with `READS_AT_ONCE` of them under way."""
+    if len(names) < 2:
+        yield from map(get, names)
+        return
+    with ThreadPoolExecutor(min(READS_AT_ONCE, len(names))) as pool:
+        for at in range(0, len(names), READS_AT_ONCE):
+            yield from pool.map(get, names[at : at + READS_AT_ONCE])
 
 
 def flag(options: Mapping[str, str], name: str, default: bool) -> bool:

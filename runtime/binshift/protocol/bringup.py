@@ -7,13 +7,15 @@ the write lock never notices. A bin becomes visible as a copy only when it is co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from binshift import failpoints
 from binshift.entries import Entries
 from binshift.errors import NeedsBringUp
-from binshift.log.blocks import read_bins
+from binshift.log.blocks import read_parts
 from binshift.log.index import BringUp
 from binshift.log.storage import Storage
 from binshift.model import Bin, BinSet, Epoch, Fence
@@ -147,8 +149,9 @@ def advance(
     A copy that is many epochs behind has few rows in each: as many epochs as are small together share a transaction.
     """
     changes: list[Entries] = []
+    rows = _delta_rows(storage, files, bins, have, to)
     for epoch in range(have + 1, to + 1):
-        changes += _delta_rows(storage, files, Epoch(epoch), bins)
+        changes += next(rows)
         if epoch < to and sum(part.num_rows for part in changes) < limits.rows_per_transaction:
             continue
         if not pause():
@@ -188,10 +191,13 @@ def _load(
     _count(progress, [rows])
 
 
-def _delta_rows(storage: Storage, files: BringUp, epoch: Epoch, bins: BinSet) -> Iterator[Entries]:
-    for delta in files.deltas:
-        if delta.epoch == epoch and (wanted := delta.bins & bins):
-            yield from read_bins(storage, delta.file, wanted)
+def _delta_rows(storage: Storage, files: BringUp, bins: BinSet, have: Epoch, to: Epoch) -> Iterator[list[Entries]]:
+    """What happened to ``bins`` in each epoch after ``have``."""
+    deltas = [delta for delta in files.deltas if have < delta.epoch <= to and delta.bins & bins]
+    parts = read_parts(storage, [(delta.file, delta.bins & bins) for delta in deltas])
+    number = Counter(delta.epoch for delta in deltas)
+    for epoch in range(have + 1, to + 1):
+        yield [rows for part in islice(parts, number[Epoch(epoch)]) for rows in part]
 
 
 def _count(progress: Progress, changes: list[Entries]) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from binshift.entries import EMPTY, Entries, bins_array, merge_last_wins
-from binshift.log.blocks import read_bins
+from binshift.log.blocks import read_bins, read_parts
 from binshift.log.bringup import DeltaPart, SnapshotPart
 from binshift.log.index import BringUp
 from binshift.log.storage import Storage
@@ -88,10 +89,12 @@ class Filling:
     def _read(self, bins: BinSet) -> Iterator[Entries]:
         """Oldest first; of each bin only what came after its snapshot."""
         starts = self._starts()
+        parts = []
         for delta in self.files.deltas:
             found = (delta.bins & bins).array
             if wanted := BinSet(found[starts[found] < delta.epoch]):
-                yield from read_bins(self.storage, delta.file, wanted)
+                parts.append((delta.file, wanted))
+        yield from chain.from_iterable(read_parts(self.storage, parts))
 
     def _starts(self) -> IntArray:
         """By bin, the epoch of its snapshot; -1 without one."""

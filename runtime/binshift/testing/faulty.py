@@ -44,6 +44,10 @@ class Files:
             raise LogFileMissing(f"{name} is not at {self.url}")
         return self.content[name]
 
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Whole files, one after the other."""
+        return map(self.get, names)
+
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """Parts of a file."""
         content = self.get(name)
@@ -107,6 +111,10 @@ class FaultyStorage:
     def get(self, name: str) -> bytes:
         """May fail."""
         return self._faults.effect(self._process, "read", name, lambda: self._inner.get(name))
+
+    def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Whole files, one after the other."""
+        return map(self.get, names)
 
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
         """May fail."""
