@@ -1,12 +1,11 @@
 """A running dataflow: PySpark's StreamingQuery, plus what binshift adds to it.
 
-`start` puts the parts of a query together, in the order in which each can refuse: the conf, the program's plan, the log
-(which takes a new driver term), the executors, then Spark's own stream. From then on the epoch's thread and the mover
-do the work; this object only watches and steers.
+The epoch's thread and the mover do the work; this object only watches and steers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -84,6 +83,7 @@ class DataflowQuery:
         self._ending = threading.Lock()
         self._ended = False
         coordinator.movement.running = lambda: self.isActive
+        threading.Thread(target=self._end_with_spark, name="binshift-end", daemon=True).start()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -282,10 +282,14 @@ class DataflowQuery:
             if error is not None:
                 raise error
             if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"epoch {epoch} was not recorded within {timeout_seconds} s; the newest is {self.epoch}"
-                )
+                raise TimeoutError(f"epoch {epoch} was not recorded in {timeout_seconds} s; the newest is {self.epoch}")
             time.sleep(POLL_SECONDS)
+
+    def _end_with_spark(self) -> None:
+        """A query that fails may have nobody who waits for it: what it began ends all the same."""
+        with contextlib.suppress(Exception):  # why it failed is `exception`'s to say
+            self._query.awaitTermination()
+        self._end()
 
     def _end(self) -> None:
         with self._ending:
