@@ -137,7 +137,7 @@ class Runner:
             for key, value in conf.EPOCH.items():  # all batches of a stream share one session, cloned from the user's
                 batch.sparkSession.conf.set(key, value)
             self._prepared = True
-        offsets, moving = self.offsets(epoch), self.coordinator.moving
+        offsets, moving = self._read_offsets(epoch), self.coordinator.moving
         plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, tuple(sorted(self.view.executors())))
         bring_up, self._task_failures = frozenset[Worker](), 0
         for run in range(self.attempts_max):
@@ -162,6 +162,18 @@ class Runner:
             self.coordinator.measured(timings.seconds["total"], plan)
             return
         raise EpochFailed(f"epoch {epoch} failed {self.attempts_max} times, the last time because {self._trouble}")
+
+    def _read_offsets(self, epoch: Epoch) -> BatchOffsets:
+        """Of the epoch's input; tried as often as an epoch is run, as nothing is lost while a disk or a store is away."""
+        for run in range(self.attempts_max):
+            try:
+                return self.offsets(epoch)
+            except Retryable as error:
+                self._trouble = str(error)
+                log.warning("epoch %s cannot begin: %s", epoch, error)
+            if self.stopping.wait(_pause(run)):
+                break
+        raise EpochFailed(f"epoch {epoch} could not begin: {self._trouble}")
 
     def _go_on(self, plan: EpochPlan, trouble: str) -> None:
         """Not for an epoch in trouble while the query stops: its executors may be stopping too, and it will come again.

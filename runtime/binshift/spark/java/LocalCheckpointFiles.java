@@ -60,14 +60,15 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     try {
       return files.open(path);
     } catch (IOException error) {
-      throw sneaked(error);
+      throw sneaked(isMissing(file(path)) ? error : unreadable(path, error));
     }
   }
 
   public FileStatus[] list(Path path, PathFilter filter) {
     File[] found = file(path).listFiles();
     if (found == null) {
-      throw sneaked(new java.io.FileNotFoundException("File " + path + " does not exist"));
+      IOException missing = new java.io.FileNotFoundException("File " + path + " does not exist");
+      throw sneaked(isMissing(file(path)) ? missing : unreadable(path, null));
     }
     ArrayList kept = new ArrayList();
     for (int i = 0; i < found.length; i++) {
@@ -88,7 +89,12 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
   }
 
   public boolean exists(Path path) {
-    return file(path).exists();
+    if (file(path).exists()) {
+      return true;
+    } else if (isMissing(file(path))) {
+      return false;
+    }
+    throw sneaked(unreadable(path, null));
   }
 
   public void delete(Path path) {
@@ -110,6 +116,16 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     return root;
   }
 
+  /** Whether it is known not to be there: Java says so of any file on a disk that fails, and Spark goes by that. */
+  private static boolean isMissing(File file) {
+    return Files.notExists(file.toPath(), new LinkOption[0]);
+  }
+
+  private static IOException unreadable(Path path, IOException error) {
+    String why = error == null ? "the system does not say whether it is there" : error.getMessage();
+    return new IOException(path + " cannot be read (" + why + "): see to the disk or file server it is on", error);
+  }
+
   /** Spark expects the checked exceptions of Hadoop's classes from methods that Scala declares without any. */
   private static RuntimeException sneaked(Throwable error) {
     org.apache.spark.unsafe.Platform.throwException(error);
@@ -119,7 +135,6 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
   /** A file that is there whole, or not at all. */
   private static class Atomic extends CheckpointFileManager.CancellableFSDataOutputStream {
     private final File target;
-    private final File partial;
     private final ByteArrayOutputStream bytes;
     private final boolean overwrite;
     private boolean ended = false;
@@ -132,12 +147,11 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     private Atomic(File target, ByteArrayOutputStream bytes, boolean overwrite) {
       super(bytes);
       this.target = target;
-      this.partial = new File(target.getParentFile(), "." + target.getName() + "." + UUID.randomUUID() + ".tmp");
       this.bytes = bytes;
       this.overwrite = overwrite;
     }
 
-    /** Where there is no room, or the directory cannot be written, it is tried again for a while: somebody may see to it. */
+    /** Without room or the right to write, or on a disk that fails, it is tried again for a while: somebody may see to it. */
     public synchronized void close() throws IOException {
       if (ended) {
         return;
@@ -154,8 +168,9 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
           throw error; // the query is being stopped: no trouble of the disk's
         } catch (IOException error) {
           String trouble = target + " cannot be written (" + error.getMessage() + ")";
-          if (left == 0 || !target.getParentFile().isDirectory()) {
-            throw new IOException(trouble + ": free space there, or give the user that runs binshift the right to write", error);
+          if (left == 0 || isMissing(target.getParentFile())) {
+            String advice = "see to the disk, free space there, or give the user that runs binshift the right to write";
+            throw new IOException(trouble + ": " + advice, error);
           }
           System.err.println("binshift: " + trouble + "; it is tried again");
           pause();
@@ -163,22 +178,28 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
       }
     }
 
+    /** What failed after the file got its name is done again without opening it: a torn one would be worse than none. */
     private void write() throws IOException {
-      try {
-        FileOutputStream file = new FileOutputStream(partial);
+      if (!named) {
+        File partial = new File(target.getParentFile(), "." + target.getName() + "." + UUID.randomUUID() + ".tmp");
         try {
-          bytes.writeTo(file);
-          file.getChannel().force(false);
+          fill(partial);
+          give(partial);
+          named = true;
         } finally {
-          file.close();
+          partial.delete(); // if it cannot be, nothing reads it
         }
-        if (!named) {
-          give();
-        }
-        named = true;
-        syncDirectory();
+      }
+      syncDirectory();
+    }
+
+    private void fill(File partial) throws IOException {
+      FileOutputStream file = new FileOutputStream(partial);
+      try {
+        bytes.writeTo(file);
+        file.getChannel().force(false);
       } finally {
-        Files.deleteIfExists(partial.toPath());
+        file.close();
       }
     }
 
@@ -191,7 +212,7 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
       }
     }
 
-    private void give() throws IOException {
+    private void give(File partial) throws IOException {
       if (overwrite) {
         Files.move(partial.toPath(), target.toPath(), new CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
       } else {
