@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from java_words import java_words
 from log_drivers import FORMAT, Driver
 from pyspark.sql import SparkSession
 from small_disk import MIB, SmallDisk, small_disk
@@ -128,25 +129,18 @@ def test_a_store_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None
     assert values(BinStore(open_lmdb(disk.path / "store", LIMITS), 8, LIMITS)) == {b"0"}
 
 
-def test_sparks_own_files_wait_for_room(
-    spark: SparkSession, disk: SmallDisk, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_sparks_own_files_wait_for_room(spark: SparkSession, disk: SmallDisk) -> None:
     """An offset or commit file that cannot be written is tried again, and is there whole once there is room."""
     files = Files(spark, OURS, disk.path)
     disk.fill()
-    java = files._jvm.java
-    said, before = java.io.ByteArrayOutputStream(), java.lang.System.err
-    java.lang.System.setErr(java.io.PrintStream(said, True))
-    try:
+    with java_words(spark) as said:
         stream = files.create("7", b"offsets")
         closing = threading.Thread(target=stream.close)
         closing.start()
-        while f"{disk.path}/7 cannot be written (No space left on device); it is tried again" not in said.toString():
+        while f"{disk.path}/7 cannot be written (No space left on device); it is tried again" not in said():
             assert closing.is_alive()
             closing.join(0.01)
         disk.empty()
         closing.join(60)
-    finally:
-        java.lang.System.setErr(before)
     assert not closing.is_alive()
     assert files.listed() == {"7": 7}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_disk import faulty_disk
+from java_words import java_words
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -143,3 +146,45 @@ def test_being_stopped_is_no_trouble_of_the_disk(spark: SparkSession, tmp_path: 
         java.lang.System.setErr(before)
     assert said.toString() == ""
     assert files.listed() == {}
+
+
+def test_what_a_failing_disk_holds_is_not_said_to_be_missing(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes a missing offset file for an epoch that was never planned; one that cannot be read is none of these."""
+    with faulty_disk(tmp_path / "faulty") as disk:
+        files = Files(spark, OURS, disk.path)
+        files.create("7", b"offsets").close()
+        disk.refuse("EIO")
+        for look in (
+            lambda: files.manager.exists(files.path("7")),
+            lambda: files.manager.exists(files.path("none")),
+            lambda: files.manager.open(files.path("7")),
+            files.listed,
+        ):
+            with pytest.raises(Py4JJavaError, match=f"{disk.path}.* cannot be read .*see to the disk"):
+                look()
+        disk.mend()
+        assert files.listed() == {"7": 7}
+        assert not files.manager.exists(files.path("none"))
+        with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+            files.manager.open(files.path("none"))
+
+
+def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever fails once it has it: a driver that died in between would leave a torn file, with which no query starts."""
+    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as said:
+        files = Files(spark, OURS, disk.path)
+        disk.refuse("EIO", "unlink")
+        files.create("7", b"offsets").close()
+        disk.refuse("EIO", "fsyncdir")
+        stream = files.create("8", b"offsets")
+        closing = threading.Thread(target=stream.close)
+        closing.start()
+        while said().count("/8 cannot be written (Input/output error); it is tried again") < 2:
+            assert closing.is_alive()
+            assert not (disk.path / "8").exists() or (disk.path / "8").read_bytes() == b"offsets"
+        written = (disk.path / "8").stat().st_mtime_ns
+        disk.mend()
+        closing.join(60)
+        assert not closing.is_alive()
+        assert (disk.path / "8").stat().st_mtime_ns == written
+        assert {name: size for name, size in files.listed().items() if not name.startswith(".")} == {"7": 7, "8": 7}

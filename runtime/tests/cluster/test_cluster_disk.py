@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from awaiting import awaited
 from counted import Outputs, aggregated, stream
+from java_words import java_words
 from pyspark.sql import SparkSession
 from small_disk import small_disk
 
@@ -30,22 +31,18 @@ def test_a_full_disk_is_waited_for(
         outputs = Outputs()
         writer = frame.writeStream.outputMode("update").foreachBatch(outputs)
         query = writer.option("checkpointLocation", str(log.path / "checkpoint")).start()
-        java = session._jvm.java  # type: ignore[union-attr]
-        said, before = java.io.ByteArrayOutputStream(), java.lang.System.err
         try:
             query.await_epoch(3, 120)
             disk = log if full == "log" else store
-            java.lang.System.setErr(java.io.PrintStream(said, True))
-            with caplog.at_level(logging.WARNING, "binshift.spark.runner"):
+            with caplog.at_level(logging.WARNING, "binshift.spark.runner"), java_words(session) as said:
                 disk.fill()
-                told = awaited(lambda: caplog.text + said.toString(), lambda text: str(disk.path) in text, 120)
+                told = awaited(lambda: caplog.text + said(), lambda text: str(disk.path) in text, 120)
             assert query.isActive, query.exception()
             stuck = query.epoch
             disk.empty()
             query.await_epoch(stuck + 3, 120)
             query.stop()
         finally:
-            java.lang.System.setErr(before)
             if query.isActive:
                 query.abort()
         assert "free space there" in told.lower() or "No space left on device" in told

@@ -1,0 +1,152 @@
+"""Disks that are slow, stand still, fail or are write-protected under a running query: it takes its time, or says what is wrong."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from awaiting import awaited
+from counted import Outputs, aggregated, stream
+from faulty_disk import faulty_disk
+from java_words import java_words
+from pyspark.sql import SparkSession
+
+from binshift.errors import StorageUnavailable
+from binshift.log.inspect import verify
+from binshift.log.storage import Storage
+from binshift.model import Epoch
+from binshift.spark import offsets
+
+pytestmark = pytest.mark.cluster
+
+CALL_SECONDS = 0.02
+"""Of each call to a slow disk: that of a busy file server. Writing one file of the log takes about twelve of them."""
+
+STILL_SECONDS = 25.0
+"""Longer than two heartbeats of an executor."""
+
+MANY_ATTEMPTS = 200
+
+
+def _started(session: SparkSession, log: Path, store: Path, outputs: Outputs) -> Any:
+    """The query, its checkpoint and its stores where it is said."""
+    settings = {"bins": 32, "workers": 2, "epoch_attempts_max": MANY_ATTEMPTS, "store_map_bytes": 64 << 20}
+    frame = aggregated(stream(session), store_directory=str(store), **settings)
+    writer = frame.writeStream.outputMode("update").foreachBatch(outputs)
+    return writer.option("checkpointLocation", str(log / "checkpoint")).start()
+
+
+def _threads() -> list[str]:
+    """Those that queries have begun."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("binshift-")]
+
+
+@pytest.mark.parametrize("faulty", ["log", "store"])
+def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_path: Path) -> None:
+    """Calls take 20 ms, then none is answered for 25 s, with bins to move both times: the same answer, and no epoch fails."""
+    outputs = Outputs()
+    with faulty_disk(tmp_path / "faulty") as disk:
+        places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
+        query = _started(session, places["log"], places["store"], outputs)
+        try:
+            query.await_epoch(6, 120)
+            disk.slow(CALL_SECONDS)
+            assert query.rescale(3, batch_size=4).wait(300).value == "settled"
+            query.await_epoch(query.epoch + 2, 120)
+            migration = query.rescale(2, batch_size=4)
+            disk.stand_still()
+            time.sleep(STILL_SECONDS)  # what is tried out, not a wait for anything
+            assert query.isActive, query.exception()
+            disk.mend()
+            assert migration.wait(120).value == "settled"
+            query.await_epoch(query.epoch + 2, 120)
+            committed = [each.committed_at for each in query.timings]
+            assert max(after - before for before, after in pairwise(committed)) > STILL_SECONDS / 2, "nobody noticed"
+            assert all(each.runs == 1 for each in query.timings)
+            query.stop()
+        finally:
+            disk.mend()
+            if query.isActive:
+                query.abort()
+        outputs.check(query.epoch, faulty)
+        assert verify(str(places["log"] / "checkpoint" / "binshift")) == []
+
+
+@pytest.mark.parametrize("faulty", ["log", "store"])
+def test_a_failing_disk_is_waited_for(
+    faulty: str, session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each call fails as if the disk were broken; once it is not, the query goes on with the right answer."""
+    outputs = Outputs()
+    with faulty_disk(tmp_path / "faulty") as disk:
+        places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
+        query = _started(session, places["log"], places["store"], outputs)
+        try:
+            query.await_epoch(4, 120)
+            with caplog.at_level(logging.WARNING, "binshift.spark.runner"), java_words(session) as said:
+                disk.refuse("EIO")
+                awaited(lambda: caplog.text + said(), lambda text: str(disk.path) in text, 120)
+            assert query.isActive, query.exception()
+            disk.mend()
+            query.await_epoch(query.epoch + 3, 120)
+            query.stop()
+        finally:
+            disk.mend()
+            if query.isActive:
+                query.abort()
+        outputs.check(query.epoch, faulty)
+        assert verify(str(places["log"] / "checkpoint" / "binshift")) == []
+
+
+def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSession, tmp_path: Path) -> None:
+    """Write-protected, as a kernel does with a disk that it no longer trusts: said with the directory; mended, all is there."""
+    outputs = Outputs()
+    with faulty_disk(tmp_path / "faulty") as disk:
+        query = _started(session, disk.path, tmp_path / "store", outputs)
+        try:
+            query.await_epoch(4, 120)
+            disk.refuse("EROFS")
+            awaited(lambda: query.isActive, lambda active: not active, 180)
+            found = str(query.exception())
+            assert f"{disk.path}/checkpoint" in found
+            assert "Read-only file system" in found
+            assert "give the user that runs binshift the right" in found
+            awaited(_threads, lambda names: names == [], 30)
+            disk.mend()
+            query = _started(session, disk.path, tmp_path / "store", outputs)
+            query.await_epoch(query.epoch + 3, 120)
+            query.stop()
+        finally:
+            disk.mend()
+            if query.isActive:
+                query.abort()
+        outputs.check(query.epoch, "protected")
+        assert verify(str(disk.path / "checkpoint" / "binshift")) == []
+
+
+def test_an_epoch_waits_for_its_offsets(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They cannot be read for a moment, between Spark's writing them and the epoch: it begins once they can."""
+    outputs, read, failed = Outputs(), offsets.read, list[Epoch]()
+
+    def now_and_then(checkpoint: Storage, epoch: Epoch) -> offsets.BatchOffsets:
+        if epoch == 2 and len(failed) < 3:
+            failed.append(epoch)
+            raise StorageUnavailable("the file server is away; it is tried again")
+        return read(checkpoint, epoch)
+
+    monkeypatch.setattr(offsets, "read", now_and_then)
+    with caplog.at_level(logging.WARNING, "binshift.spark.runner"):
+        query = _started(session, tmp_path / "log", tmp_path / "store", outputs)
+        try:
+            query.await_epoch(4, 120)
+        finally:
+            query.stop()
+    assert caplog.text.count("epoch 2 cannot begin: the file server is away") == len(failed) == 3
+    outputs.check(query.epoch, "offsets")

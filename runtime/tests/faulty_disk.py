@@ -1,0 +1,83 @@
+"""A faulty disk of one's own: a folder seen through FUSE that is slow, stands still or fails when the test says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes.util import find_library
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SERVER = Path(__file__).with_name("faulty_disk_server.py")
+MOUNTED_SECONDS = 30.0
+
+
+@dataclass
+class FaultyDisk:
+    """A mounted disk, as good as others at first.
+
+    Attributes:
+        path: where.
+    """
+
+    path: Path
+    _fault: Path
+
+    def slow(self, seconds: float) -> None:
+        """From now on each call takes so many seconds more."""
+        self._say(seconds)
+
+    def stand_still(self) -> None:
+        """Answer nothing more until another fault, or none, is asked for; then answer what waited, too."""
+        self._say(None)
+
+    def refuse(self, error: str, *calls: str) -> None:
+        """Let these calls, or all, end with the error of this name; with EROFS all that change something."""
+        self._say(0, error, *calls)
+
+    def mend(self) -> None:
+        """Be as good as others."""
+        self._say(0)
+
+    def _say(self, seconds: float | None, error: str | None = None, *calls: str) -> None:
+        fresh = self._fault.with_suffix(".fresh")
+        fresh.write_text(json.dumps([seconds, error, calls]))
+        fresh.replace(self._fault)
+
+
+@contextmanager
+def faulty_disk(path: Path) -> Iterator[FaultyDisk]:
+    """A disk at ``path``; skips the test where FUSE may not be used."""
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
+        pytest.skip("only root may mount by FUSE here, if anybody")
+    if not (find_library("fuse3") or find_library("fuse")):
+        pytest.skip("libfuse is not installed (Debian's package libfuse3-3)")
+    behind, fault = path.with_name(f"{path.name}-behind"), path.with_name(f"{path.name}-fault")
+    for folder in (path, behind):
+        folder.mkdir(parents=True)
+    disk = FaultyDisk(path, fault)
+    disk.mend()
+    command = [sys.executable, str(SERVER), str(behind), str(path), str(fault)]
+    with subprocess.Popen(command) as server:
+        try:
+            _await_mount(server, path)
+            yield disk
+        finally:
+            disk.mend()
+            subprocess.run(["umount", "-l", str(path)], check=server.poll() is None)
+            server.kill()  # executors may have stores there open still
+
+
+def _await_mount(server: subprocess.Popen[bytes], path: Path) -> None:
+    deadline = time.monotonic() + MOUNTED_SECONDS
+    while not path.is_mount():
+        assert server.poll() is None, f"{SERVER.name} ended with {server.returncode}: see above"
+        assert time.monotonic() < deadline, f"{path} was not mounted within {MOUNTED_SECONDS:g} s"
+        time.sleep(0.05)
