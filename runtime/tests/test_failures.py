@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from binshift.errors import EpochFailed, Fenced, NeedsBringUp, TaskFailed, UserFunctionFailed
+from binshift.errors import DiskFull, EpochFailed, Fenced, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
 from binshift.spark.failures import interpret, shorten
 
@@ -98,6 +100,31 @@ def test_a_task_that_failed_is_told_with_its_cause() -> None:
         "a task failed: (TID 40) (clicks-executor-0 executor 1): org.apache.spark.SparkException: a file"
     )
     assert told.endswith(", because of y.Refused: no bucket")
+
+
+@pytest.mark.parametrize(
+    ("cause", "meaning", "words"),
+    [
+        (
+            "java.io.IOException: No space left on device",
+            DiskFull,
+            "/out/_staged-1 has no room .No space left on device",
+        ),
+        ("java.io.IOException: Disk quota exceeded", DiskFull, "free space there"),
+        ("java.io.IOException: Input/output error", TaskFailed, "rows to file:/out/_staged-1, because of java.io.IOE"),
+    ],
+)
+def test_results_that_cannot_be_written(cause: str, meaning: type[Exception], words: str) -> None:
+    """It is said where, and why, without Java's frames; room may come back."""
+    text = (
+        "An error occurred while calling o1957.save.\n: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed "
+        "while writing rows to file:/out/_staged-1. SQLSTATE: 58030\n\tat org.apache.spark.sql.X.y(X.scala:823)\n"
+        f"Caused by: org.apache.hadoop.fs.FSError: {cause}\n\tat a.B.c(B.java:1)\nCaused by: {cause}\n\t... 44 more"
+    )
+    told = interpret(RuntimeError(text))
+    assert type(told) is meaning
+    assert re.search(words, str(told))
+    assert "scala" not in str(told)
 
 
 def test_a_traceback_shows_the_users_lines_only() -> None:

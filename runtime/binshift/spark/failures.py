@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from binshift import errors
-from binshift.errors import BinshiftError, EpochFailed, TaskFailed, UserFunctionFailed
+from binshift.errors import BinshiftError, DiskFull, EpochFailed, TaskFailed, UserFunctionFailed
 
 LOST = re.compile(
     r"ExecutorLostFailure|FetchFailed|Executor heartbeat timed out|executor \S+ exited|worker lost|Worker lost"
@@ -23,6 +23,11 @@ LOST = re.compile(
 
 TASK = re.compile(r"Lost task \S+ in stage \S+ (.*)")
 """One of Spark's tasks raised something, on an executor that is there."""
+
+WRITE = re.compile(r"\[TASK_WRITE_FAILED\] Task failed while writing rows to (\S+?)\. ")
+"""Results could not be written; Spark does not have such a task run again."""
+
+FULL = re.compile("No space left on device|Disk quota exceeded")
 
 CAUSE = re.compile(r"^Caused by: (.*)", re.MULTILINE)
 
@@ -73,9 +78,17 @@ def interpret(error: Exception) -> Exception:
         return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
     if traceback:
         return UserFunctionFailed("the program failed inside an epoch:\n" + shorten(traceback[0]))
+    if (write := WRITE.search(text)) is not None:
+        return _not_written(write[1], text[write.end() :])
     if (task := TASK.search(text)) is not None:
         return TaskFailed(f"a task failed: {task[1][:TASK_WORDS]}{_because(text[task.end() :])}")
     return error
+
+
+def _not_written(place: str, rest: str) -> Exception:
+    if (full := FULL.search(rest)) is not None:
+        return DiskFull(f"{place} has no room ({full[0]}): free space there; nothing is lost, and it is tried again")
+    return TaskFailed(f"a task could not write its rows to {place}{_because(rest)}")
 
 
 def raised(meaning: Exception, error: Exception) -> NoReturn:

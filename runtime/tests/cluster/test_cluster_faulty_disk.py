@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from awaiting import awaited
-from counted import Outputs, aggregated, stream
+from counted import Outputs, Reference, aggregated, stream
 from faulty_disk import faulty_disk
 from java_words import java_words
 from pyspark.sql import SparkSession
@@ -150,3 +150,40 @@ def test_an_epoch_waits_for_its_offsets(
             query.stop()
     assert caplog.text.count("epoch 2 cannot begin: the file server is away") == len(failed) == 3
     outputs.check(query.epoch, "offsets")
+
+
+def test_results_on_a_disk_that_fills_up_and_fails(
+    session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Full, it is waited for; with one on which nothing can be made the query ends and says so; every row is there in the end."""
+    with faulty_disk(tmp_path / "faulty") as disk:
+        out = disk.path / "out"
+
+        def started() -> Any:
+            writer = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update").format("parquet")
+            return writer.option("checkpointLocation", str(tmp_path / "log")).start(str(out))
+
+        query = started()
+        try:
+            query.await_epoch(2, 120)
+            with caplog.at_level(logging.WARNING, "binshift.spark.runner"):
+                disk.refuse("ENOSPC", "write")
+                awaited(lambda: caplog.text, lambda text: f"{out}/" in text and "has no room" in text, 120)
+            disk.mend()
+            query.await_epoch(query.epoch + 2, 120)
+            disk.refuse("EIO", "mkdir")
+            awaited(lambda: query.isActive, lambda active: not active, 120)
+            assert f"{out}/" in str(query.exception())
+            disk.mend()
+            query = started()
+            query.await_epoch(query.epoch + 2, 120)
+            query.stop()
+        finally:
+            disk.mend()
+            if query.isActive:
+                query.abort()
+        reference, rows = Reference(), session.read.parquet(str(out)).collect()
+        for epoch in range(query.epoch + 1):
+            found = [((row[0], row[1]), (row[2], row[3], row[4], row[5])) for row in rows if row["epoch"] == epoch]
+            assert dict(found) == reference.epoch(epoch), epoch
+            assert len(dict(found)) == len(found), epoch

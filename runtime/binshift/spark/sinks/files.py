@@ -8,6 +8,7 @@ touched nothing of the other's. ``_SUCCESS`` marks a finished directory. An epoc
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -68,12 +69,17 @@ class FileSink:
         self.path = path.rstrip("/") or path
         self._partition_by = list(partition_by)
         self._options = dict(options or {})
-        self._staged = STAGED_PREFIX + secrets.token_hex(8)
+        self._staged = ""
         self._folders: Folders | None = None
         self._tidied = False
 
     def write(self, result: DataFrame, epoch: int) -> None:
-        """Stage the epoch; `publish` gives it its name."""
+        """Stage the epoch; `publish` gives it its name.
+
+        In a directory of its own, as that of a run that failed may not go away: file servers keep what a task still has open.
+        """
+        self._tidied &= not self._staged
+        self._staged = STAGED_PREFIX + secrets.token_hex(8)
         writer = result.write.format(self.name).mode("overwrite").options(**self._options | STAGING)
         writer.partitionBy(*self._partition_by).save(f"{self.path}/{self._staged}")
 
@@ -93,11 +99,13 @@ class FileSink:
         confirm()
         folders.remove(name)
         folders.rename(self._staged, name)
+        self._staged = ""
         folders.mark(f"{name}/{FINISHED}")
         if not self._tidied:
-            for left in folders.names(f"{STAGED_PREFIX}*"):
-                folders.remove(left)
-            self._tidied = True
+            with contextlib.suppress(OSError):  # readers pass over it, and it is tried again
+                for left in folders.names(f"{STAGED_PREFIX}*"):
+                    folders.remove(left)
+                self._tidied = True
 
     def close(self) -> None:
         """Nothing is held."""
