@@ -4,7 +4,7 @@ usage: python faulty_disk_server.py FOLDER MOUNT_POINT FAULT
 
 The file FAULT, read again and again, is a line of JSON: the seconds that each call takes (null: no answer while it says
 so, or for two minutes), the name of the error that calls end with (null: none), and which calls (none: all; with EROFS
-all that change something).
+all that change something). Of "link, done" the error comes once it is done.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def faulty(call: Callable[..., Any], *, changes: bool = False) -> Callable[..., 
     @functools.wraps(call)
     def met(self: FaultyFolder, *arguments: Any) -> Any:
         self.meet(call.__name__, changes)
-        return call(self, *arguments)
+        result = call(self, *arguments)
+        self.answer(call.__name__)
+        return result
 
     return met
 
@@ -68,6 +70,12 @@ class FaultyFolder(mfusepy.Operations):
         if seconds is None:
             raise mfusepy.FuseOSError(errno.ETIMEDOUT)
         if name and call in (calls or [call]) and (changes or name != "EROFS"):
+            raise mfusepy.FuseOSError(getattr(errno, name))
+
+    def answer(self, call: str) -> None:
+        """Fail though it is done, if the fault says so."""
+        _, name, calls = json.loads(self._fault.read_text())
+        if f"{call}, done" in calls:
             raise mfusepy.FuseOSError(getattr(errno, name))
 
     def _real(self, path: str) -> str:

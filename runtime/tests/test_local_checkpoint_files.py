@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,20 @@ def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_p
         assert not closing.is_alive()
         assert (disk.path / "8").stat().st_mtime_ns == written
         assert {name: size for name, size in files.listed().items() if not name.startswith(".")} == {"7": 7, "8": 7}
+
+
+def test_a_file_that_got_its_name_unheard_is_ours(spark: SparkSession, tmp_path: Path) -> None:
+    """As when a file server's answer is lost: tried again, the name is taken, by the very bytes that were to get it."""
+    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as said:
+        files = Files(spark, OURS, disk.path)
+        disk.refuse("EIO", "link, done")
+        stream, other = files.create("7", b"offsets"), files.create("7", b"another's")
+        with ThreadPoolExecutor() as pool:
+            closing = pool.submit(stream.close)
+            while "/7 cannot be written (" not in said():
+                assert not closing.done()
+            disk.mend()
+            closing.result(60)
+        with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
+            other.close()
+        assert (disk.path / "7").read_bytes() == b"offsets"

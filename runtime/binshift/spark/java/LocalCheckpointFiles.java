@@ -139,6 +139,8 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     private final boolean overwrite;
     private boolean ended = false;
     private boolean named = false;
+    /** Whether the file may have got its name though an error was all that was heard: then one that is there may be ours. */
+    private boolean doubtful = false;
 
     Atomic(File target, boolean overwrite) throws IOException {
       this(target, new ByteArrayOutputStream(), overwrite);
@@ -215,12 +217,17 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     private void give(File partial) throws IOException {
       if (overwrite) {
         Files.move(partial.toPath(), target.toPath(), new CopyOption[] {StandardCopyOption.ATOMIC_MOVE});
-      } else {
-        try {
-          Files.createLink(target.toPath(), partial.toPath());
-        } catch (java.nio.file.FileAlreadyExistsException error) {
+        return;
+      }
+      try {
+        Files.createLink(target.toPath(), partial.toPath());
+      } catch (java.nio.file.FileAlreadyExistsException error) {
+        if (!doubtful || !java.util.Arrays.equals(Files.readAllBytes(target.toPath()), bytes.toByteArray())) {
           throw new org.apache.hadoop.fs.FileAlreadyExistsException("Failed to rename: " + target + " exists");
         }
+      } catch (IOException error) {
+        doubtful = true;
+        throw error;
       }
     }
 
