@@ -33,7 +33,7 @@ STILL_SECONDS = 25.0
 MANY_ATTEMPTS = 200
 
 
-def _started(session: SparkSession, log: Path, store: Path, outputs: Outputs) -> Any:
+def started(session: SparkSession, log: Path, store: Path, outputs: Outputs) -> Any:
     """The query, its checkpoint and its stores where it is said."""
     settings = {"bins": 32, "workers": 2, "epoch_attempts_max": MANY_ATTEMPTS, "store_map_bytes": 64 << 20}
     frame = aggregated(stream(session), store_directory=str(store), **settings)
@@ -52,7 +52,7 @@ def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_pat
     outputs = Outputs()
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
-        query = _started(session, places["log"], places["store"], outputs)
+        query = started(session, places["log"], places["store"], outputs)
         try:
             query.await_epoch(6, 120)
             disk.slow(CALL_SECONDS)
@@ -85,7 +85,7 @@ def test_a_failing_disk_is_waited_for(
     outputs = Outputs()
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
-        query = _started(session, places["log"], places["store"], outputs)
+        query = started(session, places["log"], places["store"], outputs)
         try:
             query.await_epoch(4, 120)
             with caplog.at_level(logging.WARNING, "binshift.spark.runner"), java_words(session) as said:
@@ -107,7 +107,7 @@ def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSessio
     """Write-protected, as a kernel does with a disk that it no longer trusts: said with the directory; mended, all is there."""
     outputs = Outputs()
     with faulty_disk(tmp_path / "faulty") as disk:
-        query = _started(session, disk.path, tmp_path / "store", outputs)
+        query = started(session, disk.path, tmp_path / "store", outputs)
         try:
             query.await_epoch(4, 120)
             disk.refuse("EROFS")
@@ -118,7 +118,7 @@ def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSessio
             assert "give the user that runs binshift the right" in found
             awaited(_threads, lambda names: names == [], 30)
             disk.mend()
-            query = _started(session, disk.path, tmp_path / "store", outputs)
+            query = started(session, disk.path, tmp_path / "store", outputs)
             query.await_epoch(query.epoch + 3, 120)
             query.stop()
         finally:
@@ -143,7 +143,7 @@ def test_an_epoch_waits_for_its_offsets(
 
     monkeypatch.setattr(offsets, "read", now_and_then)
     with caplog.at_level(logging.WARNING, "binshift.spark.runner"):
-        query = _started(session, tmp_path / "log", tmp_path / "store", outputs)
+        query = started(session, tmp_path / "log", tmp_path / "store", outputs)
         try:
             query.await_epoch(4, 120)
         finally:
@@ -159,11 +159,11 @@ def test_results_on_a_disk_that_fills_up_and_fails(
     with faulty_disk(tmp_path / "faulty") as disk:
         out = disk.path / "out"
 
-        def started() -> Any:
+        def begun() -> Any:
             writer = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update").format("parquet")
             return writer.option("checkpointLocation", str(tmp_path / "log")).start(str(out))
 
-        query = started()
+        query = begun()
         try:
             query.await_epoch(2, 120)
             with caplog.at_level(logging.WARNING, "binshift.spark.runner"):
@@ -175,7 +175,7 @@ def test_results_on_a_disk_that_fills_up_and_fails(
             awaited(lambda: query.isActive, lambda active: not active, 120)
             assert f"{out}/" in str(query.exception())
             disk.mend()
-            query = started()
+            query = begun()
             query.await_epoch(query.epoch + 2, 120)
             query.stop()
         finally:
