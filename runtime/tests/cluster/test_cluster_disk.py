@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 from awaiting import awaited
-from counted import Outputs, aggregated, stream
+from disk_query import disk_query
 from java_words import java_words
 from pyspark.sql import SparkSession
 from small_disk import small_disk
 
-from binshift.log.inspect import verify
-
 pytestmark = pytest.mark.cluster
-
-MANY_ATTEMPTS = 200
-"""Runs of one epoch: a test fills a disk for longer than a person would let it be."""
 
 
 @pytest.mark.parametrize("full", ["log", "store"])
@@ -26,14 +21,10 @@ def test_a_full_disk_is_waited_for(
 ) -> None:
     """The epoch fails with the directory's name, the query does not; freed, it goes on with the right answer."""
     with small_disk(tmp_path / "log", 96) as log, small_disk(tmp_path / "store", 512) as store:
-        settings = {"bins": 32, "workers": 2, "epoch_attempts_max": MANY_ATTEMPTS, "store_map_bytes": 64 << 20}
-        frame = aggregated(stream(session), store_directory=str(store.path), **settings)
-        outputs = Outputs()
-        writer = frame.writeStream.outputMode("update").foreachBatch(outputs)
-        query = writer.option("checkpointLocation", str(log.path / "checkpoint")).start()
-        try:
+        disk = log if full == "log" else store
+        with disk_query(session, log.path, store.path, disk.empty, full) as subject:
+            query = subject.query
             query.await_epoch(3, 120)
-            disk = log if full == "log" else store
             with caplog.at_level(logging.WARNING, "binshift.spark.runner"), java_words(session) as said:
                 disk.fill()
                 told = awaited(lambda: caplog.text + said(), lambda text: str(disk.path) in text, 120)
@@ -41,10 +32,4 @@ def test_a_full_disk_is_waited_for(
             stuck = query.epoch
             disk.empty()
             query.await_epoch(stuck + 3, 120)
-            query.stop()
-        finally:
-            if query.isActive:
-                query.abort()
         assert "free space there" in told.lower() or "No space left on device" in told
-        outputs.check(query.epoch, full)
-        assert verify(str(log.path / "checkpoint" / "binshift")) == []

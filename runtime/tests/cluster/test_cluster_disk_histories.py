@@ -6,15 +6,11 @@ import os
 import random
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from counted import Outputs
+from disk_query import DiskQuery, disk_query
 from faulty_disk import FaultyDisk, faulty_disk
 from pyspark.sql import SparkSession
-from test_cluster_faulty_disk import started
-
-from binshift.log.inspect import verify
 
 ERRORS = ("EIO", "ESTALE", "ENOSPC", "EACCES", "ETIMEDOUT")
 CALLS = (
@@ -29,30 +25,29 @@ HISTORIES = max(1, int(os.environ.get("BINSHIFT_CLUSTER_HISTORIES", "24")) // 3)
 class History:
     """A query on one faulty disk, hurt from one seed."""
 
-    def __init__(self, seed: int, disk: FaultyDisk, session: SparkSession) -> None:
-        self.chance = random.Random(seed)
+    def __init__(self, chance: random.Random, disk: FaultyDisk, subject: DiskQuery, told: list[object]) -> None:
+        self.chance = chance
         self.disk = disk
-        self.outputs = Outputs()
-        self.told: list[object] = []
-        self._start = lambda: started(session, disk.path / "log", disk.path / "store", self.outputs)
-        self.query: Any = self._start()
+        self.subject = subject
+        self.told = told
 
     def go_on(self) -> None:
         """Two more epochs; the query is started again if the last fault has ended it."""
+        query = self.subject.query
         try:
-            self.query.await_epoch(self.query.epoch + 2, 120)
+            query.await_epoch(query.epoch + 2, 120)
         except TimeoutError:
             raise
         except Exception as error:  # of any kind: what it is, is kept
             self.told.append(error)
-            self.query.abort()
-            self.query = self._start()
-            self.query.await_epoch(self.query.epoch + 2, 120)
+            query.abort()
+            query = self.subject.start()
+            query.await_epoch(query.epoch + 2, 120)
 
     def hurt(self) -> None:
         """One to four kinds of call fail for up to three seconds."""
         fault = (self.chance.choice(ERRORS), *self.chance.sample(CALLS, self.chance.randint(1, 4)))
-        self.told.append((self.query.epoch, fault))
+        self.told.append((self.subject.query.epoch, fault))
         self.disk.refuse(*fault)
         time.sleep(self.chance.uniform(0.5, 3))  # how long is the random input here, not a wait for anything
         self.disk.mend()
@@ -63,20 +58,16 @@ class History:
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_disk_history(seed: int, session: SparkSession, tmp_path: Path) -> None:
     """Bins move meanwhile; what ends is started again on the same checkpoint."""
+    told = list[object]([seed])
     with faulty_disk(tmp_path / "faulty") as disk:
-        history = History(seed, disk, session)
-        try:
-            for number in range(FAULTS):
+        log, store = disk.path / "log", disk.path / "store"
+        with disk_query(session, log, store, disk.mend, told) as subject:
+            history = History(random.Random(seed), disk, subject, told)
+            try:
+                for number in range(FAULTS):
+                    history.go_on()
+                    subject.query.rescale(2 + number % 2, batch_size=4)
+                    history.hurt()
                 history.go_on()
-                history.query.rescale(2 + number % 2, batch_size=4)
-                history.hurt()
-            history.go_on()
-            history.query.stop()
-        except Exception as error:
-            raise AssertionError(f"seed {seed} after {history.told}: {error}") from error
-        finally:
-            disk.mend()
-            if history.query.isActive:
-                history.query.abort()
-        history.outputs.check(history.query.epoch, f"{seed} ({history.told})")
-        assert verify(str(disk.path / "log" / "checkpoint" / "binshift")) == []
+            except Exception as error:
+                raise AssertionError(f"seed {seed} after {told}: {error}") from error

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from awaiting import awaited
-from counted import Outputs, Reference, aggregated, stream
+from counted import Reference, aggregated, stream
+from disk_query import disk_query
 from faulty_disk import faulty_disk
 from java_words import java_words
 from pyspark.sql import SparkSession
 
 from binshift.errors import StorageUnavailable
-from binshift.log.inspect import verify
 from binshift.log.storage import Storage
 from binshift.model import Epoch
 from binshift.spark import offsets
@@ -30,16 +30,6 @@ CALL_SECONDS = 0.02
 STILL_SECONDS = 25.0
 """Longer than two heartbeats of an executor."""
 
-MANY_ATTEMPTS = 200
-
-
-def started(session: SparkSession, log: Path, store: Path, outputs: Outputs) -> Any:
-    """The query, its checkpoint and its stores where it is said."""
-    settings = {"bins": 32, "workers": 2, "epoch_attempts_max": MANY_ATTEMPTS, "store_map_bytes": 64 << 20}
-    frame = aggregated(stream(session), store_directory=str(store), **settings)
-    writer = frame.writeStream.outputMode("update").foreachBatch(outputs)
-    return writer.option("checkpointLocation", str(log / "checkpoint")).start()
-
 
 def _threads() -> list[str]:
     """Those that queries have begun."""
@@ -49,11 +39,10 @@ def _threads() -> list[str]:
 @pytest.mark.parametrize("faulty", ["log", "store"])
 def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_path: Path) -> None:
     """Calls take 20 ms, then none is answered for 25 s, with bins to move both times: the same answer, and no epoch fails."""
-    outputs = Outputs()
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
-        query = started(session, places["log"], places["store"], outputs)
-        try:
+        with disk_query(session, places["log"], places["store"], disk.mend, faulty) as subject:
+            query = subject.query
             query.await_epoch(6, 120)
             disk.slow(CALL_SECONDS)
             assert query.rescale(3, batch_size=4).wait(300).value == "settled"
@@ -68,13 +57,6 @@ def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_pat
             committed = [each.committed_at for each in query.timings]
             assert max(after - before for before, after in pairwise(committed)) > STILL_SECONDS / 2, "nobody noticed"
             assert all(each.runs == 1 for each in query.timings)
-            query.stop()
-        finally:
-            disk.mend()
-            if query.isActive:
-                query.abort()
-        outputs.check(query.epoch, faulty)
-        assert verify(str(places["log"] / "checkpoint" / "binshift")) == []
 
 
 @pytest.mark.parametrize("faulty", ["log", "store"])
@@ -82,11 +64,10 @@ def test_a_failing_disk_is_waited_for(
     faulty: str, session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each call fails as if the disk were broken; once it is not, the query goes on with the right answer."""
-    outputs = Outputs()
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
-        query = started(session, places["log"], places["store"], outputs)
-        try:
+        with disk_query(session, places["log"], places["store"], disk.mend, faulty) as subject:
+            query = subject.query
             query.await_epoch(4, 120)
             with caplog.at_level(logging.WARNING, "binshift.spark.runner"), java_words(session) as said:
                 disk.refuse("EIO")
@@ -94,46 +75,33 @@ def test_a_failing_disk_is_waited_for(
             assert query.isActive, query.exception()
             disk.mend()
             query.await_epoch(query.epoch + 3, 120)
-            query.stop()
-        finally:
-            disk.mend()
-            if query.isActive:
-                query.abort()
-        outputs.check(query.epoch, faulty)
-        assert verify(str(places["log"] / "checkpoint" / "binshift")) == []
 
 
 def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSession, tmp_path: Path) -> None:
     """Write-protected, as a kernel does with a disk that it no longer trusts: said with the directory; mended, all is there."""
-    outputs = Outputs()
-    with faulty_disk(tmp_path / "faulty") as disk:
-        query = started(session, disk.path, tmp_path / "store", outputs)
-        try:
-            query.await_epoch(4, 120)
-            disk.refuse("EROFS")
-            awaited(lambda: query.isActive, lambda active: not active, 180)
-            found = str(query.exception())
-            assert f"{disk.path}/checkpoint" in found
-            assert "Read-only file system" in found
-            assert "give the user that runs binshift the right" in found
-            awaited(_threads, lambda names: names == [], 30)
-            disk.mend()
-            query = started(session, disk.path, tmp_path / "store", outputs)
-            query.await_epoch(query.epoch + 3, 120)
-            query.stop()
-        finally:
-            disk.mend()
-            if query.isActive:
-                query.abort()
-        outputs.check(query.epoch, "protected")
-        assert verify(str(disk.path / "checkpoint" / "binshift")) == []
+    with (
+        faulty_disk(tmp_path / "faulty") as disk,
+        disk_query(session, disk.path, tmp_path / "store", disk.mend, "protected") as subject,
+    ):
+        query = subject.query
+        query.await_epoch(4, 120)
+        disk.refuse("EROFS")
+        awaited(lambda: query.isActive, lambda active: not active, 180)
+        found = str(query.exception())
+        assert f"{disk.path}/checkpoint" in found
+        assert "Read-only file system" in found
+        assert "give the user that runs binshift the right" in found
+        awaited(_threads, lambda names: names == [], 30)
+        disk.mend()
+        query = subject.start()
+        query.await_epoch(query.epoch + 3, 120)
 
 
 def test_an_epoch_waits_for_its_offsets(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They cannot be read for a moment, between Spark's writing them and the epoch: it begins once they can."""
-    outputs, read, failed = Outputs(), offsets.read, list[Epoch]()
+    read, failed = offsets.read, list[Epoch]()
 
     def now_and_then(checkpoint: Storage, epoch: Epoch) -> offsets.BatchOffsets:
         if epoch == 2 and len(failed) < 3:
@@ -142,14 +110,12 @@ def test_an_epoch_waits_for_its_offsets(
         return read(checkpoint, epoch)
 
     monkeypatch.setattr(offsets, "read", now_and_then)
-    with caplog.at_level(logging.WARNING, "binshift.spark.runner"):
-        query = started(session, tmp_path / "log", tmp_path / "store", outputs)
-        try:
-            query.await_epoch(4, 120)
-        finally:
-            query.stop()
+    with (
+        caplog.at_level(logging.WARNING, "binshift.spark.runner"),
+        disk_query(session, tmp_path / "log", tmp_path / "store", lambda: None, "offsets") as subject,
+    ):
+        subject.query.await_epoch(4, 120)
     assert caplog.text.count("epoch 2 cannot begin: the file server is away") == len(failed) == 3
-    outputs.check(query.epoch, "offsets")
 
 
 def test_results_on_a_disk_that_fills_up_and_fails(
