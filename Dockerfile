@@ -22,7 +22,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
     && groupadd --gid 10001 binshift \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/binshift --shell /usr/sbin/nologin binshift \
-    && install -d -o 10001 -g 10001 /app /var/lib/binshift
+    && install -d -o 10001 -g 0 -m 0775 /app /var/lib/binshift
 # No build tools; and the standard library compiled now, as nothing can be written at run time.
 RUN find /usr -depth \( -path '*-packages/pip*' -o -path '*-packages/setuptools*' -o -path '*-packages/wheel*' \
          -o -path '*-packages/pkg_resources*' -o -path '*-packages/_distutils_hack*' \
@@ -81,10 +81,10 @@ CMD ["python", "-m", "binshift_operator"]
 FROM slim AS spark
 ARG JRE_PACKAGE=openjdk-17-jre-headless
 LABEL org.opencontainers.image.title="binshift on Spark" org.opencontainers.image.licenses="Apache-2.0"
-# The package wants a folder that slim images lack.
+# The package of Java wants a folder that slim images lack. The other one gives a name to a user that a cluster draws (binshift.pods.user).
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
-    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends ${JRE_PACKAGE} \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libnss-wrapper ${JRE_PACKAGE} \
     && rm -rf /usr/share/man/man1 /var/lib/apt/lists/* /var/cache/apt/* /var/log/* \
     && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java
 ENV JAVA_HOME=/opt/java \

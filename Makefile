@@ -22,13 +22,16 @@ SOAK_SECONDS ?= 3600
 .PHONY: help
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	     /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	     /^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY) $(CLASSES) ## install what the checks need: pinned Python packages into .venv, Java if there is none
 
 .PHONY: check
-check: $(READY) format-check lint types imports test ## all that must hold before a commit: format, lint, types, imports, tests
+check: quick test-cluster ## all that must hold before a commit: format, lint, types, imports, all tests
+
+.PHONY: quick
+quick: static test-unit ## the same without the tests on a Spark cluster
 
 .PHONY: format
 format: $(READY) ## rewrite the code in the house's format
@@ -36,6 +39,9 @@ format: $(READY) ## rewrite the code in the house's format
 	$(BIN)/ruff format .
 
 ##@ The parts of a check
+
+.PHONY: static
+static: format-check lint types imports ## format, lint, types, imports
 
 .PHONY: format-check
 format-check: $(READY)
@@ -54,8 +60,16 @@ imports: $(READY) ## the layers: who may import whom
 	$(BIN)/lint-imports
 
 .PHONY: test
-test: $(READY) $(CLASSES) ## unit tests and doctests, then the tests on a small local Spark cluster
+test: test-unit test-cluster ## all tests of a check
+
+.PHONY: test-unit
+test-unit: $(READY) $(CLASSES) ## unit tests and doctests; Spark runs inside their process
+	@scripts/libfuse.sh $(BIN)/python
 	$(WITH_JAVA) $(BIN)/python -m pytest -m "not oracle and not cluster and not chart"
+
+.PHONY: test-cluster
+test-cluster: $(READY) $(CLASSES) ## tests on a small local Spark cluster
+	@scripts/libfuse.sh $(BIN)/python
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and not oracle and not campaign"
 
 ##@ Longer
@@ -89,6 +103,10 @@ bench: $(READY_DEMO) $(CLASSES) ## measure; prints ratios, asserts nothing
 .PHONY: demo
 demo: $(READY_DEMO) $(CLASSES) ## a year of real flights as a stream on a local cluster, rescaled while it runs (DEMO_SECONDS=90)
 	$(WITH_JAVA) $(BIN)/binshift demo --seconds $(DEMO_SECONDS) --rows $(DEMO_ROWS)
+
+.PHONY: bare
+bare: ## the checks without a cluster, and a short demo, in a fresh clone on a minimal Debian; needs root
+	scripts/bare.sh quick demo DEMO_SECONDS=20
 
 ##@ Housekeeping
 
