@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+ROLES: Final = ("driver", "executor")
 FOLDER: Final = Path(sys.prefix, "share", "binshift", "classes")
 JAR, ARCHIVE = "spark.jar", "spark.jsa"
 TRAINING: Final = Path(__file__).parent / "spark" / "training.py"
@@ -55,17 +56,16 @@ def class_path(folder: Path = FOLDER) -> str:
     return str(folder / JAR) if (folder / ARCHIVE).is_file() else ""
 
 
-def spark_conf(options: str = "", folder: Path = FOLDER) -> dict[str, str]:
+def spark_conf(options: str = "", folder: Path = FOLDER, roles: Sequence[str] = ROLES) -> dict[str, str]:
     """Conf for drivers and executors, which anybody may overrule.
 
     Args:
-        options: further options for both.
+        options: further options for each of the roles.
         folder: of the archive.
+        roles: for whom.
     """
-    found = {f"spark.{each}.extraClassPath": class_path(folder) for each in ("driver", "executor")}
-    found |= {
-        f"spark.{each}.defaultJavaOptions": _words(options, java_options(folder)) for each in ("driver", "executor")
-    }
+    found = {f"spark.{each}.extraClassPath": class_path(folder) for each in roles}
+    found |= {f"spark.{each}.defaultJavaOptions": _words(options, java_options(folder)) for each in roles}
     return {key: value for key, value in found.items() if value}
 
 

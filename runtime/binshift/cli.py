@@ -22,6 +22,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("binshift.running.run", "run a program on a cluster on this machine"),
     "status": ("binshift.running.status", "show what a run is doing"),
     "scale": ("binshift.running.scale", "change the number of a run's workers, while its query goes on"),
+    "rebalance": ("binshift.running.rebalance", "share the bins of a run by their load, while its query goes on"),
     "bins": ("binshift.running.bins", "show which worker holds how many bins"),
     "migrations": ("binshift.running.migrations", "show what has moved and what moves"),
     "cancel": ("binshift.running.cancel", "cancel a migration"),

@@ -17,6 +17,7 @@ BinshiftError
     ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
     ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and what would
     ├── InvalidSettings          a setting, or the Spark conf, is wrong; the message gives the line to add
+    ├── NoSuchQuery              the program has no query of that name, or several and none was named
     ├── NoRun                    no `binshift run` to steer, or several; the message says how to start or name one
     ├── RunFailed                the cluster or the program ended, or what was asked for did not come to be
     ├── InvalidRoute             a control update does not fit the route it is meant for
@@ -108,6 +109,10 @@ class InvalidQuery(GiveUp):
 
 class InvalidSettings(GiveUp):
     """A setting or the Spark conf is wrong."""
+
+
+class NoSuchQuery(GiveUp):
+    """A request to the control API names no query of the program."""
 
 
 class NoRun(GiveUp):

@@ -13,8 +13,11 @@ import time
 from typing import Final
 
 CONF: Final = {
-    # At INFO, executors say six lines for every task of an epoch; a driver in Python is at WARN by itself.
+    # Of the driver; executors have theirs from a file (`binshift.running.quiet`, `binshift.pods.conf`), and say six lines at INFO
+    # for every task of an epoch.
     "spark.log.level": "WARN",
+    # What a program sets later, by SparkContext.setLogLevel, reaches the executors as well.
+    "spark.executor.syncLogLevel.enabled": "true",
     "spark.executor.logs.rolling.strategy": "size",
     "spark.executor.logs.rolling.maxSize": str(16 << 20),
     "spark.executor.logs.rolling.maxRetainedFiles": "2",

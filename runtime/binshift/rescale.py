@@ -11,18 +11,18 @@ The rows are tried from the top; all that hold up to the first that *ends* the d
 |---|---|
 | the target belongs to another owner and may not be taken over | `Wait(OTHER_OWNER)`; ends |
 | the target is ours, but of a newer generation or with other workers: what is desired is out of date | `Wait(GENERATION)`; ends |
-| a worker that is wanted, or still holds bins, has no process | `StartWorkers`; go on |
+| a worker that is wanted or spare, or still holds bins, has no process | `StartWorkers`; go on |
 | the control API does not answer | `Wait(RUNTIME)`; ends |
 | what is desired is newer than the target, and a worker it adds is not registered | `Wait(REGISTRATION)`; ends |
 | what is desired is newer than the target | `PutTarget`; ends |
 | the target has not settled | `Wait(MIGRATION)`; ends |
-| processes beyond the target, and no epoch recorded since it settled | `Wait(HOLD)`; ends |
-| processes beyond the target, and one of them still holds bins | `Wait(BINS)`; ends |
-| processes beyond the target | `StopWorkers`, all of them, which are the highest slots; ends |
+| processes neither wanted nor spare, and no epoch recorded since it settled | `Wait(HOLD)`; ends |
+| processes neither wanted nor spare, and one of them still holds bins | `Wait(BINS)`; ends |
+| processes neither wanted nor spare | `StopWorkers`, all of them; ends |
 | nothing of this | nothing: it is as it should be |
 
-So growing is: start, wait for registration, put the target, settle. Shrinking is: put the target without the highest
-slots, settle, one more epoch, stop. An edit in the middle is a newer generation, and starts at the top. A wanted worker that
+So growing is: start, wait for registration, put the target, settle. Shrinking is: put the target without the slots that
+go, settle, one more epoch, stop. An edit in the middle is a newer generation, and starts at the top. A wanted worker that
 is already in the target does not hold up a newer one while it is away: the runtime routes around it until it is back.
 """
 
@@ -82,29 +82,42 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What should be: slots ``0 .. count-1``.
+    """What should be.
 
-    ``takes_over``: this owner replaces another one's target, as a re-created resource does.
+    Attributes:
+        owner: of the target.
+        generation: of the target.
+        workers: the slots that should run and hold the bins; any set of them, not only the lowest.
+        spare: further slots that should run without bins, such as one that cannot be scheduled and is not waited for.
+        takes_over: this owner replaces another one's target, as a re-created resource does.
 
     Raises:
-        MigrationRefused: ``count`` is below 1.
+        MigrationRefused: ``workers`` is empty.
     """
 
     owner: str
     generation: int
-    count: int
+    workers: Workers
+    spare: Workers = frozenset()
     takes_over: bool = False
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise MigrationRefused(
-                f"{self.count} workers cannot hold the bins: ask for 1 or more, or stop the dataflow"
-            )
+        if not self.workers:
+            raise MigrationRefused("0 workers cannot hold the bins: ask for 1 or more, or stop the dataflow")
 
     @property
-    def workers(self) -> Workers:
-        """The slots that should run and hold the bins."""
-        return frozenset(map(Worker, range(self.count)))
+    def processes(self) -> Workers:
+        """The slots that should run."""
+        return self.workers | self.spare
+
+
+def lowest(count: int) -> Workers:
+    """The slots ``0 .. count-1``.
+
+    >>> sorted(lowest(3))
+    [0, 1, 2]
+    """
+    return frozenset(map(Worker, range(count)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +129,7 @@ class StartWorkers:
 
 @dataclass(frozen=True, slots=True)
 class StopWorkers:
-    """Stop the processes of these slots: all that are at or above the desired count."""
+    """Stop the processes of these slots: all that are neither wanted nor spare."""
 
     workers: Workers
 
@@ -155,13 +168,13 @@ def decide(observed: Observed, desired: Desired) -> tuple[Action, ...]:
     """The next actions, in order; none if all is as it should be.
 
     >>> world = Runtime(None, frozenset({Worker(0)}), frozenset({Worker(0)}), settled=False)
-    >>> decide(Observed(frozenset({Worker(0)}), world), Desired("me", 1, 1))
+    >>> decide(Observed(frozenset({Worker(0)}), world), Desired("me", 1, lowest(1)))
     (PutTarget(target=Target(owner='me', generation=1, workers=frozenset({0}))),)
     """
     runtime = observed.runtime
     if runtime and (refused := _refused(runtime.target, desired)):
         return (refused,)
-    missing = (desired.workers | (runtime.holding if runtime else frozenset())) - observed.processes
+    missing = (desired.processes | (runtime.holding if runtime else frozenset())) - observed.processes
     starts: tuple[Action, ...] = (StartWorkers(missing),) if missing else ()
     if runtime is None:
         return *starts, Wait(Awaiting.RUNTIME)
@@ -191,7 +204,7 @@ def _towards_target(runtime: Runtime, desired: Desired) -> Action | None:
 
 def _towards_processes(processes: Workers, runtime: Runtime, desired: Desired) -> Action | None:
     """Stop what is beyond a target that is ours and has settled."""
-    extra = processes - desired.workers
+    extra = processes - desired.processes
     if not extra:
         return None
     if runtime.held_epochs < HELD_EPOCHS_MIN:

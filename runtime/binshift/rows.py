@@ -8,6 +8,8 @@ little-endian, in the order of the schema, structs flattened in place with a nul
 canonical: equal rows have equal bytes and the other way round, as null slots are zeros and (unless a codec is made with
 ``canonical=False``) -0.0 is 0.0 and every NaN the same one, which is how Spark groups.
 
+Strings are bytes, as in Spark: they need not be UTF-8, and a string that is not comes back as it was.
+
 It must never use pickle, look at rows one at a time, or crash on damaged bytes: whatever does not fit the schema
 raises `LogDamaged`. The bytes carry no schema; whoever stores them stores `RowCodec.fingerprint` once.
 """
@@ -26,7 +28,7 @@ from binshift import binary
 from binshift.binary import BoolArray
 from binshift.errors import LogDamaged
 from binshift.invariants import invariant
-from binshift.rowslots import FixedSlot, StructSlot, VariableSlot, slots_of
+from binshift.rowslots import FixedSlot, StructSlot, VariableSlot, as_lists, element_of, slots_of
 
 
 class RowCodec:
@@ -154,6 +156,34 @@ class RowCodec:
             f"packed state does not fit its schema ({', '.join(self.schema.names)}): {what}. It was altered, or "
             "written with another schema; discard the local store, or compare the log's fingerprint with the query's"
         )
+
+
+def of_type(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """The array in another Arrow type for the same values.
+
+    The types of one Spark column differ between plans and sessions: in which nested fields are never null, and in the
+    width of the offsets of strings (``spark.sql.execution.arrow.useLargeVarTypes``). Unlike `pyarrow.Array.cast`, this
+    takes a null struct whose fields are declared never null.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit ``type``.
+        pyarrow.ArrowNotImplementedError: the types have nothing in common.
+    """
+    if array.type == type:
+        return array
+    if array.type.id != type.id or not pa.types.is_nested(type) or _names(array.type) != _names(type):
+        return array.cast(type)
+    if pa.types.is_struct(type):
+        buffers, parts = [], [of_type(array.field(at), field.type) for at, field in enumerate(type)]
+    else:
+        buffers = [pa.py_buffer(array.offsets.to_numpy())]
+        parts = [of_type(as_lists(array).values, element_of(type))]
+    validity = binary.validity(binary.valid(array))
+    return pa.Array.from_buffers(type, len(array), [validity, *buffers], children=parts)
+
+
+def _names(type: pa.DataType) -> list[str]:
+    return [field.name for field in type] if pa.types.is_struct(type) else []
 
 
 def _flatten(columns: Sequence[pa.Array]) -> Iterator[pa.Array]:

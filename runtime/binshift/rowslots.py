@@ -136,7 +136,7 @@ class VariableSlot(Slot, ABC):
 
 
 class BytesSlot(VariableSlot):
-    """A string or binary column."""
+    """A string or binary column. Any bytes are a string, as in Spark, whose strings need not be UTF-8."""
 
     def encode(self, array: pa.Array, present: BoolArray) -> pa.BinaryArray:
         """Each value's bytes; empty for null."""
@@ -148,10 +148,6 @@ class BytesSlot(VariableSlot):
         bounds = pa.py_buffer(binary.offsets(tails).astype(np.int32))
         near = pa.string() if text else pa.binary()
         array = pa.Array.from_buffers(near, len(tails), [binary.validity(present), bounds, binary.data(tails)])
-        try:
-            array.validate(full=text)
-        except pa.ArrowInvalid as error:
-            raise self.damaged("bytes that are no UTF-8") from error
         return array.cast(self.type)
 
 
@@ -160,13 +156,11 @@ class ListSlot(VariableSlot):
 
     def __init__(self, type: pa.DataType, name: str, codec_of: CodecOf) -> None:
         super().__init__(type, name)
-        is_map = pa.types.is_map(type)
-        self._element = pa.struct([type.key_field, type.item_field]) if is_map else type.value_type
-        self._codec = codec_of(self._element)
+        self._codec = codec_of(element_of(type))
 
     def encode(self, array: pa.Array, present: BoolArray) -> pa.BinaryArray:
         """Each list's bytes; empty for null."""
-        elements = array.cast(pa.list_(self._element)).flatten() if pa.types.is_map(self.type) else array.flatten()
+        elements = as_lists(array).flatten()
         counts = np.where(present, np.diff(array.offsets.to_numpy()), 0)
         bounds = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
         rows = self._codec.pack_columns([elements], len(elements))
@@ -212,6 +206,22 @@ class ListSlot(VariableSlot):
         if not fills.all():
             raise self.damaged("elements that do not fill their list")
         return binary.build(ends, pa.py_buffer(binary.contiguous(packed)))
+
+
+def element_of(type: pa.DataType) -> pa.DataType:
+    """The type of a list's elements; of a map's, a struct of key and value."""
+    return pa.struct([type.key_field, type.item_field]) if pa.types.is_map(type) else type.value_type
+
+
+def as_lists(array: pa.Array) -> pa.Array:
+    """A map column as lists of its entries; a list column as it is."""
+    if not pa.types.is_map(array.type):
+        return array
+    # Not by a cast: Arrow refuses one where a null struct has a field that is declared never null.
+    element = element_of(array.type)
+    entries = pa.Array.from_buffers(element, len(array.keys), [None], children=[array.keys, array.items])
+    buffers = [binary.validity(binary.valid(array)), pa.py_buffer(array.offsets.to_numpy())]
+    return pa.Array.from_buffers(pa.list_(element), len(array), buffers, children=[entries])
 
 
 def _present_only(counts: npt.NDArray[Any], present: BoolArray) -> pa.BinaryArray:

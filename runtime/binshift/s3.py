@@ -5,9 +5,10 @@
 | ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY``, ``AWS_SESSION_TOKEN`` | credentials; without them, a role |
 | ``AWS_REGION``, ``AWS_DEFAULT_REGION`` | the region |
 | ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL`` | a server other than Amazon's; ``http://`` is taken at its word |
+| ``AWS_WEB_IDENTITY_TOKEN_FILE``, ``AWS_ROLE_ARN`` | a role for a pod's ServiceAccount, as EKS sets them |
 
-The log reads them itself (`binshift.log.object_store`). Hadoop's file system finds credentials alone, but has to be told the rest.
-Pure.
+The log reads them itself (`binshift.log.object_store`). Hadoop's file system finds credentials alone, but for a web identity, which is
+not among those that it tries; it has to be told of that and of the rest. Both try them in one order. Pure.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ from typing import Final
 
 ENDPOINT_VARIABLES: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 REGION_VARIABLES: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+IDENTITY_VARIABLE: Final = "AWS_WEB_IDENTITY_TOKEN_FILE"
+CREDENTIALS_CONF: Final = "spark.hadoop.fs.s3a.aws.credentials.provider"
+WITH_WEB_IDENTITY: Final = (
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
+    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
+)
+"""Hadoop's own list, and a web identity before the node's role: a pod that has both means its own."""
 FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 
 
@@ -49,4 +60,6 @@ def spark_conf(environment: Mapping[str, str]) -> dict[str, str]:
         found["spark.hadoop.fs.s3a.path.style.access"] = "true"
     if where is not None:
         found["spark.hadoop.fs.s3a.endpoint.region"] = where
+    if environment.get(IDENTITY_VARIABLE):
+        found[CREDENTIALS_CONF] = ",".join(WITH_WEB_IDENTITY)
     return found

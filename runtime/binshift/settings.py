@@ -121,9 +121,9 @@ class Settings:
     manifest_every_epochs: int = _setting(100, least=1)
     """Epochs between two full manifests on the log; default 100. A restart reads one manifest and the records after it."""
 
-    log_grace_seconds: float = _setting(600.0, least=0.0)
+    log_grace_seconds: float = _setting(600.0, least=1.0)
     """How long a file of the log is kept after nothing needs it, in seconds; default 600, so that a slow reader of it can
-    finish."""
+    finish. Files that are still being written are kept for at least 900 s."""
 
     store_directory: str | None = _setting(None)
     """Directory for local stores on each executor; default none: one in the system's temporary directory. Should be on a

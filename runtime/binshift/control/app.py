@@ -6,25 +6,31 @@ Endpoints are plain functions, which the server runs on threads of its own: a sl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, FastAPI, Path, Query, Request, Response, Security
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response, Security
 from fastapi.security import HTTPBearer
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
 from binshift import __version__
-from binshift.control import models, problems
+from binshift.control import models, parameters, problems
 from binshift.control.contract import Surface
 from binshift.control.guard import Guard
 from binshift.control.problems import documented
+from binshift.control.queries import Queries, shown
+from binshift.control.rebalancing import RebalanceRequest
+from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
 from binshift.model import Worker
 
 NUMBER_MAX: Final = 2**31 - 1
 
 WorkerPath = Annotated[int, Path(ge=0, le=models.WORKER_MAX)]
+QueryPath = Annotated[str, Path(max_length=models.OWNER_CHARACTERS_MAX)]
+Choice = Callable[..., Surface]
 MigrationPath = Annotated[int, Path(ge=0, le=NUMBER_MAX)]
 
 _REFUSED: Final = (
@@ -40,14 +46,17 @@ def control_app(surface: Surface, tokens: Tokens, registry: CollectorRegistry) -
     """The whole API.
 
     Args:
-        surface: the query.
+        surface: the program's queries.
         tokens: who may use it.
         registry: what ``/metrics`` shows.
     """
     app = _app("binshift control API")
     app.include_router(health(surface, registry))
-    app.include_router(reads(surface))
-    app.include_router(writes(surface))
+    slot = surface if isinstance(surface, Slot) else Slot(surface)
+    app.include_router(queries(slot))
+    for prefix, chosen in (("", lambda: surface), ("/queries/{query}", _named(slot))):
+        app.include_router(reads(chosen, prefix))
+        app.include_router(writes(chosen, prefix))
     app.add_middleware(Guard, tokens=tokens)
     return app
 
@@ -92,67 +101,99 @@ def health(surface: Surface, registry: CollectorRegistry) -> APIRouter:
     return router
 
 
-def reads(surface: Surface) -> APIRouter:
-    """What can be looked at."""
+def _named(slot: Slot) -> Choice:
+    def named(query: QueryPath) -> Surface:
+        return slot.query(query)
+
+    return named
+
+
+def queries(slot: Slot) -> APIRouter:
+    """Which queries there are."""
     router = _guarded()
 
+    @router.get("/queries")
+    def queries() -> Queries:
+        """The program's stateful queries; what follows ``/v1`` elsewhere follows ``/v1/queries/NAME`` for one of them."""
+        seen = [each.snapshot() for each in slot.each()]
+        return Queries(queries=[shown(each) for each in seen if each.id is not None])
+
+    return router
+
+
+def reads(choice: Choice, prefix: str = "") -> APIRouter:
+    """What can be looked at, of the query that is chosen."""
+    router, chosen = _guarded(prefix), Depends(choice)
+
     @router.get("/dataflow")
-    def dataflow() -> models.Dataflow:
+    def dataflow(surface: Surface = chosen) -> models.Dataflow:
         """The dataflow as a whole: epoch, route, workers, watermark, rates, latency, target and migration."""
         return surface.snapshot()
 
     @router.get("/workers")
-    def workers() -> models.Workers:
+    def workers(surface: Surface = chosen) -> models.Workers:
         """Load by worker."""
         return models.Workers(workers=list(surface.workers()))
 
     @router.get("/bins")
-    def bins(wanted: Annotated[models.BinsParameters, Query()]) -> models.Bins:
+    def bins(wanted: Annotated[parameters.BinsParameters, Query()], surface: Surface = chosen) -> models.Bins:
         """Owner, size and copies by bin, page by page."""
         return surface.bins(None if wanted.worker is None else Worker(wanted.worker), wanted.first, wanted.limit)
 
     @router.get("/migrations")
-    def migrations(wanted: Annotated[models.MigrationsParameters, Query()]) -> models.Migrations:
+    def migrations(
+        wanted: Annotated[parameters.MigrationsParameters, Query()], surface: Surface = chosen
+    ) -> models.Migrations:
         """The newest migrations of this run."""
         return models.Migrations(migrations=list(surface.migrations(wanted.limit)))
 
     @router.get("/migrations/{id}", responses=documented(HTTPStatus.NOT_FOUND))
-    def migration(id: MigrationPath) -> models.Migration:
+    def migration(id: MigrationPath, surface: Surface = chosen) -> models.Migration:
         """One migration: steps, phase, bins and bytes, time left, latency before and during."""
         return surface.migration(id)
 
     return router
 
 
-def writes(surface: Surface) -> APIRouter:
-    """What can be changed."""
-    router = _guarded()
+_TARGET_ANSWERS: dict[int | str, dict[str, Any]] = {
+    **documented(HTTPStatus.CONFLICT, *_BAD_BODY),
+    202: {"model": models.Accepted, "description": "A migration begins"},
+}
 
-    @router.put(
-        "/target",
-        responses={
-            **documented(HTTPStatus.CONFLICT, *_BAD_BODY),
-            202: {"model": models.Accepted, "description": "A migration begins"},
-        },
-    )
-    def target(wanted: models.TargetRequest, response: Response) -> models.Accepted:
+
+def writes(choice: Choice, prefix: str = "") -> APIRouter:
+    """What can be changed, of the query that is chosen."""
+    router, chosen = _guarded(prefix), Depends(choice)
+
+    @router.put("/target", responses=_TARGET_ANSWERS)
+    def target(wanted: models.TargetRequest, response: Response, surface: Surface = chosen) -> models.Accepted:
         """Set the desired target; it is durable before the answer. 200 if there is nothing to do, 202 if bins move."""
         return _accepted(surface.put_target(wanted), response)
 
+    @router.post("/rebalance", status_code=202, responses=documented(HTTPStatus.CONFLICT, *_BAD_BODY))
+    def rebalance(
+        response: Response, wanted: RebalanceRequest | None = None, surface: Surface = chosen
+    ) -> models.Accepted:
+        """Share the bins among the same workers by their present load. Below 1.05 times the mean load nothing moves."""
+        return _accepted(surface.rebalance(wanted or RebalanceRequest()), response)
+
     @router.delete("/migrations/{id}", status_code=202, responses=documented(HTTPStatus.NOT_FOUND))
     def cancel(
-        id: MigrationPath, how: Annotated[models.CancelParameters, Query()], response: Response
+        id: MigrationPath,
+        how: Annotated[parameters.CancelParameters, Query()],
+        response: Response,
+        surface: Surface = chosen,
     ) -> models.Accepted:
         """Cancel a migration where it does no harm; with ``rollback``, move back what it has moved."""
         return _accepted(surface.cancel(id, rollback=how.rollback), response)
 
     @router.post("/workers/{worker}/drain", status_code=202, responses=documented(HTTPStatus.CONFLICT))
-    def drain(worker: WorkerPath, response: Response) -> models.Accepted:
+    def drain(worker: WorkerPath, response: Response, surface: Surface = chosen) -> models.Accepted:
         """Move everything off a worker, as its pod is about to go."""
         return _accepted(surface.drain(Worker(worker)), response)
 
     @router.post("/stop", status_code=202)
-    def stop() -> models.Dataflow:
+    def stop(surface: Surface = chosen) -> models.Dataflow:
         """Finish the running epoch, then stop the query; poll ``/v1/dataflow`` for the state Stopped."""
         surface.stop()
         return surface.snapshot()
@@ -160,10 +201,15 @@ def writes(surface: Surface) -> APIRouter:
     return router
 
 
-def _guarded() -> APIRouter:
+def _guarded(prefix: str = "") -> APIRouter:
     """The token is checked by the `Guard`; here it is only made known to readers of the OpenAPI document."""
-    shown = Security(HTTPBearer(auto_error=False, description="BINSHIFT_TOKEN; to drain, BINSHIFT_DRAIN_TOKEN"))
-    return APIRouter(prefix="/v1", tags=["v1"], dependencies=[shown], responses=documented(*_REFUSED))
+    door = Security(HTTPBearer(auto_error=False, description="BINSHIFT_TOKEN; to drain, BINSHIFT_DRAIN_TOKEN"))
+    return APIRouter(
+        prefix=f"/v1{prefix}",
+        tags=["query" if prefix else "v1"],
+        dependencies=[door],
+        responses=documented(*_REFUSED, *([HTTPStatus.NOT_FOUND] if prefix else [])),
+    )
 
 
 def _accepted(migration: models.Migration | None, response: Response) -> models.Accepted:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from binshift.control.models import Bins, Dataflow, Migration, TargetRequest, WorkerLoad
+from binshift.control.rebalancing import RebalanceRequest
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.model import Worker
@@ -47,6 +48,14 @@ class Surface(Protocol):
             TargetOutdated: its owner has set a newer one.
             TargetOwned: an operator owns the target.
             MigrationRefused: it cannot be reached.
+            Fenced, StorageUnavailable: this driver cannot accept it (now).
+        """
+
+    def rebalance(self, wanted: RebalanceRequest) -> Migration:
+        """Share the bins by their load as it is now; whose the target is stays as it is.
+
+        Raises:
+            MigrationRefused: no load is known yet.
             Fenced, StorageUnavailable: this driver cannot accept it (now).
         """
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from binshift.log.index import Index
 from binshift.model import Worker
+from binshift.protocol.troubles import Trouble
 from binshift.protocol.underway import UnderWay
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Inside(Protocol):
         """The log, as of now."""
 
     def registered(self) -> Collection[Worker]:
-        """Workers whose executor is registered; none if Spark is gone."""
+        """Workers whose executor is registered, and known to be there when a target is set; none if Spark is gone."""
 
     def copies(self) -> Mapping[Worker, Mapping[int, int]]:
         """By worker, the epoch of every bin it holds a copy of; the oldest over all operators."""
@@ -37,6 +38,12 @@ class Inside(Protocol):
 
     def copied_bytes(self) -> int:
         """Bytes of state copied ahead of flips, in all."""
+
+    def troubles(self) -> Mapping[Worker, Trouble]:
+        """Workers whose newest round of background work failed, and why."""
+
+    def runs_failed(self) -> int:
+        """Runs of epochs that failed, by this driver."""
 
     def latency_target_seconds(self) -> float:
         """The record latency that moves are paced by."""
@@ -55,6 +62,7 @@ class QueryInside:
         self._coordinator = query._coordinator
         self._log = query._steering.log
         self._runner = query._runner
+        self._mover = query._mover
 
     def index(self) -> Index:
         """See `Inside`."""
@@ -63,12 +71,15 @@ class QueryInside:
     def registered(self) -> Collection[Worker]:
         """See `Inside`."""
         try:
-            return frozenset(self._runner.view.executors())
+            there = self._runner.view.executors()
         except (
             Exception
         ) as error:  # py4j's errors are many, and a session that has ended raises whichever it meets first
             log.debug("Spark does not say who is registered: %s", error)
             return frozenset()
+        # A target that came before a returning executor was noticed would take its worker for one that still drains.
+        observed = self._mover.observed
+        return frozenset(worker for worker, executor in there.items() if observed.get(worker) == executor.id)
 
     def copies(self) -> Mapping[Worker, Mapping[int, int]]:
         """See `Inside`."""
@@ -91,6 +102,15 @@ class QueryInside:
     def copied_bytes(self) -> int:
         """See `Inside`."""
         return self._coordinator.movement.bytes_copied
+
+    def troubles(self) -> Mapping[Worker, Trouble]:
+        """See `Inside`."""
+        with self._coordinator.lock:
+            return self._coordinator.movement.troubles.known
+
+    def runs_failed(self) -> int:
+        """See `Inside`."""
+        return self._runner.runs_failed
 
     def latency_target_seconds(self) -> float:
         """See `Inside`."""

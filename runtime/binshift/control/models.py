@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
+from binshift import __version__
 from binshift.model import BINS_MAX
 
 WORKERS_MAX: Final = 1000
@@ -101,32 +102,6 @@ class TargetRequest(Body):
         return workers
 
 
-class Parameters(BaseModel):
-    """The query parameters of a call: text that is read, but none that is not named."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BinsParameters(Parameters):
-    """Which bins to list."""
-
-    worker: Slot | None = Field(default=None, description="Only those it owns.")
-    first: int = Field(default=0, ge=0, le=BINS_MAX, description="From this bin on.")
-    limit: int = Field(default=4096, ge=1, le=BINS_LISTED_MAX)
-
-
-class MigrationsParameters(Parameters):
-    """Which migrations to list."""
-
-    limit: int = Field(default=100, ge=1, le=MIGRATIONS_LISTED_MAX)
-
-
-class CancelParameters(Parameters):
-    """How to cancel."""
-
-    rollback: bool = Field(default=False, description="Whether bins that have moved go back.")
-
-
 class State(StrEnum):
     """What a dataflow is doing, for those who wait for it."""
 
@@ -144,6 +119,7 @@ class Rates(Answer):
     window_seconds: float
     epochs_per_second: float
     input_rows_per_second: float = Field(description="Rows that reach the state, after the JVM's own aggregation.")
+    source_rows_per_second: float = Field(description="Records behind those rows, before that aggregation.")
     output_rows_per_second: float
 
 
@@ -176,8 +152,8 @@ class Migration(Answer):
 
     id: int
     phase: PhaseName
-    reason: str = Field(description="Why it ended otherwise than asked for; empty if it did not.")
-    generation: int | None = Field(description="Of the target that asked for it, where that is known.")
+    reason: str = Field(description="Why it ended otherwise than asked for, or without a move; else empty.")
+    generation: int | None = Field(description="Of the target that asked for it; null if none did.")
     workers: list[int] | None = Field(description="Who shall share the bins; null where single bins were moved.")
     strategy: str
     batch_size: int
@@ -192,8 +168,8 @@ class Migration(Answer):
     bytes_copied: int | None = None
     bytes_total: int | None = None
     seconds_left: float | None = None
-    started_at: datetime | None = Field(description="When this API saw it first.")
-    ended_at: datetime | None = Field(description="When this API saw its end first.")
+    started_at: datetime | None = Field(default=None, description="When it was asked for.")
+    ended_at: datetime | None = Field(default=None, description="When it ended.")
     latency_before: Latency | None = None
     latency_during: Latency | None = None
 
@@ -207,6 +183,7 @@ class EpochUnderWay(Answer):
         description="Its route is planned, executors are awaited, its job runs, its record is written."
     )
     seconds: float = Field(description="Since its first run began.")
+    trouble: str = Field(default="", description="Why its newest failed run failed; empty if none has.")
 
 
 class Dataflow(Answer):
@@ -214,6 +191,9 @@ class Dataflow(Answer):
 
     state: State
     reason: str = Field(default="", description="Why it failed or does not run yet.")
+    version: str = Field(default=__version__, description="Of binshift in the driver.")
+    failures: int = Field(default=0, description="How often in a row it has failed; 0 while it only starts or waits.")
+    stopping: bool = Field(default=False, description="Whether it was asked to stop after its running epoch.")
     name: str | None = None
     id: str | None = None
     run_id: str | None = None
@@ -244,6 +224,8 @@ class WorkerLoad(Answer):
     keys: int | None
     bytes: int | None
     copies: int | None = Field(description="Bins of others it holds a copy of.")
+    background_failures: int = Field(default=0, description="Its background rounds that failed in a row.")
+    background_error: str = Field(default="", description="Why the newest of them failed.")
 
 
 class Workers(Answer):

@@ -45,12 +45,12 @@ def latency(epochs: Sequence[EpochMeasured], since: float = 0.0, until: float = 
     An epoch's records are taken to arrive as `arrivals` says.
     """
     first, last = bisect_left(epochs, since, key=_committed_at), bisect_right(epochs, until, key=_committed_at)
-    chosen = [at for at in range(max(first, last - EPOCHS_MAX), last) if epochs[at].rows_in]
+    chosen = [at for at in range(max(first, last - EPOCHS_MAX), last) if epochs[at].records_in]
     if not chosen:
         return None
     spans = np.array([arrivals(epochs[at - 1] if at else None, epochs[at]) for at in chosen])
     points = (spans[:, :1] + (spans[:, 1:] - spans[:, :1]) * np.linspace(0.0, 1.0, POINTS)).ravel()
-    weights = np.repeat([float(epochs[at].rows_in) for at in chosen], POINTS)
+    weights = np.repeat([float(epochs[at].records_in) for at in chosen], POINTS)
     order = np.argsort(points)
     points, share = points[order], np.cumsum(weights[order]) / weights.sum()
     p50, p95, p99 = (float(points[np.searchsorted(share, q).clip(max=len(points) - 1)]) for q in (0.5, 0.95, 0.99))
@@ -70,6 +70,7 @@ def rates(epochs: Sequence[EpochMeasured], now: float) -> Rates | None:
         window_seconds=window,
         epochs_per_second=len(recent) / window,
         input_rows_per_second=sum(each.rows_in for each in recent) / window,
+        source_rows_per_second=sum(each.records_in for each in recent) / window,
         output_rows_per_second=sum(each.rows_out for each in recent) / window,
     )
 
@@ -130,15 +131,14 @@ def files(index: Index) -> Iterator[FileRef]:
 
 
 def watermark(index: Index) -> tuple[float, float] | None:
-    """The watermark after the newest epoch, in seconds since 1970, and how far behind that epoch's time it is.
+    """The watermark of the newest epoch, in seconds since 1970, and how far behind that epoch's time it is.
 
-    Of several operators the one furthest behind counts. None where there is no watermark (yet).
+    None where there is no watermark (yet).
     """
     record = index.records.get(index.last)
-    known = [each for each in record.watermarks.values() if each is not None] if record is not None else []
-    if record is None or not known:
+    if record is None or not record.watermark_ms:
         return None
-    return min(known) / 1000, (record.batch_time_ms - min(known)) / 1000
+    return record.watermark_ms / 1000, (record.batch_time_ms - record.watermark_ms) / 1000
 
 
 def snapshot_age_epochs(index: Index) -> int | None:

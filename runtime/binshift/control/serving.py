@@ -14,8 +14,10 @@ the environment, as they are set by whoever starts the program, never by the pro
 
 from __future__ import annotations
 
+import logging
 import socket
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,14 +28,17 @@ from binshift.control.app import control_app, health_app
 from binshift.control.inside import QueryInside
 from binshift.control.server import ControlServer, bound
 from binshift.control.slot import Slot
-from binshift.control.surface import QuerySurface
+from binshift.control.surface import Query, QuerySurface
 from binshift.control.tokens import Tokens
-from binshift.errors import InvalidSettings
-from binshift.metrics import RuntimeMetrics
+from binshift.errors import BinshiftError, InvalidSettings
+from binshift.metrics.program import ProgramMetrics
+from binshift.model import Worker
 from binshift.ports import PORT_MAX
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
+
+log = logging.getLogger(__name__)
 
 HOST_VARIABLE: Final = "BINSHIFT_CONTROL_HOST"
 PORT_VARIABLE: Final = "BINSHIFT_CONTROL_PORT"
@@ -113,8 +118,10 @@ class Control:
 
     def __init__(self, settings: ControlSettings, listeners: Listeners | None = None) -> None:
         self.slot = Slot()
+        self._queries: list[DataflowQuery] = []
+        self._attaching = threading.Lock()
         self.registry = CollectorRegistry()
-        RuntimeMetrics(self.registry, self.slot.epochs, self.slot.observed)
+        ProgramMetrics(self.registry, self.slot.named)
         api, health = listeners or (None, None)
         app = control_app(self.slot, settings.tokens, self.registry)
         self.api = ControlServer(app, settings.host, settings.port, api)
@@ -122,9 +129,15 @@ class Control:
         self.health = ControlServer(app, settings.host, settings.health_port, health)
 
     def attach(self, query: DataflowQuery) -> QuerySurface:
-        """From now on the API is that of ``query``; returns what answers for it."""
+        """From now on the API has ``query``, beside other queries that run; returns what answers for it.
+
+        The target of an operator (or of `binshift run`) is the program's: the newest that any query has goes to all of them.
+        """
         surface = QuerySurface(query, QueryInside(query))
-        self.slot.fill(surface)
+        with self._attaching:
+            self._queries = [*(each for each in self._queries if each.isActive), query]
+            if len(self.slot.add(surface)) > 1:
+                share_target(self._queries)
         return surface
 
     def start(self) -> Control:
@@ -149,6 +162,29 @@ class Control:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def share_target(queries: Sequence[Query]) -> None:
+    """The newest target that an operator has given to one of several queries goes to all of them.
+
+    One that cannot take it now gets it when it is asked for again: until then the program has no target.
+    """
+    given = [each.target for each in queries if each.target is not None and each.target.owner]
+    newest = max(given, key=lambda each: each.generation, default=None)
+    for query in queries if newest is not None else ():
+        assert newest is not None
+        try:
+            query.put_target(
+                owner=newest.owner,
+                generation=newest.generation,
+                workers=tuple(Worker(worker) for worker in newest.workers),
+                strategy=newest.strategy,
+                batch_size=newest.batch_size,
+                pre_copy=newest.pre_copy,
+                latency_target_seconds=newest.latency_target_seconds,
+            )
+        except BinshiftError as error:
+            log.warning("a query does not take the target of the others: %s", error)
 
 
 def serve(settings: ControlSettings, query: DataflowQuery | None = None) -> Control:

@@ -1,17 +1,20 @@
 """Where a surface is put once there is one: the API is up before the program has started its query.
 
-Until then reads say ``Loading`` and writes are refused with "not yet", which a caller may repeat. One program has one
-stateful query, so a slot is filled once, or again by the query that replaces one that has ended.
+Until then reads say ``Loading`` and writes are refused with "not yet", which a caller may repeat. A program's next query takes
+the place of those that have ended, and stands beside those that run (`binshift.control.queries`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 
 from binshift.control.contract import Surface
 from binshift.control.models import Bins, Dataflow, Migration, State, TargetRequest, WorkerLoad
+from binshift.control.queries import Joint
+from binshift.control.rebalancing import RebalanceRequest
 from binshift.control.translation import states_of
-from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration
+from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration, NoSuchQuery
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.model import BEFORE_FIRST, Worker
@@ -62,6 +65,10 @@ class NoQuery:
         """
         raise NoQueryYet(self.unready())
 
+    def rebalance(self, wanted: RebalanceRequest) -> Migration:
+        """Always refused, as `put_target`."""
+        raise NoQueryYet(self.unready())
+
     def drain(self, worker: Worker) -> Migration:
         """Always refused: a worker of no query has nothing to give away."""
         raise DrainRefused(f"worker {worker} has no bins: {self.unready()}")
@@ -83,15 +90,59 @@ class NoQuery:
         return Observed(state=states_of(self._state))
 
 
-class Slot:
-    """A surface that hands everything on to the one it holds."""
+def _name(seen: Dataflow) -> str:
+    return seen.name or seen.id or ""
 
-    def __init__(self) -> None:
-        self.held: Surface = NoQuery()
+
+def _runs_beside(seen: Dataflow, id: str | None) -> bool:
+    return seen.state is State.RUNNING and seen.id != id
+
+
+class Slot:
+    """A surface that hands everything on to the one it holds.
+
+    Args:
+        held: to begin with; by default that of a program that has no query yet.
+    """
+
+    def __init__(self, held: Surface | None = None) -> None:
+        self.held: Surface = held or NoQuery()
+        self._lock = threading.Lock()
 
     def fill(self, surface: Surface) -> None:
         """From now on, it is ``surface`` that answers."""
         self.held = surface
+
+    def add(self, surface: Surface) -> Sequence[Surface]:
+        """``surface`` answers, too; alone, if no other query runs. Returns all that do."""
+        with self._lock:
+            mine = surface.snapshot().id
+            kept = [each for each in self.each() if _runs_beside(each.snapshot(), mine)]
+            self.held = Joint([*kept, surface]) if kept else surface
+            return self.each()
+
+    def each(self) -> Sequence[Surface]:
+        """Of each query."""
+        held = self.held
+        return held.surfaces if isinstance(held, Joint) else (held,)
+
+    def named(self) -> Mapping[str, Surface]:
+        """Of each query, by its name or else its id."""
+        each = self.each()
+        return {"": each[0]} if len(each) == 1 else {_name(surface.snapshot()): surface for surface in each}
+
+    def query(self, name: str) -> Surface:
+        """The query of that name, or of that id.
+
+        Raises:
+            NoSuchQuery: there is none; the message has those there are.
+        """
+        found = [(each, seen) for each in self.each() if (seen := each.snapshot()).id is not None]
+        for surface, seen in found:
+            if name in (seen.name, seen.id):
+                return surface
+        names = ", ".join(_name(seen) for _, seen in found)
+        raise NoSuchQuery(f"the program has no query of that name or id; it has {names or 'none yet'}")
 
     def unready(self) -> str:
         """See `Surface`."""
@@ -120,6 +171,10 @@ class Slot:
     def put_target(self, wanted: TargetRequest) -> Migration | None:
         """See `Surface`."""
         return self.held.put_target(wanted)
+
+    def rebalance(self, wanted: RebalanceRequest) -> Migration:
+        """See `Surface`."""
+        return self.held.rebalance(wanted)
 
     def drain(self, worker: Worker) -> Migration:
         """See `Surface`."""

@@ -1,7 +1,7 @@
 """A running `DataflowQuery` as the control API sees it.
 
 Binds the query's public face and its `Inside` to the `Surface` protocol: reads are put into the models, writes are handed
-on. It decides nothing, and holds nothing but notes of when it saw a migration first and for which generation.
+on. It decides nothing and holds nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from binshift.control import models, readings
 from binshift.control.inside import Inside
 from binshift.control.models import State
-from binshift.control.sightings import Sightings
+from binshift.control.rebalancing import RebalanceRequest
 from binshift.control.translation import bins_of, migration_of, observed_of, target_of, under_way_of
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
 from binshift.log.targets import Target
@@ -61,6 +61,9 @@ class Query(Protocol):
         pre_copy: bool | None,
         latency_target_seconds: float | None,
     ) -> Migration | None: ...
+    def rebalance(  # noqa: D102
+        self, *, strategy: str | None, batch_size: int | None, pre_copy: bool | None
+    ) -> Migration: ...
     def drain(self, worker: Worker, /) -> Migration: ...  # noqa: D102
     def cancel(self, migration_id: int, /, *, rollback: bool) -> Migration: ...  # noqa: D102
     def stop(self) -> None: ...  # noqa: D102
@@ -79,7 +82,6 @@ class QuerySurface:
         self._query, self._inside, self._now = query, inside, now
         # These never change, and Spark may be gone when they are asked for.
         self._names = {"name": query.name, "id": str(query.id), "run_id": str(query.runId)}
-        self._sightings = Sightings()
         self._stopping = threading.Lock()
         self._stopper: threading.Thread | None = None
 
@@ -97,13 +99,14 @@ class QuerySurface:
     def snapshot(self) -> models.Dataflow:
         """See `Surface`."""
         (state, reason), index, epochs, now = self.state(), self._inside.index(), self._query.timings, self._now()
-        route, moving = index.route, self._migrations()
+        route, moving = index.route, self._query.migrations
         watermark = readings.watermark(index)
         recent = now - readings.WINDOW_SECONDS
         return models.Dataflow(
             **self._names,
             state=state,
             reason=reason,
+            stopping=state is State.RUNNING and self._inside.stopping(),
             epoch=index.last,
             committed_at=models.moment(epochs[-1].committed_at) if epochs else None,
             under_way=under_way_of(self._inside.under_way(), now),
@@ -126,6 +129,7 @@ class QuerySurface:
         bins, sizes = readings.bin_counts(index), readings.sizes(index)
         keys, size = readings.by_worker(index, sizes.rows), readings.by_worker(index, sizes.bytes)
         desired = [Worker(w) for w in target.workers] if target is not None else []
+        troubles = self._inside.troubles()
         return [
             models.WorkerLoad(
                 worker=worker,
@@ -135,6 +139,8 @@ class QuerySurface:
                 keys=round(keys[worker]) if worker in keys else None,
                 bytes=round(size[worker]) if worker in size else None,
                 copies=len(copies[worker]) if worker in copies else None,
+                background_failures=troubles[worker].failures if worker in troubles else 0,
+                background_error=troubles[worker].reason[: models.REASON_CHARACTERS_MAX] if worker in troubles else "",
             )
             for worker in sorted({*bins, *registered, *effective, *desired})
         ]
@@ -145,11 +151,11 @@ class QuerySurface:
 
     def migrations(self, limit: int) -> Sequence[models.Migration]:
         """See `Surface`."""
-        return [self._shown(each) for each in self._migrations()[-limit:]]
+        return [self._shown(each) for each in self._query.migrations[-limit:]]
 
     def migration(self, number: int) -> models.Migration:
         """See `Surface`."""
-        for each in self._migrations():
+        for each in self._query.migrations:
             if each.id == number:
                 return self._shown(each)
         raise NoSuchMigration(f"there is no migration {number} in this run of the query; GET /v1/migrations lists them")
@@ -160,7 +166,7 @@ class QuerySurface:
 
     def observed(self) -> Observed:
         """See `Surface`."""
-        return observed_of(self._inside, self._migrations(), self.state()[0], self._query.target, self._now())
+        return observed_of(self._inside, self._query.migrations, self.state()[0], self._query.target, self._now())
 
     # --------------------------------------------------------------------------------------------------------- writes
 
@@ -175,10 +181,11 @@ class QuerySurface:
             pre_copy=wanted.pre_copy,
             latency_target_seconds=wanted.latency_target_seconds,
         )
-        if migration is None:
-            return None
-        self._sightings.asked_by(migration.id, wanted.generation)
-        return self._shown(migration)
+        return None if migration is None else self._shown(migration)
+
+    def rebalance(self, wanted: RebalanceRequest) -> models.Migration:
+        """See `Surface`."""
+        return self._shown(self._query.rebalance(**wanted.model_dump()))
 
     def drain(self, worker: Worker) -> models.Migration:
         """See `Surface`."""
@@ -225,12 +232,5 @@ class QuerySurface:
             return State.RUNNING, ""
         return (State.STOPPED if self._inside.stopping() else State.FINISHED), ""
 
-    def _migrations(self) -> Sequence[Migration]:
-        """All of them; each look notes what is new and what has ended."""
-        found = self._query.migrations
-        self._sightings.look(((each.id, each.ended) for each in found), self._now())
-        return found
-
     def _shown(self, migration: Migration) -> models.Migration:
-        self._sightings.look([(migration.id, migration.ended)], self._now())
-        return migration_of(migration, self._sightings.of(migration.id), self._query.timings)
+        return migration_of(migration, self._query.timings)

@@ -8,7 +8,6 @@ import numpy as np
 
 from binshift.control import models, readings
 from binshift.control.inside import Inside
-from binshift.control.sightings import Sighting
 from binshift.log.index import Index
 from binshift.log.targets import Target
 from binshift.metrics import Observed
@@ -55,28 +54,24 @@ def settled(
     return set(route.workers) <= set(desired) and len(route.workers) == min(len(set(desired)), route.bins)
 
 
-def migration_of(migration: Migration, seen: Sighting, epochs: Sequence[EpochMeasured]) -> models.Migration:
+def migration_of(migration: Migration, epochs: Sequence[EpochMeasured]) -> models.Migration:
     """One migration in numbers; ``epochs`` are the newest, ascending, for the latency before and during it."""
     request, progress = migration.request, migration.progress
-    before = during = None
-    if seen.started is not None:
-        until = float("inf") if seen.ended is None else seen.ended
-        before = readings.latency(epochs, since=seen.started - readings.WINDOW_SECONDS, until=seen.started)
-        during = readings.latency(epochs, since=seen.started, until=until)
+    began, until = migration.started_at, float("inf") if migration.ended_at is None else migration.ended_at
     counts = {} if progress is None else {name: getattr(progress, name) for name in _COUNTS}
     return models.Migration(
         id=migration.id,
         phase=migration.phase.value,
         reason=migration.reason[: models.REASON_CHARACTERS_MAX],
-        generation=seen.generation,
+        generation=request.generation,
         workers=None if request.workers is None else list(request.workers),
         strategy=request.strategy.value,
         batch_size=request.batch_size,
         pre_copy=request.pre_copy,
-        started_at=models.moment(seen.started),
-        ended_at=models.moment(seen.ended),
-        latency_before=before,
-        latency_during=during,
+        started_at=models.moment(began),
+        ended_at=models.moment(migration.ended_at),
+        latency_before=readings.latency(epochs, since=began - readings.WINDOW_SECONDS, until=began),
+        latency_during=readings.latency(epochs, since=began, until=until),
         **counts,
     )
 
@@ -86,7 +81,10 @@ def under_way_of(found: UnderWay | None, now: float) -> models.EpochUnderWay | N
     if found is None:
         return None
     seconds = max(0.0, now - found.began)
-    return models.EpochUnderWay(epoch=found.epoch, runs=found.runs, part=found.part.value, seconds=seconds)
+    trouble = found.trouble[: models.REASON_CHARACTERS_MAX]
+    return models.EpochUnderWay(
+        epoch=found.epoch, runs=found.runs, part=found.part.value, seconds=seconds, trouble=trouble
+    )
 
 
 _COUNTS = (
@@ -140,10 +138,12 @@ def observed_of(
     index, newest = inside.index(), migrations[-1] if migrations else None
     sizes, progress, files = readings.sizes(index), newest.progress if newest else None, list(readings.files(index))
     watermark, running = readings.watermark(index), under_way_of(inside.under_way(), now)
+    registered, troubles = inside.registered(), inside.troubles()
     return Observed(
         epoch=index.last,
         route_version=None if index.route is None else index.route.version,
-        executors=len(inside.registered()),
+        executors=len(registered),
+        background_failures={w: troubles[w].failures if w in troubles else 0 for w in registered},
         bins=readings.bin_counts(index),
         keys=readings.by_worker(index, sizes.rows),
         bytes=readings.by_worker(index, sizes.bytes),
@@ -158,6 +158,7 @@ def observed_of(
         migration_left_seconds=progress.seconds_left if progress else None,
         copy_lag_epochs=inside.copy_lag_epochs(),
         copied_bytes=inside.copied_bytes(),
+        runs_failed=inside.runs_failed(),
         log_files=len(files),
         log_bytes=sum(each.bytes for each in files),
         snapshot_age_epochs=readings.snapshot_age_epochs(index),

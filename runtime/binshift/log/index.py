@@ -107,7 +107,7 @@ class Index:
         )
 
     def record(self, epoch: Epoch) -> CommitRecord:
-        """The record of ``epoch``: its time, watermarks, offsets hash, attempts.
+        """The record of ``epoch``: its time, watermark, offsets hash, attempts.
 
         Raises:
             LogDamaged: the epoch is not recorded, or not held any more.

@@ -73,7 +73,7 @@ class LogSummary(msgspec.Struct, frozen=True, kw_only=True):
     batch_time_ms: int | None
     route_version: int | None
     worker_bins: dict[int, int]
-    watermarks: dict[str, int | None]
+    watermark_ms: int | None
     files: dict[str, Files]
     manifests: tuple[int, ...]
     snapshot_ages: dict[str, SnapshotAges]
@@ -116,7 +116,7 @@ def inspect(url: str, options: Mapping[str, str] | None = None) -> LogSummary:
         batch_time_ms=last.batch_time_ms if last else None,
         route_version=last.route_version if last else None,
         worker_bins={worker: owned[Worker(worker)] for worker in (last.workers if last else ())},
-        watermarks=last.watermarks if last else {},
+        watermark_ms=last.watermark_ms or None if last else None,
         files=_files(listed),
         manifests=index.manifests,
         snapshot_ages={name: _ages(index, name) for name in index.operators},
@@ -168,7 +168,7 @@ def describe(summary: LogSummary) -> str:
     for name, ages in summary.snapshot_ages.items():
         spread = "none" if ages.newest is None else f"{ages.newest} to {ages.oldest} epochs old, median {ages.median}"
         lines.append(f"snapshots  {name}: {spread}; {ages.never} bins without")
-    lines += [f"watermark  {name}: {ms if ms is not None else 'none yet'}" for name, ms in summary.watermarks.items()]
+    lines.append(f"watermark  {summary.watermark_ms or 'none'}")
     if summary.target:
         lines.append(f"target     workers {summary.target.workers}, generation {summary.target.generation}")
     lines.append(f"orphans    {summary.orphan_count} ({summary.orphan_bytes:,} bytes)")

@@ -9,6 +9,7 @@ deltas/<epoch>/<operator>-<worker>-<attempt>.arrow      the keys one worker chan
 snapshots/<epoch>/<operator>-<worker>-<attempt>-<seq>.arrow   all keys of some bins as of one epoch
 manifests/<epoch>.json                                  all records still needed, in one file
 targets/<seq>.json                                      the desired placement; the newest wins
+outputs/<epoch>-<seq>.json                              which run's result files are the epoch's; the first one counts
 probes/<nonce>                                          left by a start-up probe that died
 .partial/<nonce>                                        a local file still being written
 ```
@@ -37,18 +38,20 @@ SNAPSHOTS = "snapshots/"
 MANIFESTS = "manifests/"
 TERMS = "terms/"
 TARGETS = "targets/"
+OUTPUTS = "outputs/"
 
 NAME_LENGTH_MAX = 64
 _OPERATOR = re.compile(rf"[A-Za-z0-9_.]{{1,{NAME_LENGTH_MAX}}}")
 _ATTEMPT = re.compile(rf"(?=.{{1,{NAME_LENGTH_MAX}}}$)(?P<term>[0-9]{{1,18}})(?:\.[A-Za-z0-9_]+)*")
 _NUMBERED = re.compile(r"(?P<kind>records|manifests|terms|targets)/(?P<number>[0-9]{20})\.json")
+_OUTPUT = re.compile(rf"{OUTPUTS}(?P<number>[0-9]{{20}})-[0-9]+\.json")
 _DATA = re.compile(
     r"(?P<kind>deltas|snapshots)/(?P<number>[0-9]{20})/"
     r"(?P<operator>[A-Za-z0-9_.]+)-(?P<worker>[0-9]+)-(?P<attempt>[A-Za-z0-9_.]+)(?:-(?P<seq>[0-9]+))?\.arrow"
 )
 
 Kind = Literal[
-    "format", "owner", "terms", "records", "deltas", "snapshots", "manifests", "targets", "probes", "partial"
+    "format", "owner", "terms", "records", "deltas", "snapshots", "manifests", "targets", "outputs", "probes", "partial"
 ]
 
 
@@ -87,6 +90,8 @@ def parse(name: str) -> FileName | None:
         return FileName("probes")
     if found := _NUMBERED.fullmatch(name):
         return FileName(_kind(found["kind"]), int(found["number"]))
+    if found := _OUTPUT.fullmatch(name):
+        return FileName("outputs", int(found["number"]))
     found = _DATA.fullmatch(name)
     if not found or not _ATTEMPT.fullmatch(found["attempt"]):
         return None
@@ -137,6 +142,12 @@ def term_name(term: Term) -> str:
 def target_name(seq: int) -> str:
     """The ``seq``-th desired target, counted from 1."""
     return f"{TARGETS}{_number(seq)}.json"
+
+
+def output_name(epoch: Epoch, seq: int) -> str:
+    """The ``seq``-th choice of the files that are the result of ``epoch``, counted from 0."""
+    invariant(seq >= 0, "a choice's sequence number is negative")
+    return f"{OUTPUTS}{_number(epoch)}-{seq}.json"
 
 
 def delta_name(epoch: Epoch, operator: str, worker: Worker, attempt: str) -> str:

@@ -34,6 +34,10 @@ GRACE_SECONDS = 900.0
 """How long garbage is left lying: longer than any task reads from an old list of files, or writes one file."""
 
 
+PARTIAL_GRACE_SECONDS = 900.0
+"""The least for files without their final name: no fence and no record tells whether a task still writes them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What one `Log.collect` did.
@@ -222,10 +226,13 @@ class Log:
         listed = [each.name for folder in ("", layout.PARTIAL) for each in self.storage.list(folder)]
         dead = retention.garbage(index, listed, floor, self.term, pending)
         self._garbage_since = {name: self._garbage_since.get(name, now) for name in dead}
-        due = [name for name in dead if now - self._garbage_since[name] >= self._grace_seconds]
+        due = [name for name in dead if now - self._garbage_since[name] >= self._grace_of(name)]
         failpoints.reached("retention.before")
         self.storage.delete(due)
         return Collected(floor, tuple(due), len(dead) - len(due))
+
+    def _grace_of(self, name: str) -> float:
+        return max(self._grace_seconds, PARTIAL_GRACE_SECONDS if name.startswith(layout.PARTIAL) else 0.0)
 
 
 def _read(storage: Storage, format: LogFormat) -> tuple[Literal["nothing", "damaged", "whole"], loading.Loaded]:

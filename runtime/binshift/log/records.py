@@ -1,6 +1,6 @@
 """Commit records: the small files that make epochs exist, and the structs in them.
 
-A record holds what changed and whatever a replay of its epoch needs (route changes, time, watermarks, the hash of the
+A record holds what changed and whatever a replay of its epoch needs (route changes, time, watermark, the hash of the
 input), and names every delta and snapshot that counts, with their checksums. It never holds state. Record N is enough,
 together with those before it, to know the route of N, to rebuild every bin at N, and to run N again as it ran.
 
@@ -147,7 +147,8 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         workers: every worker that took part, ascending.
         parts: exactly one for each operator and worker.
         snapshots: accepted by this record.
-        watermarks: after this epoch, by operator (or source), in ms since 1970; None before the first event.
+        watermark_ms: Spark's for this batch, from its offset log, milliseconds since 1970; 0 before the first.
+        watermarks: only in records of an earlier binshift, which followed the event time itself.
         manifest: epoch of the newest manifest known to be durable; None before the first.
     """
 
@@ -163,6 +164,7 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     workers: tuple[int, ...]
     parts: tuple[Part, ...]
     snapshots: tuple[SnapshotRef, ...] = ()
+    watermark_ms: int = 0
     watermarks: dict[str, int | None] = {}
     manifest: int | None = None
 

@@ -118,6 +118,8 @@ def _is_garbage(index: Index, named: bool, file: FileName, floor: Epoch, term: T
         case "records" | "manifests":
             # With one manifest alone, the way without it is the one from the very first record.
             return len(index.manifests) == MANIFESTS_KEPT and file.number < index.manifests[0]
+        case "outputs":
+            return file.number < floor
         case "partial" | "probes":
             return True
         case _:

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from binshift.errors import ForeignLog, LogDamaged, LogError, LogFileMissing
-from binshift.log import blocks, formats, layout, loading, manifests, owners, records, retention, terms
+from binshift.log import blocks, formats, layout, loading, manifests, outputs, owners, records, retention, terms
 from binshift.log.formats import LogFormat
 from binshift.log.index import Index
 from binshift.log.layout import FileName
@@ -110,6 +110,8 @@ def _read_small_file(storage: Storage, format: LogFormat, name: str, file: FileN
             Targets(storage).read(file.number)
         case "owner":
             owners.read(storage)
+        case "outputs":
+            outputs.read(storage, name)
         case _:
             pass
 

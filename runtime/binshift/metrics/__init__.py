@@ -79,6 +79,12 @@ DECLARED: Final = (
     Declared("workers", "Workers registered with Spark.", lambda o: o.executors),
     Declared("target_workers", "Workers that are wanted.", lambda o: o.target_workers),
     Declared("latency_target_seconds", "Record latency that moves are paced by.", lambda o: o.latency_target_seconds),
+    Declared(
+        "worker_background_failures",
+        "Rounds of a worker's background work that failed in a row: copies, snapshots.",
+        lambda o: _by_worker(o.background_failures),
+        "worker",
+    ),
     Declared("worker_bins", "Bins a worker owns.", lambda o: _by_worker(o.bins), "worker"),
     Declared(
         "worker_keys", "Keys of a worker's bins in their newest snapshots.", lambda o: _by_worker(o.keys), "worker"
@@ -98,6 +104,12 @@ DECLARED: Final = (
     ),
     Declared("copy_lag_epochs", "Epochs the oldest copy under way is behind.", lambda o: o.copy_lag_epochs),
     Declared("copied_bytes", "Bytes of state copied ahead of flips.", lambda o: o.copied_bytes, counts=True),
+    Declared(
+        "recoveries",
+        "Runs of an epoch that failed, and were made again.",
+        lambda o: o.runs_failed,
+        counts=True,
+    ),
     Declared("log_files", "Data files that the log's records name.", lambda o: o.log_files),
     Declared("log_bytes", "Size of the data files that the log's records name.", lambda o: o.log_bytes),
     Declared("snapshot_age_epochs", "Age of the oldest newest snapshot of a bin.", lambda o: o.snapshot_age_epochs),
@@ -149,7 +161,7 @@ class RuntimeMetrics(Collector):
     def _add(self, epoch: EpochMeasured) -> None:
         if self._newest is not None and epoch.epoch <= self._newest.epoch:
             return
-        self._latency[epoch.moving].add(*arrivals(self._newest, epoch), count=epoch.rows_in)
+        self._latency[epoch.moving].add(*arrivals(self._newest, epoch), count=epoch.records_in)
         for part, seconds in epoch.seconds.items():
             if part in EPOCH_PARTS:
                 self._parts[EPOCH_PARTS[part]].add(seconds, seconds)
@@ -192,10 +204,13 @@ class RuntimeMetrics(Collector):
 
 _COUNTED: Final[Mapping[str, tuple[str, Callable[[EpochMeasured], float]]]] = {
     "input_rows": ("Rows that reached the stateful operators, after the JVM's own aggregation.", lambda e: e.rows_in),
+    "source_rows": (
+        "Records behind those rows, before the JVM's own aggregation; late ones included.",
+        lambda e: e.records_in,
+    ),
     "output_rows": ("Rows the stateful operators gave.", lambda e: e.rows_out),
     "late_rows": ("Rows dropped because of the watermark.", lambda e: sum(o.rows_late for o in e.operators)),
     "moved_bins": ("Bins that changed owner.", lambda e: e.moved),
-    "recoveries": ("Runs of an epoch that failed, and were made again.", lambda e: e.runs - 1),
     "cold_bring_up_bins": ("Bins loaded inside an epoch.", lambda e: sum(o.brought_up for o in e.operators)),
 }
 _STORED: Final[Mapping[str, tuple[str, Callable[[OperatorMeasured], float]]]] = {

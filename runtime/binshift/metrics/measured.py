@@ -58,6 +58,10 @@ class EpochMeasured(Protocol):
         """Rows that reached the stateful operators."""
 
     @property
+    def records_in(self) -> int:
+        """Records behind those rows, before the JVM's own aggregation; late ones included."""
+
+    @property
     def rows_out(self) -> int:
         """Rows they gave."""
 
@@ -82,6 +86,7 @@ class Observed:
         epoch: the newest recorded; -1 before the first.
         route_version: of that epoch's route.
         executors: workers that are registered with Spark.
+        background_failures: rounds of background work that failed in a row, by registered worker.
         bins: owned, by worker.
         keys: in the newest snapshots, by worker: an estimate.
         bytes: of those on the log, by worker: an estimate.
@@ -96,6 +101,7 @@ class Observed:
         migration_left_seconds: that it will still take.
         copy_lag_epochs: how far the oldest copy that is wanted is behind.
         copied_bytes: in all, by this driver.
+        runs_failed: runs of epochs that failed, by this driver.
         log_files: data files that count.
         log_bytes: their size.
         snapshot_age_epochs: since the oldest of the bins' newest snapshots.
@@ -104,6 +110,7 @@ class Observed:
     epoch: Epoch = BEFORE_FIRST
     route_version: int | None = None
     executors: int | None = None
+    background_failures: Mapping[Worker, int] = field(default_factory=dict)
     bins: Mapping[Worker, int] = field(default_factory=dict)
     keys: Mapping[Worker, float] = field(default_factory=dict)
     bytes: Mapping[Worker, float] = field(default_factory=dict)
@@ -118,6 +125,7 @@ class Observed:
     migration_left_seconds: float | None = None
     copy_lag_epochs: int | None = None
     copied_bytes: int | None = None
+    runs_failed: int | None = None
     log_files: int | None = None
     log_bytes: int | None = None
     snapshot_age_epochs: int | None = None

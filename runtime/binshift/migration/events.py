@@ -6,7 +6,8 @@ Rules it keeps, as the machine cannot check them:
 - Actions for one worker are carried out in the order they were given, over successive migrations too: a `Retire` that
   came after the next migration's `Copy` of the same bin would drop it.
 - `Copy` means: bring these bins up to the newest recorded epoch, keep them there, delta by delta, until they flip or
-  are dropped, and say so with `CopyAt` each time all of them have got further. Copies are made of recorded epochs only.
+  are dropped, and say so with `CopyAt` after each round in which all of them are there. Copies are made of recorded
+  epochs only.
 - A copy that is lost, for whatever reason, is reported as `CopyFailed`, also while its step flips.
 - An epoch that has started is recorded or abandoned before the next one starts. A replayed epoch (its record exists)
   starts nothing: its route is in the record.
@@ -58,6 +59,11 @@ class CopyFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundReported:
+    """A round of background work has ended, and what it said of copies (`CopyAt`, `CopyFailed`) was passed on."""
+
+
+@dataclass(frozen=True, slots=True)
 class EpochStarting:
     """The driver is about to fix the route of ``epoch``; the answer is a `Flip`, or nothing."""
 
@@ -104,6 +110,7 @@ Event: TypeAlias = (
     | WorkersWarm
     | CopyAt
     | CopyFailed
+    | RoundReported
     | EpochStarting
     | EpochRecorded
     | EpochAbandoned

@@ -52,7 +52,12 @@ class Limits:
 
     flip_deltas_max: int = 3
     """Recorded deltas that a flip may still have to apply, for each bin: what the flip puts on the epoch's path
-    (5-10 ms each). With one, a move waits wherever catching up takes as long as an epoch does."""
+    (5-10 ms each). With one, a move waits wherever catching up takes as long as an epoch does. Doubled with each round
+    that copies miss it by, after `flip_misses_max`, until a round ends within it."""
+
+    flip_misses_max: int = 2
+    """Rounds in a row after which copies may be further behind than a flip allows. One such round is ordinary: it loaded
+    much. If all are, rounds take longer than so many epochs, and without more deltas no flip would ever come."""
 
     in_order: bool = True
     """Whether a step waits for the flip of the one before it. Steps share no bin, so both ways are right; in order, what
@@ -60,7 +65,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            least = 0 if field.name in {"gap_epochs", "copy_retries_max", "flip_abandons_max"} else 1
+            least = 0 if field.name in {"gap_epochs", "copy_retries_max", "flip_abandons_max", "flip_misses_max"} else 1
             value = int(getattr(self, field.name))
             if field.name != "in_order" and value < least:
                 raise InvalidSettings(

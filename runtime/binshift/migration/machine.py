@@ -31,6 +31,7 @@ from binshift.migration.events import (
     Flip,
     Paced,
     Retire,
+    RoundReported,
     Started,
     StepNumber,
     Warm,
@@ -45,6 +46,7 @@ from binshift.migration.state import (
     Kept,
     MigrationState,
     Phase,
+    after_round,
     bins_by_worker,
     kept_without,
 )
@@ -78,6 +80,8 @@ def _react(state: MigrationState, event: Event) -> Outcome:
             return _copy_at(state, event), ()
         case CopyFailed():
             return _copy_failed(state, event)
+        case RoundReported():
+            return after_round(state), ()
         case EpochStarting(epoch):
             return _epoch_starting(state, epoch)
         case EpochRecorded(epoch):
@@ -167,7 +171,7 @@ def _steps_to_flip(state: MigrationState, epoch: Epoch) -> tuple[StepNumber, ...
     chosen: list[StepNumber] = []
     bins = 0
     for step in state.inflight:
-        if not (isinstance(step, Copying) and step.ready(epoch, limits)):
+        if not (isinstance(step, Copying) and step.ready(epoch, state.flip_deltas)):
             if limits.in_order:
                 break
             continue

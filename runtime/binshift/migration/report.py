@@ -51,7 +51,7 @@ def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
     ready = [
         order.moves(step.step)
         for step in state.inflight
-        if order.pre_copy and (not isinstance(step, Copying) or step.ready(next_epoch, state.limits))
+        if order.pre_copy and (not isinstance(step, Copying) or step.ready(next_epoch, state.flip_deltas))
     ]
     bins_copied, bytes_copied = sum(map(len, ready)), sum(map(order.bytes_of, ready))
     bytes_total = order.bytes_of(order.plan.moves)
@@ -88,7 +88,7 @@ def wants_epoch(state: MigrationState) -> bool:
     waiting = state.inflight[:1] if state.limits.in_order else state.inflight
     next_epoch = Epoch(state.recorded + 1)
     return not state.ending and any(
-        isinstance(step, Copying) and step.ready(next_epoch, state.limits) for step in waiting
+        isinstance(step, Copying) and step.ready(next_epoch, state.flip_deltas) for step in waiting
     )
 
 

@@ -96,9 +96,9 @@ class Copying:
     copies: tuple[CopyState, ...]
     abandons: int = 0
 
-    def ready(self, epoch: Epoch, limits: Limits) -> bool:
-        """Whether the step may flip in ``epoch``. Without pre-copy there is nothing to wait for."""
-        return all(copy.allows(epoch, limits.flip_deltas_max) for copy in self.copies)
+    def ready(self, epoch: Epoch, deltas: int) -> bool:
+        """Whether the step may flip in ``epoch`` with so many deltas. Without pre-copy there is nothing to wait for."""
+        return all(copy.allows(epoch, deltas) for copy in self.copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,15 @@ class MigrationState:
     bytes_moved: int = 0
     last_flip: Epoch | None = None
     """The last epoch recorded with a flip."""
+    misses: int = 0
+    """Rounds after which copies were too far behind to flip, since one after which none was."""
     ending: Ending | None = None
     ended: Phase | None = None
+
+    @property
+    def flip_deltas(self) -> int:
+        """Deltas that a flip may still have to apply now: more than usual, if rounds take longer than so many epochs."""
+        return self.limits.flip_deltas_max << max(0, self.misses - self.limits.flip_misses_max)
 
     @property
     def phase(self) -> Phase:
@@ -185,6 +192,21 @@ def begin(
     fits = sizes is None or (bool((sizes >= 0).all()) and sizes.size > order.plan.moves.bins.max(initial=-1))
     invariant(fits, "bin sizes do not fit the plan's bins")
     return MigrationState(order=order, limits=limits or Limits(), recorded=recorded, kept=kept)
+
+
+def after_round(state: MigrationState) -> MigrationState:
+    """Count a round after which a copy is too far behind to flip in the next epoch that starts.
+
+    The allowance grows until it covers what rounds really take, so it stays below twice that.
+    """
+    copies = [copy for step in state.inflight if isinstance(step, Copying) for copy in step.copies]
+    epochs = [copy.epoch for copy in copies if copy.epoch is not None]
+    if not epochs:
+        return state
+    behind = (state.recorded if state.running is None else state.running) - min(epochs)
+    if behind > state.flip_deltas:
+        return replace(state, misses=state.misses + 1)
+    return replace(state, misses=0) if behind <= state.limits.flip_deltas_max else state
 
 
 def bins_by_worker(moves: Moves, *, at_source: bool) -> tuple[tuple[Worker, BinSet], ...]:

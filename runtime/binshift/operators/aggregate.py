@@ -26,13 +26,10 @@ import pyarrow.compute as pc
 from binshift.model import Bin, IntArray
 from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, STATE_SPACE, EpochContext, EpochState
 from binshift.operators.merge import MergeSpec, merge
-from binshift.rows import RowCodec
+from binshift.rows import RowCodec, of_type
 
 EXPIRY_COLUMN = "__expiry_ms"
 """Input column, present with a watermark: when the row's group is over (milliseconds since 1970); null is never."""
-
-EVENT_TIME_COLUMN = "__event_time_max_ms"
-"""Input column, present with a watermark: the latest event time among the rows behind this one."""
 
 EXPIRY_BYTES = 8
 EXPIRY_OFFSET = 1 << 63
@@ -86,7 +83,6 @@ class Aggregate:
             if not batch.num_rows:
                 continue
             quiet = False
-            _track_time(batch, state)
             over = _over(batch, context) if self.expires else None
             merged = self._merge(batch, over, key_codec, value_codec, state, ended)
             if self.mode is OutputMode.UPDATE:
@@ -109,7 +105,7 @@ class Aggregate:
     ) -> pa.RecordBatch:
         """The output rows of a batch's groups; their new state is put, but for those that are ``over``."""
         bins: IntArray = batch.column(BIN_COLUMN).to_numpy()
-        keys = batch.select(self.keys.names)
+        keys = self._keys_of(batch)
         packed = key_codec.pack(keys)
         state_keys = prefixed(STATE_SPACE, packed)
         stored = state.get(bins, state_keys)
@@ -126,6 +122,10 @@ class Aggregate:
         if self.expires:
             self._index_expiry(batch, bins, packed, stored, state)
         return output
+
+    def _keys_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [of_type(batch.column(key.name), key.type) for key in self.keys]
+        return pa.RecordBatch.from_arrays(columns, schema=self.keys)
 
     def _unchanged(self, state: EpochState, key_codec: RowCodec, value_codec: RowCodec) -> pa.RecordBatch:
         """The one group as it is; before the first row, what its aggregates are of no rows at all."""
@@ -150,8 +150,6 @@ class Aggregate:
     def _expire(
         self, state: EpochState, context: EpochContext, key_codec: RowCodec, value_codec: RowCodec, ended: _Ended
     ) -> Iterator[pa.RecordBatch]:
-        if context.watermark_ms is None:
-            return
         stop = EXPIRY_SPACE + expiry_bytes(context.watermark_ms + 1)
         for bin in context.owned:
             for found in state.scan(bin, EXPIRY_SPACE, stop):
@@ -188,7 +186,7 @@ def _on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) ->
     A group ends in the epoch whose watermark has reached it, with the rows of that epoch: so it is the watermark before which tells
     whether there still is one.
     """
-    if context.previous_watermark_ms is None or not batch.num_rows:
+    if not batch.num_rows:
         return batch
     late = pc.less_equal(batch.column(EXPIRY_COLUMN), context.previous_watermark_ms).fill_null(False)
     count = late.true_count
@@ -213,14 +211,6 @@ def _over(batch: pa.RecordBatch, context: EpochContext) -> pa.BooleanArray | Non
         return None
     over = pc.less_equal(batch.column(EXPIRY_COLUMN), context.watermark_ms).fill_null(False)
     return over if over.true_count else None
-
-
-def _track_time(batch: pa.RecordBatch, state: EpochState) -> None:
-    if EVENT_TIME_COLUMN in batch.schema.names:
-        latest = pc.max(batch.column(EVENT_TIME_COLUMN)).as_py()
-        if latest is not None:
-            known = state.event_time_max_ms
-            state.event_time_max_ms = latest if known is None else max(latest, known)
 
 
 def prefixed(space: bytes, packed: pa.BinaryArray) -> pa.BinaryArray:

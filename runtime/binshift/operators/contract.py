@@ -24,6 +24,9 @@ from binshift.model import Bin, BinSet, Epoch, IntArray
 BIN_COLUMN = "__bin"
 """The column F adds: each row's bin."""
 
+RECORDS_COLUMN = "__records"
+"""A column F adds where it aggregates: how many records each row stands for. Without it, a row is a record."""
+
 STATE_SPACE = b"\x00"
 """First byte of the keys of state rows."""
 
@@ -38,22 +41,22 @@ class EpochContext:
     Attributes:
         epoch: the micro-batch's id.
         batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
-        watermark_ms: groups at or before it are over; None before the first.
+        watermark_ms: Spark's for this batch, milliseconds since 1970, 0 before the first: groups at or before it are over.
         previous_watermark_ms: the watermark of the epoch before; rows at or before it are late, as in Spark
-            (``inputWatermarkForLateEvents``): their groups were given up then.
+            (``inputWatermarkForLateEvents``): their groups were given up then. 0 in the first epoch.
         owned: the bins whose records this task applies.
     """
 
     epoch: Epoch
     batch_time_ms: int
-    watermark_ms: int | None
-    previous_watermark_ms: int | None
+    watermark_ms: int
+    previous_watermark_ms: int
     owned: BinSet
 
     @property
     def watermark_moved(self) -> bool:
         """Whether groups may have expired since the epoch before."""
-        return self.watermark_ms is not None and self.watermark_ms != self.previous_watermark_ms
+        return self.watermark_ms != self.previous_watermark_ms
 
 
 class StateReader(Protocol):
@@ -73,13 +76,11 @@ class EpochState:
     Attributes:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
-        event_time_max_ms: the latest event time among this epoch's rows, for the next watermark; None without any.
         rows_late: rows that were dropped because they are at or before the previous watermark.
     """
 
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
-    event_time_max_ms: int | None = None
     rows_late: int = 0
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:

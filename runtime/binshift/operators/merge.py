@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from binshift.invariants import invariant
 from binshift.operators import collected, moments, sums
 from binshift.operators.sums import Overflow
+from binshift.rows import of_type
 
 __all__ = ["Merge", "MergeSpec", "Overflow", "merge"]
 
@@ -74,7 +75,7 @@ def merge(specs: Sequence[MergeSpec], old: pa.RecordBatch, new: pa.RecordBatch) 
     Args:
         specs: one or more rules that together cover every column of ``old``, each once.
         old: the stored buffers; all null where a key has no state.
-        new: this epoch's buffers of the same keys in the same order; columns of a narrower Arrow type are cast.
+        new: this epoch's buffers of the same keys in the same order; columns of another Arrow type are cast.
 
     Returns:
         The merged buffers in the schema of ``old``.
@@ -89,13 +90,9 @@ def merge(specs: Sequence[MergeSpec], old: pa.RecordBatch, new: pa.RecordBatch) 
     merged: dict[str, pa.Array] = {}
     for spec in specs:
         before = [old.column(name) for name in spec.columns]
-        after = [_as_type(new.column(name), old.schema.field(name).type) for name in spec.columns]
+        after = [of_type(new.column(name), old.schema.field(name).type) for name in spec.columns]
         merged.update(zip(spec.columns, _merge_one(spec, before, after), strict=True))
     return pa.RecordBatch.from_arrays([merged[name] for name in old.schema.names], schema=old.schema)
-
-
-def _as_type(column: pa.Array, type: pa.DataType) -> pa.Array:
-    return column if column.type == type else column.cast(type)
 
 
 def _merge_one(spec: MergeSpec, old: list[pa.Array], new: list[pa.Array]) -> list[pa.Array]:

@@ -1,13 +1,14 @@
 """`applyInArrowWithState`: the user's own function over all touched keys of a group of bins, as Arrow tables.
 
-Rows arrive sorted by (bin, key, source order), which the JVM does (and spills). They are cut into groups of whole bins
+Rows arrive sorted by (bin, key, source order), which the JVM does (and spills): their bin, then other columns of F's, and
+last the input columns, by position, as users name theirs as they like. They are cut into groups of whole bins
 of bounded size; the user's function is called once a group with the keys it touches, their rows and their state, and
 returns output rows and the new state. It must be deterministic: an epoch may be run again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,7 @@ from binshift.errors import UserFunctionFailed
 from binshift.model import IntArray
 from binshift.operators.aggregate import prefixed
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState
-from binshift.rows import RowCodec
+from binshift.rows import RowCodec, of_type
 
 StateFunction = Callable[[pa.RecordBatch, pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
 """``func(keys, rows, state) -> (output, state)``, see `VectorisedState`."""
@@ -61,11 +62,12 @@ class VectorisedState:
             yield from self._call(group, state)
 
     def _call(self, group: pa.Table, state: EpochState) -> Iterator[pa.RecordBatch]:
-        group = group.combine_chunks()
-        packed = RowCodec(self.keys).pack(_one_batch(group.select(self.keys.names), self.keys))
+        rows = _of_types(group.columns[-len(self.rows) :], self.rows).combine_chunks()
+        keyed = _one_batch(rows.select(self.keys.names), self.keys)
+        packed = RowCodec(self.keys).pack(keyed)
         first = _run_starts(packed)
         bins: IntArray = group.column(BIN_COLUMN).to_numpy().take(first)
-        keys = _one_batch(group.select(self.keys.names).take(pa.array(first)), self.keys)
+        keys = keyed.take(pa.array(first))
         touched = packed.take(pa.array(first))
         stored = state.get(bins, prefixed(STATE_SPACE, touched))
         present = stored.is_valid()
@@ -74,7 +76,7 @@ class VectorisedState:
             *RowCodec(self.state, canonical=False).unpack(stored.filter(present)).columns,
         ]
         before = pa.Table.from_arrays(state_columns, schema=self._state_schema)
-        output, after = self._invoke(keys, group.select(self.rows.names).cast(self.rows), before)
+        output, after = self._invoke(keys, rows, before)
         values = self._new_values(touched, after)
         kept = pc.or_(present, values.is_valid())  # a key that has no state and gets none is no change
         state.put(
@@ -102,7 +104,7 @@ class VectorisedState:
         values = RowCodec(self.state, canonical=False).pack(batch.select(self.state.names))
         unknown = pc.invert(pc.is_in(returned, value_set=touched))
         if pc.any(unknown).as_py():
-            key = batch.select(self.keys.names).filter(unknown).slice(0, 1).to_pylist()[0]
+            key = _shown(batch.select(self.keys.names).filter(unknown), returned.filter(unknown))
             raise UserFunctionFailed(f"the function returned state for the key {key}, which this call did not touch")
         if pc.count_distinct(returned).as_py() != len(returned):
             raise UserFunctionFailed("the function returned two state rows for one key; return one row a key")
@@ -134,8 +136,25 @@ def _run_starts(packed: pa.BinaryArray) -> IntArray:
     return np.flatnonzero(np.concatenate(([True], changed))).astype(np.int32)
 
 
+def _shown(keys: pa.RecordBatch, packed: pa.BinaryArray) -> str:
+    """The first key for an error; a string of Spark need not be UTF-8, and then only its bytes can be shown."""
+    try:
+        return str(keys.slice(0, 1).to_pylist()[0])
+    except UnicodeDecodeError:
+        return f"{keys.schema.names} packed as {packed[0].as_py()!r}"
+
+
+def _of_types(columns: Sequence[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    """The columns under the names of ``schema``, in its types."""
+    typed = [
+        pa.chunked_array([of_type(chunk, field.type) for chunk in column.chunks], field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(typed, schema=schema)
+
+
 def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    combined = table.cast(schema).combine_chunks()
+    combined = table.combine_chunks()
     columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in combined.columns]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -143,11 +162,15 @@ def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
 def _conform(what: str, table: object, schema: pa.Schema) -> pa.Table:
     if not isinstance(table, pa.Table):
         raise UserFunctionFailed(f"the function's {what} is a {type(table).__name__}; it must be a pyarrow.Table")
-    if set(table.column_names) != set(schema.names):
+    if sorted(table.column_names) != sorted(schema.names):
         raise UserFunctionFailed(
             f"the function's {what} has the columns {table.column_names}; it must have {schema.names}"
         )
     try:
-        return table.select(schema.names).cast(schema)
+        typed = _of_types(table.select(schema.names).columns, schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise UserFunctionFailed(f"the function's {what} does not have the declared types {schema}: {error}") from None
+    missing = [field.name for field in schema if not field.nullable and typed.column(field.name).null_count]
+    if missing:
+        raise UserFunctionFailed(f"the function's {what} has nulls in {missing}, which are declared never null")
+    return typed

@@ -18,6 +18,10 @@ from binshift.settings import CHECKPOINT_CONF
 
 NAME_OPTIONS: Final = "-Dsun.net.inetaddr.ttl=5 -Dsun.net.inetaddr.negative.ttl=1"
 """Java remembers addresses for half a minute and more; a pod that comes back has another one."""
+EXECUTOR_OPTIONS: Final = (
+    f"{NAME_OPTIONS} -Dlog4j2.configurationFile={Path(__file__).with_name('executor-log4j2.properties').as_uri()}"
+)
+"""Driver and executors have the same image, and so the same file."""
 CONNECT_SECONDS: Final = 10
 """The address of a pod that is gone answers nothing at all: Spark would wait two minutes for it."""
 EXECUTOR_WAIT_SECONDS: Final = 300
@@ -31,7 +35,7 @@ def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) 
         "spark.local.dir": str(directory / "driver"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.driver.defaultJavaOptions": NAME_OPTIONS,
-        "spark.executor.defaultJavaOptions": NAME_OPTIONS,
+        "spark.executor.defaultJavaOptions": EXECUTOR_OPTIONS,
         "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         "spark.shuffle.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         **followed.CONF,

@@ -18,7 +18,9 @@ from binshift import cds
 from binshift.errors import InvalidSettings
 from binshift.java import QUICK_TO_START, java_home
 from binshift.memory import DAEMON_HEAP_MIB
+from binshift.pods import user
 from binshift.pods.conf import NAME_OPTIONS
+from binshift.pods.settings import DIRECTORY
 from binshift.pods.waiting import await_name
 
 LOOPBACK: Final = "127.0.0.1"
@@ -36,11 +38,12 @@ def options(properties: Mapping[str, str]) -> str:
 
 
 def daemon_environment(environment: Mapping[str, str], host: str, java_options: str) -> dict[str, str]:
-    """A daemon's environment: what whoever starts the pod has said about heap and options comes on top."""
+    """A daemon's environment: what whoever starts the pod has said about heap and options comes on top. Errors as `user.variables`."""
     given = environment.get("SPARK_DAEMON_JAVA_OPTS", "")
     return {
         **cds.daemon_environment(),
         **environment,
+        **user.variables(Path(environment.get("BINSHIFT_DIRECTORY") or DIRECTORY)),
         "SPARK_HOME": str(spark_home()),
         "JAVA_HOME": java_home(),
         "SPARK_NO_DAEMONIZE": "1",

@@ -22,16 +22,19 @@ class AtRest(NoQuery):
         reason: why.
         stop: called when somebody asks for a stop.
         holding: workers that hold the bins by the log, once that is known.
+        failures: how often in a row the program has failed.
     """
 
-    def __init__(self, state: State, reason: str, stop: Callable[[], None], holding: Sequence[Worker] = ()) -> None:
+    def __init__(
+        self, state: State, reason: str, stop: Callable[[], None], holding: Sequence[Worker] = (), failures: int = 0
+    ) -> None:
         super().__init__(state, reason)
         self._stop = stop
-        self._holding = holding
+        self._known = {"workers": list(holding), "failures": failures}
 
     def snapshot(self) -> Dataflow:
         """See `Surface`."""
-        return super().snapshot().model_copy(update={"workers": list(self._holding)})
+        return super().snapshot().model_copy(update=self._known)
 
     def unready(self) -> str:
         """See `Surface`."""
@@ -57,9 +60,9 @@ class Front:
         self._stop = stop
         self._serving = False
 
-    def show(self, state: State, reason: str = "", holding: Sequence[Worker] = ()) -> None:
+    def show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
         """Answer so from now on. Errors as `ControlServer.start`."""
-        self._control.slot.fill(AtRest(state, reason, self._stop, holding))
+        self._control.slot.fill(AtRest(state, reason, self._stop, holding, failures))
         if not self._serving:
             self._control.start()
             self._serving = True

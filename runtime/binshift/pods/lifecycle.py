@@ -7,6 +7,7 @@ does one that another driver has replaced, as trying again would take the log fr
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,7 @@ LAST_SECONDS: Final = 60.0
 HEALTHY_SECONDS: Final = 300.0
 REASON_CHARACTERS: Final = REASON_CHARACTERS_MAX - 200
 """Leaves room for words around it; well below the 4096 bytes that Kubernetes keeps of a termination message."""
+CAUSE_CHARACTERS: Final = 800
 CAUSES_MAX: Final = 20
 
 
@@ -28,7 +30,7 @@ class Outcome:
 
     Attributes:
         state: Stopped, Finished, Failed or Fenced.
-        reason: why, for people; the end of a traceback if there was one.
+        reason: why, for people: what was raised, then the end of the traceback.
         healthy_seconds: for how long its query ran.
     """
 
@@ -92,7 +94,7 @@ def of_program(query: tuple[State, str] | None, asked: bool, error: BaseExceptio
     if error is not None and any(isinstance(each, Fenced) for each in causes(error)):
         return Outcome(State.FENCED, str(next(each for each in causes(error) if isinstance(each, Fenced))))
     if text:
-        return Outcome(State.FAILED, tail("\n".join(without_java(text.splitlines()))))
+        return Outcome(State.FAILED, cause_first(error, "\n".join(without_java(text.splitlines()))))
     if query is None:
         return Outcome(State.FINISHED, "the program ended without having started a stateful query")
     state, reason = query
@@ -121,6 +123,19 @@ def again_reason(outcome: Outcome, failures: int) -> str:
     """What is said while a program is run again that has failed ``failures`` times in a row."""
     times = "once" if failures == 1 else f"{failures} times in a row"
     return f"it is tried again, having failed {times}, last so: {outcome.reason}"
+
+
+def cause_first(error: BaseException | None, text: str) -> str:
+    """A traceback with what was raised first, and then the end of the way to it: who shows only the beginning shows the cause.
+
+    >>> cause_first(KeyError("x"), "Traceback:" + chr(10) + "  File a.py, line 1" + chr(10) + "KeyError: 'x'").splitlines()
+    ["KeyError: 'x'", 'Traceback:', '  File a.py, line 1']
+    """
+    lines = [] if error is None else "".join(traceback.format_exception_only(error)).splitlines()
+    said = "\n".join(without_java(lines)).strip()
+    cause = said[:CAUSE_CHARACTERS]
+    rest = tail(text.strip().removesuffix(said), REASON_CHARACTERS - len(cause) - 1)
+    return f"{cause}\n{rest}".strip()
 
 
 def tail(text: str, characters: int = REASON_CHARACTERS) -> str:

@@ -52,21 +52,28 @@ class Child:
 
     def __init__(self, teller: channel.Teller, control: Control) -> None:
         self._teller, self._control = teller, control
-        self._surface: QuerySurface | None = None
+        self._surfaces: list[QuerySurface] = []
+        self._told = self._gone = False
         self._serving = self._over = False
         self._lock = threading.Lock()
 
     def recorded(self, workers: frozenset[Worker]) -> None:
         """Workers without which the first epoch cannot be."""
-        if workers:
+        if workers and not self._running():  # beside another query, there are workers already
             self._teller.tell(channel.Recorded(tuple(sorted(workers))))
 
     def started(self, started: DataflowQuery) -> None:
-        """The program has a query: answer for it as soon as nobody else answers."""
+        """The program has a query, perhaps beside others: answer for it as soon as nobody else answers."""
         with self._lock:
-            self._surface = surface = self._control.attach(started)
+            surface, alone = self._control.attach(started), not self._running()
+            self._surfaces = [*self._running(), surface]
+            self._told = self._gone = False
         threading.Thread(target=self._watch, args=(surface,), name="binshift-stopped", daemon=True).start()
-        self._teller.tell(channel.Started(started.application))
+        if alone:
+            self._teller.tell(channel.Started(started.application))
+
+    def _running(self) -> list[QuerySurface]:
+        return [each for each in self._surfaces if each.state()[0] is State.RUNNING]
 
     def heard(self, line: bytes) -> None:
         """The driver wishes something."""
@@ -74,8 +81,9 @@ class Child:
             if line.strip() == channel.SERVE and not (self._over or self._serving):
                 self._serving = True
                 self._control.start()
-            elif line.strip() == channel.STOP and self._surface is not None:
-                self._surface.stop()
+            elif line.strip() == channel.STOP and self._surfaces:
+                for each in self._surfaces:
+                    each.stop()
             elif line.strip() == channel.STOP and not self._over:
                 # Without a query no epoch can be under way.
                 self._teller.tell(channel.Ended(State.STOPPED, "", True))
@@ -83,25 +91,39 @@ class Child:
 
     def ended(self, error: BaseException | None, text: str) -> None:
         """The program has ended: leave the sockets to the driver, and say how."""
-        surface = self._surface
-        seen = None if surface is None else surface.state()
-        asked = surface is not None and surface.stop_asked
+        seen, asked = self._seen(), self._asked()
         outcome = lifecycle.of_program(seen, asked, error, text)
         with self._lock:
             self._over = True
             self._control.stop()
         self._teller.tell(channel.Ended(outcome.state, outcome.reason, asked))
 
+    def _seen(self) -> tuple[State, str] | None:
+        """What the queries did last, and why: of one that runs, else of one that failed; None if there was none."""
+        states = [each.state() for each in self._surfaces]
+        running = [each for each in states if each[0] is State.RUNNING]
+        failed = [each for each in states if each[0] in (State.FAILED, State.FENCED)]
+        return next(iter((*running, *failed, *states)), None)
+
+    def _asked(self) -> bool:
+        """Whether the program was asked to stop from outside: every query it has."""
+        return bool(self._surfaces) and all(each.stop_asked for each in self._surfaces)
+
     def _watch(self, surface: QuerySurface) -> None:
-        """Say that the query was asked to stop, and when it has ended."""
-        never, told = threading.Event(), False
+        """Say that the queries were asked to stop, and when the last of them has ended."""
+        never = threading.Event()
         while not never.wait(LOOK_SECONDS):
             ended = surface.state()[0] is not State.RUNNING
-            if surface.stop_asked and not told:
-                told = True
+            with self._lock:
+                news = self._asked() and not self._told
+                self._told |= news
+                last = ended and surface in self._surfaces and not self._gone and not self._running()
+                self._gone |= last
+            if news:
                 self._teller.tell(channel.Stopping())
+            if last:
+                self._teller.tell(channel.Over(self._asked()))
             if ended:
-                self._teller.tell(channel.Over(told))
                 return
 
 

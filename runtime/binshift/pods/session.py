@@ -14,7 +14,7 @@ from typing import Final
 
 from binshift import cds
 from binshift.java import java_home
-from binshift.pods import conf
+from binshift.pods import conf, user
 from binshift.pods.settings import DriverSettings
 from binshift.running.environment import submit_arguments
 from binshift.spark.conf import required
@@ -32,7 +32,7 @@ def prepare(settings: DriverSettings, program: Path, path: str, folder: Path) ->
         folder: an empty one.
 
     Raises:
-        InvalidSettings: there is no Java.
+        InvalidSettings: there is no Java, or no name for the user that this process runs as.
     """
     given = settings.conf if settings.conf is not None and settings.conf.is_dir() else None
     for each in () if given is None else given.iterdir():
@@ -47,6 +47,7 @@ def prepare(settings: DriverSettings, program: Path, path: str, folder: Path) ->
         "PYSPARK_SUBMIT_ARGS": submit_arguments(settings.master, {}),
         "PYSPARK_PYTHON": sys.executable,
         "JAVA_HOME": java_home(),
+        **user.variables(settings.directory),
     }
 
 
@@ -54,5 +55,6 @@ def defaults(settings: DriverSettings, program: Path, path: str) -> str:
     """The text of the folder's ``spark-defaults.conf``; arguments as `prepare`."""
     file = None if settings.conf is None else settings.conf / DEFAULTS_FILE
     given = file.read_text(encoding="utf-8") if file is not None and file.is_file() else ""
-    before = conf.overrulable(program, settings.directory, os.environ) | cds.spark_conf(conf.NAME_OPTIONS)
+    archived = cds.spark_conf(conf.NAME_OPTIONS) | cds.spark_conf(conf.EXECUTOR_OPTIONS, roles=("executor",))
+    before = conf.overrulable(program, settings.directory, os.environ) | archived
     return conf.defaults_file(before, given, conf.fixed(settings, required(), program, path))

@@ -4,7 +4,8 @@
 |---|---|---|
 | ``BINSHIFT_MASTER`` | Spark's master, ``spark://HOST:PORT`` | |
 | ``BINSHIFT_HOST`` | this pod's name, by which the others find it | |
-| ``BINSHIFT_BIND`` | address to listen on | 0.0.0.0 |
+| ``BINSHIFT_BIND`` | address to listen on | all: ``::`` where the pod's own is one of IPv6, else 0.0.0.0 |
+| ``BINSHIFT_POD_IP`` | this pod's address | |
 | ``BINSHIFT_CHECKPOINT`` | where the query's log is | the program says |
 | ``_SPARK_AUTH_SECRET`` | Spark's secret; with one, every connection proves to know it | none |
 | ``SPARK_CONF_DIR`` | folder with a ``spark-defaults.conf`` | none |
@@ -60,7 +61,8 @@ class DriverSettings:
             master,
             default.host,
             Ports.from_environment(environment),
-            environment.get("BINSHIFT_BIND") or default.bind,
+            environment.get("BINSHIFT_BIND")
+            or ("::" if ":" in environment.get("BINSHIFT_POD_IP", "") else default.bind),
             environment.get("BINSHIFT_CHECKPOINT", ""),
             environment.get(SECRET_VARIABLE, ""),
             Path(environment["SPARK_CONF_DIR"]) if environment.get("SPARK_CONF_DIR") else None,

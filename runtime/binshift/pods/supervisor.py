@@ -55,6 +55,8 @@ class _Run:
 
     Attributes:
         process: its group.
+        reason: why the run before it failed; empty if it did not.
+        failures: how many runs before it have failed in a row.
         events: what was heard of it and has not been looked at.
         served_at: since when it has a query.
         ended: what it said of its end.
@@ -64,6 +66,8 @@ class _Run:
     """
 
     process: ProgramProcess
+    reason: str
+    failures: int
     events: queue.Queue[Event]
     served_at: float | None = None
     ended: Outcome | None = None
@@ -128,7 +132,7 @@ class Supervisor:
         """Run the program until it rests, then wait for a signal; 0, or 1 if it had to be killed in the end."""
         failures, reason = 0, ""
         while True:
-            outcome = self._run_once(reason)
+            outcome = self._run_once(reason, failures)
             log.info("%s%s%s", outcome.state.value, outcome.reason and ": ", outcome.reason)
             if outcome.state in {State.FAILED, State.FENCED}:
                 self.failed(outcome.reason)
@@ -156,11 +160,11 @@ class Supervisor:
 
     # -------------------------------------------------------------------------------------------------------- one run
 
-    def _run_once(self, reason: str) -> Outcome:
+    def _run_once(self, reason: str, failures: int) -> Outcome:
         self._forced = False
-        self.front.show(State.LOADING, reason)
+        self.front.show(State.LOADING, reason, failures=failures)
         events: queue.Queue[Event] = queue.Queue()
-        run = _Run(self._started(events), events)
+        run = _Run(self._started(events), reason, failures, events)
         try:
             outcome = self._watched(run)
             self.front.show(outcome.state, outcome.reason)
@@ -201,7 +205,7 @@ class Supervisor:
         match event:
             case channel.Recorded(workers):
                 need = f"the query needs the workers that hold its bins: {', '.join(map(str, workers))}"
-                self.front.show(State.LOADING, need, tuple(map(Worker, workers)))
+                self.front.show(State.LOADING, run.reason or need, tuple(map(Worker, workers)), run.failures)
             case channel.Started(application):
                 run.served_at = self.clock()
                 self.front.release()

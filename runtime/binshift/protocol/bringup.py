@@ -154,7 +154,8 @@ def advance(
         changes += next(rows)
         if epoch < to and sum(part.num_rows for part in changes) < limits.rows_per_transaction:
             continue
-        if not pause():
+        # What took all of a round's time to read is applied, or the next round would read it in vain as well.
+        if not pause() and (progress.bins or progress.rows):
             return 0
         failpoints.reached("catchup.before")
         store.advance_copies(fence, bins, Epoch(epoch), changes, have=have)

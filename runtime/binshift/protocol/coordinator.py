@@ -20,23 +20,21 @@ from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
 from binshift.log import layout, terms
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
-from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Moves, Stamp, Term, Worker
-from binshift.protocol.epochplan import EpochPlan, OperatorTime, next_watermarks, one_each
-from binshift.protocol.movement import Movement
+from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
+from binshift.planner import bin_weights
+from binshift.protocol.binrows import is_counted
+from binshift.protocol.epochplan import EpochPlan, one_each
+from binshift.protocol.movement import NO_MOVES, Movement
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 from binshift.routing import Route
-
-NO_MOVES = Moves([], [], [])
 
 
 class Coordinator:
     """Owns the epochs of one driver term."""
 
-    def __init__(
-        self, log: Log, bins: int, operators: Sequence[OperatorTime], movement: Movement, undo: bool = True
-    ) -> None:
+    def __init__(self, log: Log, bins: int, operators: Sequence[str], movement: Movement, undo: bool = True) -> None:
         self._log = log
-        self._bins = bins
+        self.bins = bins
         self._operators = tuple(operators)
         self._undo = undo
         self.manifest: Epoch | None = None
@@ -65,13 +63,16 @@ class Coordinator:
         with self.lock:
             return not self.movement.idle
 
-    def plan(self, epoch: Epoch, offsets_hash: str, batch_time_ms: int, alive: tuple[Worker, ...]) -> EpochPlan:
+    def plan(
+        self, epoch: Epoch, offsets_hash: str, batch_time_ms: int, watermark_ms: int, alive: tuple[Worker, ...]
+    ) -> EpochPlan:
         """Decide what ``epoch`` will do.
 
         Args:
             epoch: the next one, or the last recorded one (replay).
             offsets_hash: of its input.
             batch_time_ms: from Spark's offset log.
+            watermark_ms: from there, too.
             alive: workers that have an executor now.
 
         Raises:
@@ -96,8 +97,8 @@ class Coordinator:
             # A worker that gives its last bin away takes part once more: only so does its store stop owning it.
             leaving = set() if before is None else set(before.workers) & set(alive)
             workers = tuple(sorted({*route.workers, *leaving, *self.movement.participants(alive)}))
-            now, earlier = self._watermarks(Epoch(epoch - 1)), self._watermarks(Epoch(epoch - 2))
-            return EpochPlan(epoch, route, before, workers, moves, batch_time_ms, offsets_hash, now, earlier)
+            earlier = self._watermark_before(epoch)
+            return EpochPlan(epoch, route, before, workers, moves, batch_time_ms, offsets_hash, watermark_ms, earlier)
 
     def _replay(self, epoch: Epoch, offsets_hash: str) -> EpochPlan:
         index = self._log.index
@@ -122,8 +123,8 @@ class Coordinator:
             NO_MOVES if before is None else before.moves_to(route.owners),
             record.batch_time_ms,
             offsets_hash,
-            self._watermarks(Epoch(epoch - 1)),
-            self._watermarks(Epoch(epoch - 2)),
+            record.watermark_ms,
+            self._watermark_before(epoch),
             record,
         )
 
@@ -131,11 +132,9 @@ class Coordinator:
         """Raise `Fenced` if another driver has taken over."""
         terms.check_newest(self._log.storage, self._log.term)
 
-    def _watermarks(self, after: Epoch) -> dict[str, int | None]:
-        """Watermarks after an epoch, by operator; None where there is none yet."""
-        index = self._log.index
-        known = index.record(after).watermarks if after > index.base else {}
-        return {each.operator: known.get(each.operator) for each in self._operators}
+    def _watermark_before(self, epoch: Epoch) -> int:
+        """The watermark of the epoch before; Spark's begin at 0. Its record is held also where ``epoch`` is replayed."""
+        return self._log.index.record(Epoch(epoch - 1)).watermark_ms if epoch > 0 else 0
 
     def specs(self, plan: EpochPlan, run: int, bring_up: frozenset[Worker]) -> tuple[EpochSpec, ...]:
         """The tasks of one run, in the order of ``plan.workers``, operator by operator.
@@ -148,8 +147,8 @@ class Coordinator:
         with self.lock:
             fence = Fence(self._log.term, plan.epoch, run)
             return tuple(
-                self._spec(plan, fence, each.operator, worker, worker in bring_up)
-                for each in self._operators
+                self._spec(plan, fence, operator, worker, worker in bring_up | plan.absent)
+                for operator in self._operators
                 for worker in plan.workers
             )
 
@@ -172,11 +171,13 @@ class Coordinator:
             owned_before=before,
             owned=owned,
             batch_time_ms=plan.batch_time_ms,
-            watermark_ms=plan.watermarks[operator],
-            previous_watermark_ms=plan.previous_watermarks[operator],
+            watermark_ms=plan.watermark_ms,
+            previous_watermark_ms=plan.previous_watermark_ms,
             bring_up=index.sources_left(operator, wanted, have, base) if wanted else None,
             replay=replay,
             undo=self._undo,
+            scratch=worker in plan.absent,
+            count_bins=plan.replay is None and is_counted(plan.epoch),
         )
 
     def commit(self, plan: EpochPlan, summaries: Sequence[Summary]) -> None:
@@ -186,7 +187,7 @@ class Coordinator:
             EpochFailed: there is not exactly one summary of one run for each operator and worker.
             Fenced: another driver has taken over.
         """
-        parts = one_each(plan, [each.operator for each in self._operators], summaries)
+        parts = one_each(plan, self._operators, summaries)
         with self.lock:
             if plan.replay is not None:
                 return
@@ -196,6 +197,8 @@ class Coordinator:
                 raise EpochFailed(
                     f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
                 )
+            if is_counted(plan.epoch):
+                self.movement.bin_rows.counted(part.bin_records for part in parts)
             self.movement.took_part(plan.workers)
             self.movement.recorded(plan.epoch, plan.moves, self._log.index)
 
@@ -224,14 +227,20 @@ class Coordinator:
                 return plan
             self.movement.abandoned(plan.epoch)
             self.movement.give_up(f"a file of the log is damaged: {error}")
-            return self.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, plan.workers)
+            return self.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, plan.watermark_ms, plan.workers)
 
-    def reported(self, reports: Sequence[BackgroundReport]) -> None:
-        """Take in what a round did; a file that it found damaged is done without, and what it held is written anew."""
+    def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
+        """Take in what a job of a round did (see `Rounds.reported`); files it found damaged are done without, and written anew.
+
+        Raises:
+            Fenced: something failed, and another driver has taken over.
+        """
         with self.lock:
             for name in {report.damaged for report in reports if report.damaged is not None}:
                 self._log.condemn(name)
-            self.movement.reported(reports)
+            self.movement.reported(reports, silent, why)
+        if silent or any(report.failed for report in reports):
+            self.check_newest()
 
     def _record(self, plan: EpochPlan, parts: Sequence[Summary]) -> CommitRecord:
         return CommitRecord(
@@ -246,7 +255,7 @@ class Coordinator:
             workers=plan.workers,
             parts=tuple(Part(s.operator, s.worker, s.stamp.attempt, s.delta) for s in parts),
             snapshots=self.movement.take_snapshots(self._log.index),
-            watermarks=next_watermarks(plan, self._operators, parts),
+            watermark_ms=plan.watermark_ms,
             manifest=self._newest_manifest(),
         )
 
@@ -266,27 +275,25 @@ class Coordinator:
             self.movement.measured(seconds, flipped=len(plan.moves) > 0)
 
     def bin_weights(self) -> npt.NDArray[np.float64] | None:
-        """For each bin its bytes over all operators, as of its newest snapshots; None while that is not known.
+        """For each bin its measured load, for the planner; None while nothing is known.
 
-        For the planner. A bin without rows weighs 0. See `Index.bin_loads` for how old and how sure it is. Takes no I/O.
+        That is half its share of the state's bytes, as of the newest snapshots (`Index.bin_bytes`), and half its share of the
+        records, as counted in epochs of this driver (`BinRows`); if one is not known, the other alone. Takes no I/O.
         """
-        found = self._log.index.bin_bytes()  # the index is immutable
-        return None if found is None else found.astype(np.float64)
+        stored, run = self._log.index.bin_bytes(), self.movement.bin_rows.counts  # both are only ever replaced
+        if stored is None and not run.any():
+            return None
+        return bin_weights(np.zeros(self.bins) if stored is None else stored, run)
 
     def abandoned(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""
         with self.lock:
             self.movement.abandoned(plan.epoch)
 
-    def watermark_moved(self) -> bool:
-        """Whether the last epoch moved a watermark: groups may be over, which only another epoch ends."""
-        with self.lock:
-            return self.last > BEFORE_FIRST and self._watermarks(self.last) != self._watermarks(Epoch(self.last - 1))
-
     def needs_epoch(self) -> bool:
-        """Whether an epoch should run even without input: a flip, a retirement or a repair is due, or the watermark moved."""
+        """Whether an epoch should run even without input: a flip, a retirement or a repair is due."""
         with self.lock:
-            if self.last <= BEFORE_FIRST:
-                return False
-            repairing = any(len(self._log.index.unbuildable(each.operator)) for each in self._operators)
-            return repairing or self.watermark_moved() or self.movement.needs_epoch()
+            if self.last <= BEFORE_FIRST:  # bins can move once they have owners
+                return not self.movement.idle
+            repairing = any(len(self._log.index.unbuildable(operator)) for operator in self._operators)
+            return repairing or self.movement.needs_epoch()

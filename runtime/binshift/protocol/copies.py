@@ -33,7 +33,6 @@ class Copies:
     held: dict[Holder, dict[int, int]] = field(default_factory=dict)
     orders: list[Copy] = field(default_factory=list)
     drops: dict[Worker, BinSet] = field(default_factory=dict)
-    _reached: dict[tuple[int, Worker, int], Epoch] = field(default_factory=dict)
 
     def of(self, operator: str, worker: Worker, bins: BinSet) -> Mapping[int, int]:
         """The epochs of those of ``bins`` that ``worker`` holds copies of."""
@@ -96,11 +95,14 @@ class Copies:
         """Take in what workers hold; what the migration has to hear of it."""
         events: list[Event] = []
         for report in reports:
-            self.held[report.operator, report.worker] = dict(report.copies)
+            if report.copies is not None:
+                self.held[report.operator, report.worker] = dict(report.copies)
+            elif self.known(report.operator, report.worker):
+                del self.held[report.operator, report.worker]
             if report.failed is not None:
                 events += self._failures(report.worker, report.failed)
-        self._dropped(reports, dropped)
-        return events + self._arrivals()
+        self._dropped([report for report in reports if report.copies is not None], dropped)
+        return events + self.arrivals()
 
     def _dropped(self, reports: Sequence[BackgroundReport], ordered: Mapping[Worker, BinSet]) -> None:
         """An order to drop stands until no operator has anything left; what an earlier driver left half dropped goes too."""
@@ -111,29 +113,24 @@ class Copies:
                 self.drops[report.worker] = self.drops.get(report.worker, BinSet()) | left
 
     def lost(self, worker: Worker, reason: str) -> list[Event]:
-        """The executor of ``worker`` is gone: what it held is not known any more."""
-        for operator in self.operators:
-            self.held.pop((operator, worker), None)
-        return self._failures(worker, reason)
+        """The executor of ``worker`` is gone: what it held is not known any more, if it was."""
+        known = [self.held.pop((operator, worker), None) is not None for operator in self.operators]
+        return self._failures(worker, reason) if any(known) else []
 
     def _failures(self, worker: Worker, reason: str) -> list[Event]:
         return [CopyFailed(o.step, worker, reason, True, o.attempt) for o in self.orders if o.destination == worker]
 
-    def _arrivals(self) -> list[Event]:
-        """Orders all of whose bins are there, with the epoch the oldest is at, where that is news."""
+    def arrivals(self) -> list[Event]:
+        """Orders all of whose bins are there, with the epoch the oldest is at."""
         events: list[Event] = []
         for order in self.orders:
             epochs = [self.of(operator, order.destination, order.bins) for operator in self.operators]
             if any(len(each) < len(order.bins) for each in epochs):
                 continue
             epoch = Epoch(min(min(each.values()) for each in epochs))
-            key = (order.step, order.destination, order.attempt)
-            if self._reached.get(key) != epoch:
-                self._reached[key] = epoch
-                events.append(CopyAt(order.step, order.destination, epoch, order.attempt))
+            events.append(CopyAt(order.step, order.destination, epoch, order.attempt))
         return events
 
     def clear_orders(self) -> None:
         """The migration is over."""
         self.orders.clear()
-        self._reached.clear()

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 
 import msgspec
 
 from binshift.errors import MigrationRefused, TargetOutdated, TargetOwned
-from binshift.log import terms
+from binshift.log import terms, weights
 from binshift.log.log import Log
-from binshift.log.records import Assignment
 from binshift.log.targets import Target
 from binshift.protocol.migrations import Request
 from binshift.rescale import LOCAL_OWNER
+
+log = logging.getLogger(__name__)
 
 TARGET_TRIES_MAX = 8
 """How often a target is written anew because another one came in between."""
 
 PROGRAM = ""
 """The owner of targets that the query's own program sets."""
+
+
+def weights_of(target: Target, bins: int) -> weights.Weights | None:
+    """The loads by which the workers of a target share the bins; None: every bin counts the same."""
+    try:
+        return weights.unpack(target.weights, bins)
+    except ValueError as damage:
+        log.warning(
+            "the bins are shared by their number, as the target of generation %s has %s", target.generation, damage
+        )
+        return None
 
 
 class DesiredTarget:
@@ -49,7 +62,6 @@ class DesiredTarget:
         generation: int | None,
         request: Request,
         latency_seconds: float | None = None,
-        assignments: tuple[Assignment, ...] = (),
     ) -> bool:
         """Make a target durable; False if it is there already. ``generation`` None: the one after the newest.
 
@@ -72,17 +84,45 @@ class DesiredTarget:
                 batch_size=request.batch_size,
                 pre_copy=request.pre_copy,
                 latency_target_seconds=latency_seconds,
-                assignments=assignments,
+                weights=weights.pack(request.weights),
                 nonce=secrets.token_hex(8),
             )
             if last is not None and not follows(target, last):
                 return False
-            if self._log.targets.write(target, number):
-                # A driver that came after this one has read the targets already: ask it, not this one.
-                terms.check_newest(self._log.storage, self._log.term)
-                self.target = target
+            if self._written(target, number):
                 return True
         raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
+
+    def reweigh(self, request: Request) -> None:
+        """Make durable by which loads the workers share the bins; whose target it is, and of which generation, stays.
+
+        Where there is no target yet, ``request`` becomes the program's first. Errors as `write`.
+        """
+        for _ in range(TARGET_TRIES_MAX):
+            number, last = self._log.targets.newest()
+            self.target = last
+            if last is None:
+                self.write(PROGRAM, None, request)
+                return
+            packed = weights.pack(request.weights)
+            if self._written(
+                msgspec.structs.replace(last, weights=packed, assignments=(), nonce=secrets.token_hex(8)), number
+            ):
+                return
+        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
+
+    def _written(self, target: Target, after: int) -> bool:
+        if not self._log.targets.write(target, after):
+            return False
+        # A driver that came after this one has read the targets already: ask it, not this one.
+        terms.check_newest(self._log.storage, self._log.term)
+        self.target = target
+        return True
+
+
+def _asked_for(target: Target) -> Target:
+    """What its owner asked for: not by which measured loads bins are shared."""
+    return msgspec.structs.replace(target, nonce="", weights="", assignments=())
 
 
 def follows(target: Target, last: Target) -> bool:
@@ -97,6 +137,6 @@ def follows(target: Target, last: Target) -> bool:
         raise TargetOutdated(
             f"generation {target.generation} was outdated by {last.generation}: read the target, then set a newer one"
         )
-    if msgspec.structs.replace(target, nonce="") == msgspec.structs.replace(last, nonce=""):
+    if _asked_for(target) == _asked_for(last):
         return False
     raise TargetOutdated(f"generation {target.generation} was set already, with other workers or settings")

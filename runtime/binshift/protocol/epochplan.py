@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from binshift.errors import EpochFailed
@@ -11,19 +11,6 @@ from binshift.log.records import CommitRecord
 from binshift.model import Epoch, Moves, Worker
 from binshift.protocol.spec import Summary
 from binshift.routing import Route
-
-
-@dataclass(frozen=True)
-class OperatorTime:
-    """How an operator's watermark follows the events.
-
-    Attributes:
-        operator: its name.
-        delay_ms: how far the watermark stays behind the latest event; None without a watermark.
-    """
-
-    operator: str
-    delay_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -38,9 +25,10 @@ class EpochPlan:
         moves: the control updates that take effect in it.
         batch_time_ms: logical processing time.
         offsets_hash: of its input.
-        watermarks: at its start, by operator.
-        previous_watermarks: at the start of the epoch before.
+        watermark_ms: Spark's for this batch, milliseconds since 1970; 0 before the first.
+        previous_watermark_ms: that of the epoch before; 0 in the first.
         replay: its record, if it exists already.
+        absent: in a replay, workers that stay away: others run their part, for its output alone.
     """
 
     epoch: Epoch
@@ -50,9 +38,15 @@ class EpochPlan:
     moves: Moves
     batch_time_ms: int
     offsets_hash: str
-    watermarks: Mapping[str, int | None]
-    previous_watermarks: Mapping[str, int | None]
+    watermark_ms: int
+    previous_watermark_ms: int
     replay: CommitRecord | None = None
+    absent: frozenset[Worker] = frozenset()
+
+    @property
+    def needed(self) -> tuple[Worker, ...]:
+        """The workers whose own executors have to be there."""
+        return tuple(worker for worker in self.workers if worker not in self.absent)
 
 
 def one_each(plan: EpochPlan, operators: Sequence[str], summaries: Sequence[Summary]) -> list[Summary]:
@@ -73,20 +67,3 @@ def one_each(plan: EpochPlan, operators: Sequence[str], summaries: Sequence[Summ
             "did the sink take every row?"
         )
     return [found[each] for each in wanted]
-
-
-def next_watermarks(
-    plan: EpochPlan, operators: Sequence[OperatorTime], summaries: Sequence[Summary]
-) -> dict[str, int | None]:
-    """Watermarks after the epoch, by Spark's rule: the latest event time seen, less the delay; never backwards."""
-    watermarks: dict[str, int | None] = {}
-    for each in operators:
-        now = plan.watermarks[each.operator]
-        times = [
-            s.event_time_max_ms for s in summaries if s.operator == each.operator and s.event_time_max_ms is not None
-        ]
-        if each.delay_ms is not None and times:
-            candidate = max(times) - each.delay_ms
-            now = candidate if now is None else max(now, candidate)
-        watermarks[each.operator] = now
-    return watermarks

@@ -6,21 +6,28 @@ through the query.
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from binshift.errors import MigrationRefused
+from binshift.errors import InvalidSettings, MigrationRefused
 from binshift.migration import Limits, MigrationState, Phase, Progress, Rates, progress
-from binshift.model import Bin, IntArray, Worker
-from binshift.planner import target_route
+from binshift.model import Bin, IntArray, Term, Worker
+from binshift.planner import TOLERATED, Weights, balanced_route, target_route
 from binshift.routing import Route
 from binshift.strategies import Strategy
 
+NOTHING_TO_MOVE = "nothing had to move: the bins are already balanced"
+
+HISTORY_MAX = 100
+"""Migrations that are remembered: each holds its whole plan."""
+MIGRATIONS_A_TERM = 10_000
+"""Numbers set aside for each driver's term."""
 LOOK_SECONDS = 1.0
 """Who waits for a migration looks this often whether the query still runs."""
 
@@ -45,6 +52,18 @@ class Terms:
     snapshot_cycle_epochs: int = 64
     latency_target_seconds: float = 1.0
 
+    def first_workers(self, alive: Collection[Worker]) -> list[Worker]:
+        """Who owns the bins in a new query's first epoch.
+
+        Raises:
+            InvalidSettings: fewer workers are registered than the query starts with.
+        """
+        wanted = len(alive) if self.workers is None else self.workers
+        workers = sorted(alive)[:wanted]
+        if not workers or len(workers) < wanted:
+            raise InvalidSettings(f"the query shall start with {wanted} workers; registered are {sorted(alive)}")
+        return workers
+
 
 @dataclass(frozen=True)
 class Request:
@@ -57,6 +76,9 @@ class Request:
         batch_size: bins a step, for Batched and Optimized.
         pre_copy: whether bins are copied ahead of their flips.
         only_leaving: leave every bin where it is, but for those of workers that are not among ``workers``.
+        weights: the load of every bin, by which ``workers`` share them; None: all count the same.
+        tolerated: load above the mean, as a fraction of it, for which no bin moves.
+        generation: of the target that asks for it; None if none does.
     """
 
     workers: tuple[Worker, ...] | None = None
@@ -65,6 +87,22 @@ class Request:
     batch_size: int = 256
     pre_copy: bool = True
     only_leaving: bool = False
+    weights: Weights | None = field(default=None, compare=False)
+    tolerated: float = TOLERATED
+    generation: int | None = None
+
+    def under(self, strategy: str | None, batch_size: int | None, pre_copy: bool | None) -> Request:
+        """The same under the terms given; None leaves one as it is.
+
+        Raises:
+            MigrationRefused: the strategy is unknown.
+        """
+        return replace(
+            self,
+            strategy=self.strategy if strategy is None else strategy_of(strategy),
+            batch_size=batch_size or self.batch_size,
+            pre_copy=self.pre_copy if pre_copy is None else pre_copy,
+        )
 
     def target(self, route: Route) -> Route:
         """The route this asks for, from the present one.
@@ -80,12 +118,20 @@ class Request:
             raise MigrationRefused(f"there is no worker {nobody[0]}: workers are numbered from 0")
         target = route
         if self.workers is not None:
-            target = target_route(route, self.workers, slack=math.inf if self.only_leaving else 0.0)
+            if self.only_leaving:
+                target = target_route(route, self.workers, self.weights, slack=math.inf)
+            else:
+                target = balanced_route(route, self.workers, self.weights, self.tolerated)
         return target.moved(target.moves_to(self.moves)) if self.moves else target
 
 
 class Migration:
-    """One accepted migration."""
+    """One accepted migration.
+
+    Attributes:
+        started_at: when it was asked for, in seconds since 1970.
+        ended_at: when it ended; None while it has not.
+    """
 
     def __init__(
         self,
@@ -93,13 +139,17 @@ class Migration:
         request: Request,
         cancel: Callable[[Migration, str], None],
         running: Callable[[], bool] = lambda: True,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.id = number
+        self.started_at = now()
+        self.ended_at: float | None = None
         self.request = request
         self.destinations: IntArray = np.zeros(0, dtype=np.int32)
         self.rates = Rates()
         self._cancel = cancel
         self._running = running
+        self._now = now
         self._state: MigrationState | None = None
         self._refused = ""
         self._changed = threading.Condition()
@@ -128,8 +178,11 @@ class Migration:
 
     @property
     def reason(self) -> str:
-        """Why it ended otherwise than asked for."""
-        return self._refused or ("" if self._state is None else self._state.reason)
+        """Why it ended otherwise than asked for, or without a move."""
+        if self._refused or self._state is None:
+            return self._refused
+        idle = self.phase is Phase.SETTLED and not self._state.order.plan.bins_total
+        return self._state.reason or (NOTHING_TO_MOVE if idle else "")
 
     @property
     def progress(self) -> Progress | None:
@@ -167,13 +220,55 @@ class Migration:
         """It is here now."""
         with self._changed:
             self._state = state
-            self._changed.notify_all()
+            self._note_end()
 
     def refuse(self, reason: str) -> None:
         """It ends before it began, or with the query."""
         with self._changed:
             self._refused = reason
-            self._changed.notify_all()
+            self._note_end()
+
+    def _note_end(self) -> None:
+        if self.ended and self.ended_at is None:
+            self.ended_at = self._now()
+        self._changed.notify_all()
 
     def __repr__(self) -> str:
         return f"<Migration {self.id}: {self.status}{f' ({self.reason})' if self.reason else ''}>"
+
+
+def strategy_of(name: str) -> Strategy:
+    """The strategy of that name, whatever its case.
+
+    >>> strategy_of("optimized").value
+    'Optimized'
+    """
+    for strategy in Strategy:
+        if strategy.value.lower() == name.lower():
+            return strategy
+    raise MigrationRefused(f"there is no strategy {name!r}: choose from {', '.join(s.value for s in Strategy)}")
+
+
+class History(list[Migration]):
+    """The newest migrations of a driver's term, and all that have not ended, in the order of their numbers.
+
+    Args:
+        term: the numbers follow those of the terms before it.
+    """
+
+    def __init__(self, term: Term) -> None:
+        super().__init__()
+        self._numbers = itertools.count((term - 1) * MIGRATIONS_A_TERM + 1)
+
+    def begin(
+        self,
+        request: Request,
+        cancel: Callable[[Migration, str], None],
+        running: Callable[[], bool],
+        now: Callable[[], float],
+    ) -> Migration:
+        """A migration with the next number; of those that have ended, the oldest is forgotten."""
+        migration = Migration(next(self._numbers), request, cancel, running, now)
+        self.append(migration)
+        self[:-HISTORY_MAX] = [old for old in self[:-HISTORY_MAX] if not old.ended]
+        return migration

@@ -10,11 +10,12 @@ Guarded by a lock that the coordinator shares; never does I/O itself, except for
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from binshift.errors import BinshiftError, InvalidSettings
+from binshift.errors import BinshiftError
 from binshift.log.index import Index
 from binshift.log.records import SnapshotRef
 from binshift.migration import (
@@ -31,6 +32,7 @@ from binshift.migration import (
     Order,
     Paced,
     Retire,
+    RoundReported,
     Started,
     Warm,
     WorkerLost,
@@ -41,12 +43,14 @@ from binshift.migration import (
 )
 from binshift.model import BINS_MAX, Epoch, Moves, Term, Worker
 from binshift.pacing import Pace
+from binshift.protocol.binrows import BinRows
 from binshift.protocol.copies import Copies
-from binshift.protocol.migrations import Migration, Request, Terms
+from binshift.protocol.migrations import History, Migration, Request, Terms
 from binshift.protocol.pacer import CopyRate, Pacer
 from binshift.protocol.rounds import Rounds
 from binshift.protocol.snapshots import SnapshotCycle
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.protocol.troubles import Clock, Troubles
 from binshift.routing import Route
 from binshift.strategies import cut
 
@@ -57,55 +61,51 @@ class Movement:
     """All movement of one query, in one driver term.
 
     Attributes:
-        history: every migration, in the order of their numbers.
+        history: the newest migrations, and all that have not ended, in the order of their numbers.
         bytes_copied: to workers that were about to own the bins, in all.
     """
 
-    def __init__(self, terms: Terms, operators: Sequence[str], term: Term) -> None:
+    def __init__(self, terms: Terms, operators: Sequence[str], term: Term, clock: Clock = time.monotonic) -> None:
         self.lock = threading.RLock()
         """Held by whoever calls: the epoch's thread, the background's, and those that ask."""
         self.running: Callable[[], bool] = lambda: True
         """Whether the query runs; a migration of one that does not will never end by itself."""
+        self.now: Callable[[], float] = time.time
+        """Seconds since 1970: when migrations begin and end. Nothing is decided by it."""
         self.terms = terms
         self.operators = tuple(operators)
         self.copies = Copies(self.operators)
         self.snapshots = SnapshotCycle(terms.snapshot_cycle_epochs)
-        self.history: list[Migration] = []
+        self.history = History(term)
         self.bytes_copied = 0
         self.pacer = Pacer(terms.latency_target_seconds, Pace(terms.duty, BINS_MAX))
+        self.bin_rows = BinRows(terms.bins)
         self._copied = CopyRate()
         self._current: Migration | None = None
         self._queued: Migration | None = None
         self._kept: tuple[Kept, ...] = ()
         self._alive: frozenset[Worker] = frozenset()
         self._warm: set[Worker] = set()
-        self._rounds = Rounds(self.operators, term, self.copies, self.snapshots)
+        self.troubles = Troubles(clock)
+        self._rounds = Rounds(self.operators, term, self.copies, self.snapshots, self.troubles)
 
     def first_route(self, alive: Collection[Worker]) -> Route:
-        """The route of a new query's first epoch.
-
-        Raises:
-            InvalidSettings: fewer workers are there than the query shall start with.
-        """
-        wanted = len(alive) if self.terms.workers is None else self.terms.workers
-        workers = sorted(alive)[:wanted]
-        if not workers or len(workers) < wanted:
-            raise InvalidSettings(f"the query shall start with {wanted} workers; registered are {sorted(alive)}")
+        """The route of a new query's first epoch. Errors as `Terms.first_workers`."""
+        workers = self.terms.first_workers(alive)
         self._warm |= set(workers)
         return Route.initial(self.terms.bins, workers)
 
     def participants(self, alive: Collection[Worker]) -> set[Worker]:
-        """Workers that take part in epochs although they may own no bin yet: they are warm, and about to."""
-        return set(self.destinations() & self._warm & set(alive))
+        """Workers that take part in epochs although they may own no bin yet: they are warm, well, and about to."""
+        return set((self.destinations() & self._warm & set(alive)) - self.troubles.known.keys())
 
     def request(self, request: Request) -> Migration:
         """Accept a migration; one that runs is cancelled first."""
-        migration = Migration(len(self.history) + 1, request, self.cancel, lambda: self.running())
-        self.history.append(migration)
+        migration = self.history.begin(request, self.cancel, lambda: self.running(), lambda: self.now())
         if self._queued is not None:
             self._queued.refuse(f"superseded by migration {migration.id}")
         self._queued = migration
-        if self._current is not None and not self._current.ended:
+        if self._under_way is not None:
             self._advance(Cancel(f"superseded by migration {migration.id}"))
         return migration
 
@@ -141,13 +141,15 @@ class Movement:
         try:
             target = request.target(index.route)
             moves = index.route.moves_to(target.owners)
-            plan = cut(moves, request.strategy, request.batch_size)
+            sizes = index.bin_bytes()
+            loads = sizes if request.weights is None else request.weights
+            plan = cut(moves, request.strategy, request.batch_size, loads)
         except BinshiftError as error:
             migration.refuse(str(error))
             return
         self._current = migration
         cold = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist()) - self._warm
-        order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy, index.bin_bytes())
+        order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy, sizes)
         self._copied = CopyRate()
         migration.begin(begin(order, self.pacer.pace.limits(self.terms.limits), index.last, self._kept))
         self._kept = ()
@@ -219,6 +221,8 @@ class Movement:
             match action:
                 case Copy():
                     self.copies.order(action)
+                    if not action.attempt:
+                        self.troubles.wake(action.destination)
                 case Retire(worker, bins) | DropCopies(worker, bins):
                     self.copies.drop(worker, bins)
                 case Warm() | Flip():
@@ -231,27 +235,24 @@ class Movement:
             for event in self.copies.lost(worker, f"the executor of worker {worker} went away"):
                 self._advance(event)
         self._alive = alive
+        self.troubles.seen(alive)
 
     def cold(self) -> frozenset[Worker]:
         """Workers that should be warmed now."""
-        current = self._current
-        if current is None or current.ended or current.state is None:
-            return frozenset()
-        return current.state.order.cold - self._warm
+        state = None if self._under_way is None else self._under_way.state
+        return frozenset() if state is None else state.order.cold - self._warm
 
     def destinations(self) -> frozenset[Worker]:
         """Workers that bins shall move to."""
-        current = self._current
-        if current is None or current.ended:
-            return frozenset()
-        return frozenset(Worker(w) for w in current.destinations.tolist())
+        current = self._under_way
+        return frozenset() if current is None else frozenset(map(Worker, current.destinations.tolist()))
 
-    def given_up(self, worker: Worker, why: str) -> None:
-        """Nothing can be had of a worker that bins shall move to: the migration ends here."""
-        self.give_up(f"worker {worker} {why}")
+    @property
+    def _under_way(self) -> Migration | None:
+        return None if self._current is None or self._current.ended else self._current
 
     def give_up(self, why: str) -> None:
-        """The migration that is under way ends here."""
+        """The migration that is under way ends here: nothing can be had of a worker, or of a file, that it needs."""
         self._advance(Cancel(why))
 
     @property
@@ -273,15 +274,18 @@ class Movement:
         self.settle(index)
         if index.route is None:
             return []
-        if self._current is None or self._current.ended:
+        if self._under_way is None:
             self.copies.drop_all()
-        return self._rounds.specs(index, index.route, self._alive, self.pacer.pace.duty)
+        specs = self._rounds.specs(index, index.route, self._alive, self.pacer.pace.duty)
+        for event in () if specs else self.copies.arrivals():  # what an earlier migration had copied needs no round
+            self._advance(event)
+        return specs
 
-    def reported(self, reports: Sequence[BackgroundReport]) -> None:
-        """Take in what a round did."""
+    def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
+        """Take in what a job of a round did; see `Rounds.reported`."""
         held = self.copies.count()
         self.bytes_copied += sum(each.bytes_copied for each in reports)
-        for event in self._rounds.reported(reports):
+        for event in (*self._rounds.reported(reports, silent, why), RoundReported()):
             self._advance(event)
         arrived, seconds = self.copies.count() - held, max((each.seconds for each in reports), default=0.0)
         if arrived > 0 and self._current is not None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from binshift.log.index import Index
-from binshift.migration import Event
+from binshift.migration import CopyFailed, Event
 from binshift.model import BinSet, Fence, Term, Worker
 from binshift.protocol.copies import Copies
 from binshift.protocol.snapshots import SnapshotCycle
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
+from binshift.protocol.troubles import Troubles
 from binshift.routing import Route
 
 SHORT_SECONDS = 0.4
@@ -35,13 +37,17 @@ class Rounds:
         term: the driver's.
         copies: who should hold which copies, and does.
         snapshots: which bins to write next.
+        troubles: who cannot, and is left out for a while.
     """
 
-    def __init__(self, operators: Sequence[str], term: Term, copies: Copies, snapshots: SnapshotCycle) -> None:
+    def __init__(
+        self, operators: Sequence[str], term: Term, copies: Copies, snapshots: SnapshotCycle, troubles: Troubles
+    ) -> None:
         self._operators = operators
         self._term = term
         self._copies = copies
         self._snapshots = snapshots
+        self._troubles = troubles
         self._numbers = itertools.count(1)
         self._ordered_drops: dict[Worker, BinSet] = {}
 
@@ -55,7 +61,8 @@ class Rounds:
             duty: share of a core a task may use.
         """
         self._ordered_drops = dict(self._copies.drops)
-        specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(alive)]
+        there = set(alive) - self._troubles.resting()
+        specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(there)]
         return [
             spec
             for spec in specs
@@ -85,12 +92,33 @@ class Rounds:
             idle=not route.bins_of(worker),
         )
 
-    def reported(self, reports: Sequence[BackgroundReport]) -> list[Event]:
-        """Take in what a round did; what the migration has to hear of it."""
+    def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker], why: str) -> list[Event]:
+        """Take in what a job of a round did; what the migration has to hear of it.
+
+        Args:
+            reports: of its tasks.
+            silent: workers whose tasks did not report.
+            why: they did not.
+        """
+        if len(silent) == 1:
+            reports = [*reports, *(BackgroundReport(each, silent[0], None, failed=why) for each in self._operators)]
+        else:
+            self._troubles.silent(silent)
+        failed = {report.worker: report.failed for report in reports if report.failed is not None}
+        for worker, reason in failed.items():
+            self._troubles.failed(worker, reason)
+        self._troubles.well({report.worker for report in reports} - failed.keys())
         for report in reports:
             if report.snapshot is not None:
                 self._snapshots.add(report.snapshot)
-        return self._copies.reported(reports, self._ordered_drops)
+        events = self._copies.reported(reports, self._ordered_drops)
+        hopeless = self._troubles.hopeless()
+        return [
+            replace(event, retryable=False)
+            if isinstance(event, CopyFailed) and event.destination in hopeless
+            else event
+            for event in events
+        ]
 
 
 def _much(order: CopyOrder) -> bool:

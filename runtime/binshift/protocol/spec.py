@@ -49,10 +49,12 @@ class EpochSpec:
         owned: the bins whose records this task applies; those not owned before must be copies at ``epoch - 1``.
         bring_up: the files that lead any owned bin to ``epoch - 1``; empty in the calm case.
         batch_time_ms: logical processing time.
-        watermark_ms: over at or before; None before the first.
+        watermark_ms: over at or before.
         previous_watermark_ms: that of the epoch before; late at or before.
         replay: set when the epoch's record exists: compute the output, write nothing, then adopt this state.
         undo: whether to keep the way back.
+        scratch: the worker is away, and another one's executor runs its part of a replay, in a store that is thrown away.
+        count_bins: whether records are counted by bin.
     """
 
     fence: Fence
@@ -62,11 +64,13 @@ class EpochSpec:
     owned_before: BinSet
     owned: BinSet
     batch_time_ms: int
-    watermark_ms: int | None = None
-    previous_watermark_ms: int | None = None
+    watermark_ms: int = 0
+    previous_watermark_ms: int = 0
     bring_up: BringUp | None = None
     replay: Recorded | None = None
     undo: bool = True
+    scratch: bool = False
+    count_bins: bool = False
 
     @property
     def epoch(self) -> Epoch:
@@ -86,7 +90,6 @@ class Summary:
     Attributes:
         stamp: the state's identity now.
         delta: the file of changed keys; None when none changed.
-        event_time_max_ms: candidate for the next watermark.
         seconds: time by part: ``bring_up, process, delta, commit``.
         brought_up: bins that had to be loaded inside the epoch.
         undone: whether the store first had to go back one epoch.
@@ -95,6 +98,8 @@ class Summary:
         rows_late: rows dropped as at or before the previous watermark; not among ``rows_in``.
         rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
         bytes_stored: what they take there, roughly.
+        records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
+        bin_records: records by bin, as `binshift.protocol.binrows.Counting.packed` has them; empty if not asked for.
     """
 
     fence: Fence
@@ -105,7 +110,6 @@ class Summary:
     rows_in: int
     rows_out: int
     keys_changed: int
-    event_time_max_ms: int | None
     seconds: Mapping[str, float]
     brought_up: int = 0
     undone: bool = False
@@ -114,6 +118,8 @@ class Summary:
     rows_late: int = 0
     rows_stored: int = 0
     bytes_stored: int = 0
+    records_in: int = 0
+    bin_records: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -157,16 +163,16 @@ class BackgroundReport:
     """What a round did.
 
     Attributes:
-        copies: the epoch of every copy the store holds now.
+        copies: the epoch of every copy the store holds now; None if the round failed as a whole, and nothing is known.
         dropping: bins of which there is something left that is to go.
         snapshot: the snapshot written; it counts only if a record names the state it was read from.
-        failed: why a copy could not be made, if one could not.
+        failed: why the round, or a copy, could not be made, if one could not.
         damaged: the file of the log that is to blame, if one is.
     """
 
     operator: str
     worker: Worker
-    copies: Mapping[int, int]
+    copies: Mapping[int, int] | None
     dropping: BinSet = field(default_factory=BinSet)
     bytes_copied: int = 0
     rows_copied: int = 0

@@ -14,17 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
-from binshift.log.records import whole_route
 from binshift.log.targets import Target
+from binshift.log.weights import rounded
 from binshift.model import Bin, Worker
-from binshift.planner import target_route
+from binshift.planner import SLACK, Weights
 from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.desired import PROGRAM, DesiredTarget
+from binshift.protocol.desired import PROGRAM, DesiredTarget, weights_of
 from binshift.protocol.migrations import Migration, Request
-from binshift.strategies import Strategy
-
-REBALANCE_SLACK = 0.05
-"""Imbalance, as a fraction of the average load, that is not worth a move."""
 
 
 @dataclass
@@ -80,7 +76,7 @@ class Steering:
             Fenced: a newer driver has taken over; it is the one to ask.
             StorageUnavailable: the target could not be made durable; nothing was begun.
         """
-        request = self._request(strategy, batch_size, pre_copy, workers=workers)
+        request = self._request(strategy, batch_size, pre_copy, workers=workers, weights=self._weights())
         with self._writing:
             self._desired_target.write(PROGRAM, None, request)
             self._aim()
@@ -105,7 +101,8 @@ class Steering:
         """
         if not workers:
             raise MigrationRefused("a target without workers was asked for: name at least one worker to hold the bins")
-        request = self._request(strategy, batch_size, pre_copy, workers=tuple(sorted(set(workers))))
+        shared = tuple(sorted(set(workers)))
+        request = self._request(strategy, batch_size, pre_copy, workers=shared, weights=self._weights())
         with self._writing:
             written = self._desired_target.write(owner, generation, request, latency_target_seconds)
             if not written and self._taken_up == self.target:
@@ -114,25 +111,31 @@ class Steering:
             self._aim()
             return self._begin_effective(request)
 
-    def rebalance(self, strategy: str | None = None) -> Migration:
-        """Ask for the workers to hold equal shares of the state's bytes, with the least movement that gives that.
+    def rebalance(
+        self, strategy: str | None = None, batch_size: int | None = None, pre_copy: bool | None = None
+    ) -> Migration:
+        """Have the workers share the bins by their load as measured now, with little movement: see `balanced_route`.
+
+        The target stays its owner's, with its generation and workers, so anyone may ask. Strategy, batch size and pre-copy are those
+        of this one migration; what is left open is the target's. If no worker has more than 1.05 times the mean load, nothing moves.
 
         Raises:
-            MigrationRefused: how large bins are is not known yet.
-            TargetOwned, Fenced, StorageUnavailable: as `rescale`.
+            MigrationRefused: no load is known yet, or the strategy is unknown.
+            Fenced, StorageUnavailable: as `rescale`.
         """
-        weights, route, workers = self.coordinator.bin_weights(), self.log.index.route, self.effective
-        if weights is None or route is None or not workers:
+        weights, workers = self._weights(), self.effective
+        if weights is None or self.log.index.route is None or not workers:
             raise MigrationRefused(
-                "the sizes of bins are not known before each has been in a snapshot: ask again later"
+                "no load of a bin has been measured yet: ask again later, after some epochs with input"
             )
-        found = target_route(route, workers, weights, slack=REBALANCE_SLACK)
-        request = self._request(strategy, None, None, workers=workers)
+        request = self._request(strategy, batch_size, pre_copy, workers=workers, weights=weights)
         with self._writing:
-            self._desired_target.write(PROGRAM, None, request, assignments=whole_route(found))
+            self._desired_target.reweigh(request)
             self._aim()
             self._taken_up = self.target
-            return self._begin(self._towards(self.target) if self.target else request)
+            if self.target is not None:
+                request = self._towards(self.target).under(strategy, batch_size, pre_copy)
+            return self._begin(replace(request, tolerated=SLACK))
 
     def move(self, moves: Mapping[Bin, Worker], pre_copy: bool | None = None) -> Migration:
         """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target.
@@ -170,7 +173,7 @@ class Steering:
             if not left:
                 raise DrainRefused(f"worker {worker} is the last one: start another one first, or stop the query")
             self._draining[worker] = self._executors.get(worker, "")
-            return self._begin(self._request(None, None, None, workers=left))
+            return self._begin(self._request(workers=left, weights=self._weights()))
 
     def lost(self, workers: Collection[Worker], alive: Collection[Worker]) -> Migration:
         """Workers that an epoch waits for stay away: give their bins, and no others, to those that are there.
@@ -190,7 +193,8 @@ class Steering:
             if not left:
                 raise MigrationRefused(f"workers {sorted(workers)} are lost and no other one is there: start one")
             self._diverged = True
-            request = replace(self._request("AllAtOnce", None, False, workers=tuple(left)), only_leaving=True)
+            request = self._request("AllAtOnce", None, False, workers=tuple(left), weights=self._weights())
+            request = replace(request, only_leaving=True)
             return self.coordinator.movement.lost(workers, request, self.log.index)
 
     def observe(self, executors: Mapping[Worker, str]) -> None:
@@ -205,7 +209,7 @@ class Steering:
                 self._diverged = True
             if self._diverged and self.coordinator.movement.idle and self.log.index.route is not None:
                 self._diverged = False
-                request = self._towards(self.target) if self.target else self._request(None, None, None)
+                request = self._towards(self.target) if self.target else self._request(weights=self._weights())
                 request = replace(request, workers=self.effective or self._desired())
                 if request.target(self.log.index.route) != self.log.index.route:
                     self._begin(request)
@@ -222,7 +226,7 @@ class Steering:
         with self.coordinator.lock:
             found = next((each for each in movement.history if each.id == number), None)
             if found is None:
-                raise NoSuchMigration(f"there is no migration {number}; there are {len(movement.history)} in this run")
+                raise NoSuchMigration(f"there is no migration {number} in this run, or not any more")
             found.cancel("rolled back on request" if rollback else "cancelled on request")
             state, route = found.state, self.log.index.route
             if not rollback or state is None or route is None:
@@ -257,11 +261,20 @@ class Steering:
     def _towards(self, target: Target) -> Request:
         workers = self.effective or tuple(Worker(w) for w in target.workers)
         moves = {b: Worker(a.worker) for a in target.assignments if a.worker in workers for b in a.bins}
-        return self._request(target.strategy, target.batch_size, target.pre_copy, workers=workers, moves=moves)
+        weights = weights_of(target, self.coordinator.bins)
+        terms = (target.strategy, target.batch_size, target.pre_copy)
+        return self._request(*terms, workers=workers, moves=moves, weights=weights, generation=target.generation)
+
+    def _weights(self) -> Weights | None:
+        """The load of every bin as measured now, rounded as a target keeps it."""
+        return rounded(self.coordinator.bin_weights())
 
     def _begin_effective(self, request: Request) -> Migration:
         self._taken_up = self.target
-        return self._begin(replace(request, workers=self.effective or request.workers))
+        assert self.target is not None
+        weights, generation = weights_of(self.target, self.coordinator.bins), self.target.generation
+        workers = self.effective or request.workers
+        return self._begin(replace(request, workers=workers, weights=weights, generation=generation))
 
     def _begin(self, request: Request) -> Migration:
         with self.coordinator.lock:
@@ -271,30 +284,14 @@ class Steering:
 
     def _request(
         self,
-        strategy: str | None,
-        batch_size: int | None,
-        pre_copy: bool | None,
+        strategy: str | None = None,
+        batch_size: int | None = None,
+        pre_copy: bool | None = None,
         *,
         workers: tuple[Worker, ...] | None = None,
         moves: Mapping[Bin, Worker] | None = None,
+        weights: Weights | None = None,
+        generation: int | None = None,
     ) -> Request:
-        return replace(
-            self.defaults,
-            workers=workers,
-            moves=moves or {},
-            strategy=self.defaults.strategy if strategy is None else strategy_of(strategy),
-            batch_size=batch_size or self.defaults.batch_size,
-            pre_copy=self.defaults.pre_copy if pre_copy is None else pre_copy,
-        )
-
-
-def strategy_of(name: str) -> Strategy:
-    """The strategy of that name, whatever its case.
-
-    >>> strategy_of("optimized").value
-    'Optimized'
-    """
-    for strategy in Strategy:
-        if strategy.value.lower() == name.lower():
-            return strategy
-    raise MigrationRefused(f"there is no strategy {name!r}: choose from {', '.join(s.value for s in Strategy)}")
+        open_terms = replace(self.defaults, workers=workers, moves=moves or {}, weights=weights, generation=generation)
+        return open_terms.under(strategy, batch_size, pre_copy)

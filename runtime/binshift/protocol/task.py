@@ -26,6 +26,7 @@ from binshift.log.records import FileRef
 from binshift.log.storage import Storage
 from binshift.model import Epoch, Stamp
 from binshift.operators.contract import EpochContext, EpochState, Operator, states_changed
+from binshift.protocol.binrows import Counting
 from binshift.protocol.bringup import bring_up
 from binshift.protocol.spec import EpochSpec, Summary
 from binshift.store.binstore import BinStore
@@ -56,9 +57,13 @@ class EpochTask:
     attempt: str
     clock: Clock = time.perf_counter
     seconds: dict[str, float] = field(default_factory=dict)
-    _rows: list[int] = field(default_factory=lambda: [0, 0])
+    _counting: Counting = field(init=False)
+    _rows_out: int = 0
     _brought_up: int = 0
     _undone: bool = False
+
+    def __post_init__(self) -> None:
+        self._counting = Counting(self.spec.owned if self.spec.count_bins else None)
 
     def run(self, batches: Iterable[pa.RecordBatch], report: Callable[[Summary], None]) -> Iterator[pa.RecordBatch]:
         """Yield the output rows, then commit and report. Nothing is reported unless every row was taken.
@@ -78,7 +83,7 @@ class EpochTask:
         with self.store.reader() as reader:
             state = EpochState(reader)
             for output in self.operator.run(self._counted(batches), state, self._context()):
-                self._rows[1] += output.num_rows
+                self._rows_out += output.num_rows
                 yield output
                 failpoints.reached("sink.middle")
         self.seconds["process"] = self.clock() - started
@@ -145,7 +150,7 @@ class EpochTask:
 
     def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            self._rows[0] += batch.num_rows
+            self._counting.add(batch)
             yield batch
 
     def _summary(self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState) -> Summary:
@@ -156,10 +161,9 @@ class EpochTask:
             worker=self.spec.worker,
             stamp=stamp,
             delta=delta,
-            rows_in=self._rows[0] - state.rows_late,
-            rows_out=self._rows[1],
+            rows_in=self._counting.rows - state.rows_late,
+            rows_out=self._rows_out,
             keys_changed=changes.num_rows,
-            event_time_max_ms=state.event_time_max_ms,
             seconds=dict(self.seconds),
             brought_up=self._brought_up,
             undone=self._undone,
@@ -168,6 +172,8 @@ class EpochTask:
             rows_late=state.rows_late,
             rows_stored=self.store.row_count(),
             bytes_stored=self.store.size_bytes(),
+            records_in=self._counting.records,
+            bin_records=self._counting.packed(),
         )
 
     def _timed(self, part: str) -> _Timer:

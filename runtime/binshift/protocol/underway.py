@@ -34,21 +34,24 @@ class UnderWay:
         began: when its first run began, in seconds since 1970.
         runs: how many runs of it have begun, this one included.
         part: what it is at.
+        trouble: why its newest failed run failed; empty if none has.
     """
 
     epoch: Epoch
     began: float
     runs: int = 1
     part: Part = Part.PLAN
+    trouble: str = ""
 
-    def at(self, part: Part, run: int) -> UnderWay:
+    def at(self, part: Part, run: int, trouble: str = "") -> UnderWay:
         """The same epoch, later on.
 
         Args:
             part: what it is at.
             run: its run, counted from 0.
+            trouble: see `trouble`.
 
         >>> UnderWay(Epoch(7), 0.0).at(Part.JOB, 2).runs
         3
         """
-        return replace(self, part=part, runs=run + 1)
+        return replace(self, part=part, runs=run + 1, trouble=trouble)

@@ -14,6 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from binshift import errors
 from binshift.control import models
+from binshift.control.rebalancing import RebalanceRequest
 from binshift.errors import BinshiftError, ControlUnreachable, GiveUp
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -51,10 +52,19 @@ class ControlClient:
         """The newest migrations."""
         return models.Migrations.model_validate_json(self._ask("GET", "/v1/migrations"))
 
+    def migration(self, number: int) -> models.Migration:
+        """One migration."""
+        return models.Migration.model_validate_json(self._ask("GET", f"/v1/migrations/{number}"))
+
     def put_target(self, wanted: models.TargetRequest) -> models.Migration | None:
         """Set the target."""
         body = wanted.model_dump_json(by_alias=True).encode()
         return models.Accepted.model_validate_json(self._ask("PUT", "/v1/target", body)).migration
+
+    def rebalance(self, wanted: RebalanceRequest) -> models.Migration | None:
+        """Share the bins by their load as it is now."""
+        body = wanted.model_dump_json(by_alias=True).encode()
+        return models.Accepted.model_validate_json(self._ask("POST", "/v1/rebalance", body)).migration
 
     def cancel(self, number: int, *, rollback: bool) -> models.Migration | None:
         """Cancel a migration."""

@@ -26,8 +26,9 @@ from binshift import cds, s3
 from binshift.control.models import State
 from binshift.errors import BinshiftError, InvalidSettings, RunFailed
 from binshift.java import java_home
-from binshift.local import WORKERS_MAX, LocalCluster
-from binshift.running import directory
+from binshift.local import MASTER_HOST, WORKERS_MAX, LocalCluster
+from binshift.running import directory, quiet
+from binshift.running.changes import Changes
 from binshift.running.client import ControlClient
 from binshift.running.environment import program_conf, program_environment
 from binshift.running.interrupts import Interrupts
@@ -81,17 +82,21 @@ class _Watch:
     def run(self) -> int:
         """Supervise until the program ends or somebody interrupts; returns the exit status."""
         supervisor = Supervisor(self.cluster, self.run_directory, self.control)
-        told = False
+        told, changes = False, Changes()
         while (status := self.process.status) is None:
             supervisor.step()
             self.words.pass_on()
+            for event, facts in () if supervisor.seen is None else changes.of(supervisor.seen):
+                self.tell(event, **facts)
             if not told and (url := self.run_directory.run.url):
                 told = True
-                self.tell("running", run=self.run_directory.path.name, master=self.cluster.url, control=url)
+                where = {"master": self.cluster.url, "control": url, "logs": str(self.cluster.directory)}
+                self.tell("running", run=self.run_directory.path.name, **where)
             if self.interrupts.event.wait(STEP_SECONDS):
                 return self.stop()
             if not self.cluster.alive:
                 raise RunFailed(f"the Spark master has ended; its log is {self.cluster.directory / 'master.log'}")
+        self.words.ending = True
         self.words.pass_on()
         if status:
             self.tell("program failed", status=status, traceback=self._traceback())
@@ -104,6 +109,7 @@ class _Watch:
 
     def stop(self) -> int:
         """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
+        self.words.ending = True
         self.tell("stopping", how="the running epoch is finished first; interrupt again to stop at once")
         with contextlib.suppress(BinshiftError):  # what cannot be asked any more is ended with the processes
             control = self.control()
@@ -131,12 +137,13 @@ def _started(
 
     required = cluster.conf() | conf.required()
     path = os.environ.get("PYTHONPATH", "")
-    chosen = cds.spark_conf() | s3.spark_conf(os.environ) | dict(given.conf)
+    chosen = quiet.configured(cluster.directory, cds.spark_conf()) | s3.spark_conf(os.environ) | dict(given.conf)
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)
     extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
     command = [sys.executable, "-m", "binshift.running.program", str(app), *given.arguments]
     checkpoint = given.checkpoint or os.environ.get(CHECKPOINT_VARIABLE) or str(cluster.directory / "checkpoint")
-    return ProgramProcess(command, os.environ | extra | {CHECKPOINT_VARIABLE: checkpoint})
+    own = {CHECKPOINT_VARIABLE: checkpoint, "SPARK_LOCAL_IP": MASTER_HOST}
+    return ProgramProcess(command, os.environ | extra | own)
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

@@ -32,6 +32,7 @@ from binshift.rescale import (
     Wait,
     Workers,
     decide,
+    lowest,
 )
 from binshift.running.directory import Verdict, Wish
 
@@ -92,12 +93,14 @@ class Supervisor:
         asked: wishes and verdicts.
         control: the control API; None before the program has one.
         clock: seconds, for the time between two tries.
+        seen: the dataflow as the control API told it last; None before it answered.
     """
 
     cluster: Cluster
     asked: Asked
     control: Callable[[], Control | None]
     clock: Callable[[], float] = time.monotonic
+    seen: Dataflow | None = field(default=None, init=False)
     _met: bool = field(default=False, init=False)
     _settled: tuple[int, int] | None = field(default=None, init=False)
     _starts: dict[Worker, tuple[int, float]] = field(default_factory=dict, init=False)
@@ -110,7 +113,7 @@ class Supervisor:
         if control is not None:
             runtime = self._runtime(control)
             wish = self._numbered(wish, runtime)
-        desired = Desired(LOCAL_OWNER, wish.generation, wish.count, takes_over=True)
+        desired = Desired(LOCAL_OWNER, wish.generation, lowest(wish.count), takes_over=True)
         actions = decide(Observed(self.cluster.running, runtime), desired)
         self._met = self._met or runtime is not None
         if not self._met and (left := self.asked.recorded - self.cluster.running - desired.workers):
@@ -128,7 +131,7 @@ class Supervisor:
     def _runtime(self, control: Control) -> Runtime | None:
         """What the control API says; None while no epoch is recorded by a running query."""
         try:
-            seen = control.dataflow()
+            self.seen = seen = control.dataflow()
         except (Retryable, GiveUp):
             return None
         if seen.state is not State.RUNNING or seen.route_version is None:

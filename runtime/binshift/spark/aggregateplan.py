@@ -27,10 +27,10 @@ class AggregatePlan:
     Attributes:
         keys: the grouping columns, as ``k0..``, over a micro-batch. A global aggregate has one constant key.
         inputs: what the aggregates need of each row, as ``i0..``, over a micro-batch.
-        partials: the partial aggregates, as ``p0..``, over prepared rows; with a watermark also `EVENT_TIME_COLUMN`.
+        partials: the partial aggregates, as ``p0..``, over prepared rows.
         finals: the user's output columns, over keys and merged buffers.
         key_schema: ``k0..`` as Arrow, as the JVM sends them.
-        buffer_schema: ``p0..`` as Arrow, without the event time.
+        buffer_schema: ``p0..`` as Arrow.
         merges: how the buffers are merged with stored ones.
         merged_type: keys and buffers as a Spark type: what S returns.
         event_time_key: over keys: when a group is over, in milliseconds since 1970, null for never. A group is over,
@@ -61,15 +61,16 @@ class AggregatePlan:
         """Keys and inputs of each row. Sliding windows multiply rows; rows without event time leave, as in Spark."""
         return batch.select(*self.keys, *self.inputs)
 
-    def partial(self, prepared: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-        """One row a key: the columns ``by``, keys, buffers, and with a watermark `EVENT_TIME_COLUMN`, in this order.
+    def partial(self, prepared: DataFrame, by: Sequence[str] = (), more: Sequence[Column] = ()) -> DataFrame:
+        """One row a key: the columns ``by``, keys, buffers and ``more``, in this order.
 
         Args:
             prepared: the result of `prepare`, further columns allowed.
             by: columns that are functions of the key. After ``repartitionById(n, "w")``, a ``by`` with ``"w"`` in it
                 keeps Spark from planning a second exchange.
+            more: aggregates that are no part of the state.
         """
-        return prepared.groupBy(*by, *self.key_schema.names).agg(*self.partials)
+        return prepared.groupBy(*by, *self.key_schema.names).agg(*self.partials, *more)
 
     def final(self, merged: DataFrame) -> DataFrame:
         """The user's output, of rows that have keys and merged buffers, further columns allowed."""

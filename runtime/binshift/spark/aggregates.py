@@ -18,15 +18,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructField, StructType
 
 from binshift.errors import Unsupported
 from binshift.invariants import invariant
-from binshift.operators.aggregate import EVENT_TIME_COLUMN
 from binshift.operators.merge import MergeSpec
 from binshift.spark.aggregateplan import AggregatePlan, difference
 from binshift.spark.buffers import ORDER_COLUMN, is_groupable
-from binshift.spark.catalyst import Catalyst, Expression, analyzed, class_name, sequence
+from binshift.spark.catalyst import Catalyst, Expression, analyzed, children, class_name, sequence
 from binshift.spark.decomposition import ByName, Decomposition
 
 __all__ = ["AggregatePlan", "compile_aggregate", "difference"]
@@ -42,16 +41,15 @@ def compile_aggregate(
     df: DataFrame,
     group_columns: Sequence[Column | str],
     agg_columns: Sequence[Column],
-    watermark: tuple[str, int] | None = None,
     output_mode: str = "update",
 ) -> AggregatePlan:
     """Compile ``df.groupBy(*group_columns).agg(*agg_columns)``.
 
     Args:
-        df: the frame to aggregate, streaming or not; only its columns matter.
+        df: the frame to aggregate, streaming or not; only its columns matter, and which of them is an event time by
+            `WATERMARK_KEY`.
         group_columns: none for a global aggregate.
         agg_columns: at least one.
-        watermark: the event-time column and the delay in milliseconds.
         output_mode: Spark's ``append``, ``update`` or ``complete``.
 
     Raises:
@@ -63,8 +61,7 @@ def compile_aggregate(
     groups = [F.col(group) if isinstance(group, str) else group for group in group_columns]
     keys = [written.rebind(catalyst.expression(group)) for group in groups]
     aggregates = [written.rebind(catalyst.expression(column)) for column in agg_columns]
-    marked = df if watermark is None else _mark_event_time(df, *watermark)
-    grouped = marked.groupBy(*map(catalyst.column, keys)).agg(*map(catalyst.column, aggregates))
+    grouped = df.groupBy(*map(catalyst.column, keys)).agg(*map(catalyst.column, aggregates))
     root = analyzed(grouped)
     if class_name(root) != "Aggregate":
         raise Unsupported(
@@ -72,19 +69,7 @@ def compile_aggregate(
             "within agg; apply them to its result"
         )
     invariant(grouped.columns == df.groupBy(*groups).agg(*agg_columns).columns, "rebinding renamed a column")
-    return _Compilation(catalyst, marked, watermark, keys, root, grouped.schema).plan(output_mode)
-
-
-def _mark_event_time(df: DataFrame, column: str, delay_ms: int) -> DataFrame:
-    """``df``, its event time marked for Spark's analysis unless some column is already."""
-    if df.columns.count(column) != 1 or not isinstance(df.schema[column].dataType, TimestampType | TimestampNTZType):
-        raise Unsupported(
-            f"withWatermark({column!r}): the grouped frame needs exactly one timestamp column of that name; "
-            f"it has {df.columns}"
-        )
-    if any(WATERMARK_KEY in field.metadata for field in df.schema):
-        return df
-    return df.withMetadata(column, {**df.schema[column].metadata, WATERMARK_KEY: delay_ms})
+    return _Compilation(catalyst, df, keys, root, grouped.schema).plan(output_mode)
 
 
 @dataclass(frozen=True)
@@ -93,8 +78,7 @@ class _Compilation:
 
     Attributes:
         catalyst: the session's trees.
-        frame: what is grouped, its event time marked.
-        watermark: as given to `compile_aggregate`.
+        frame: what is grouped.
         key_trees: the grouping expressions as written: a window is only expanded when it meets a batch.
         root: Spark's analysis of the whole, an Aggregate.
         wanted: the schema Spark gives it.
@@ -102,17 +86,18 @@ class _Compilation:
 
     catalyst: Catalyst
     frame: DataFrame
-    watermark: tuple[str, int] | None
     key_trees: Sequence[Expression]
     root: Any
     wanted: StructType
 
     def plan(self, output_mode: str) -> AggregatePlan:
         """Put the parts together, find their types, and check that the result is what Spark would return."""
+        if self.catalyst.asks_for_time(self.root):
+            self._check_times()
         names = [f"k{i}" for i in range(len(self.keys))]
         prepared = self.frame.select(*self.keys, *self.inputs)
         partial = prepared.groupBy(*names).agg(*self.partials)
-        fields = [_plain(field) for field in partial.schema if field.name != EVENT_TIME_COLUMN]
+        fields = [_plain(field) for field in partial.schema]
         key_type, buffer_type, merged = (
             StructType(part) for part in (fields[: len(names)], fields[len(names) :], fields)
         )
@@ -167,24 +152,16 @@ class _Compilation:
         found = self.parts.inputs()
         if any(ORDER_COLUMN in _words(partial) for group in self.parts.columns for partial in group.partials):
             found.append(F.monotonically_increasing_id().alias(ORDER_COLUMN))
-        if self.watermark is not None:
-            name = self.watermark[0]
-            micros = self.catalyst.micros(self.catalyst.attribute(name), self.frame.schema[name].dataType)
-            floor = F.call_function("div", micros - F.pmod(micros, F.lit(1000)), F.lit(1000))
-            found.append(floor.alias(EVENT_TIME_COLUMN))
         return tuple(found)
 
     @cached_property
     def partials(self) -> tuple[Column, ...]:
         """The partial aggregates over prepared rows."""
-        found = [
+        return tuple(
             _sql(partial).alias(name)
             for group, names in self.parts.columns.items()
             for partial, name in zip(group.partials, names, strict=True)
-        ]
-        if self.watermark is not None:
-            found.append(F.max(EVENT_TIME_COLUMN).alias(EVENT_TIME_COLUMN))
-        return tuple(found)
+        )
 
     @cached_property
     def finals(self) -> tuple[Column, ...]:
@@ -222,6 +199,18 @@ class _Compilation:
             type, name = type["end"].dataType, f"{name}.end"
         micros = self.catalyst.micros(self.catalyst.expression(F.col(name)), type)
         return F.call_function("div", micros + F.pmod(-micros, F.lit(1000)), F.lit(1000))
+
+    def _check_times(self) -> None:
+        """Let Spark refuse what it refuses in a stream's first batch: the batch's time within an aggregate."""
+        found, trees = [], list(self.outputs)
+        while trees:
+            tree = trees.pop()
+            if class_name(tree) != "AggregateExpression":
+                trees += children(tree)
+            elif self.catalyst.asks_for_time(tree):
+                found.append(self.catalyst.column(self.catalyst.batch_time(tree)))
+        if found:
+            self.frame.agg(*found)
 
     def _check_keys(self, keys: StructType) -> None:
         invariant(len(self.key_trees) == len(self.grouping), f"{len(self.grouping)} keys from {len(self.key_trees)}")

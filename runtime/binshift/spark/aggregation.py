@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from binshift.model import Worker
 from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode
-from binshift.operators.contract import BIN_COLUMN
+from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
 from binshift.routing import Route
 from binshift.spark.aggregateplan import AggregatePlan
 from binshift.spark.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
@@ -69,7 +69,8 @@ class AggregationStage:
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """Rows -> keys and inputs -> bin -> exchange -> one row a key."""
         rows = self.plan.prepare(batch).select("*", *self._columns.added(route, workers))
-        return self.plan.partial(exchanged(rows, len(workers)), self._by)
+        records = F.count(F.lit(1)).alias(RECORDS_COLUMN)
+        return self.plan.partial(exchanged(rows, len(workers)), self._by, [records])
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """The user's columns, by Catalyst."""

@@ -21,6 +21,10 @@ Expression: TypeAlias = Any
 """A `org.apache.spark.sql.catalyst.expressions.Expression` behind py4j."""
 
 
+BATCH_TIMES = ("CurrentTimestamp", "CurrentDate", "LocalTimestamp")
+"""What Spark replaces by the batch's time in a stream; `now()` and `current_time()` are not among it."""
+
+
 class Catalyst:
     """Expression trees of one session.
 
@@ -49,6 +53,10 @@ class Catalyst:
     def attribute(self, name: str) -> Expression:
         """A reference by name, to be found in whatever frame the Column is used on."""
         return self._attributes.quoted(name)
+
+    def same_name(self, one: str, other: str) -> bool:
+        """Whether the session takes two names for the same (``spark.sql.caseSensitive``)."""
+        return bool(cast(Any, self._spark)._jsparkSession.sessionState().conf().resolver().apply(one, other))
 
     def not_null(self, expression: Expression) -> Expression:
         """``expression``, known never to be null (a tag for the analyser, no check)."""
@@ -84,6 +92,20 @@ class Catalyst:
             return shared.get(str(node.id())) if class_name(node) == "CommonExpressionRef" else None
 
         return self.rebuild(expression.child(), definition)
+
+    def asks_for_time(self, tree: Any) -> bool:
+        """Whether a plan or an expression has the current time in it."""
+        patterns = getattr(self._sql.catalyst.trees, "TreePattern$").__getattr__("MODULE$")
+        return bool(tree.containsPattern(patterns.CURRENT_LIKE()))
+
+    def batch_time(self, expression: Expression) -> Expression:
+        """The tree with the current time as a stream has it: a value of the batch, which is not deterministic to Spark."""
+        made, zone = self._sql.catalyst.expressions.CurrentBatchTimestamp, self._jvm.scala.Option.apply("UTC")
+
+        def replace(node: Expression) -> Expression | None:
+            return made(0, node.dataType(), zone) if class_name(node) in BATCH_TIMES else None
+
+        return self.rebuild(expression, replace)
 
     def is_a(self, expression: Expression, interface: str) -> bool:
         """Whether the expression's class extends ``interface``, a class within Catalyst's expressions package."""

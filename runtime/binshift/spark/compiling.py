@@ -14,6 +14,7 @@ from binshift.operators.vectorised import VectorisedState
 from binshift.spark.aggregates import compile_aggregate
 from binshift.spark.aggregation import AggregationStage
 from binshift.spark.definition import ArrowState, Definition, GroupedAggregation
+from binshift.spark.grouped import key_positions
 from binshift.spark.stage import Stage, VectorisedStage
 
 
@@ -33,12 +34,10 @@ def compile_stage(definition: Definition, output_mode: str) -> Stage:
 
 
 def _aggregation(definition: Definition, operator: GroupedAggregation, output_mode: str) -> Stage:
-    watermark = definition.watermark
     plan = compile_aggregate(
         definition.source,
         operator.group_columns,
         operator.agg_columns,
-        None if watermark is None else (watermark.column, watermark.delay_ms),
         output_mode,
     )
     return AggregationStage(plan, OutputMode(output_mode), definition.settings.bins)
@@ -51,21 +50,17 @@ def _vectorised(definition: Definition, operator: ArrowState, output_mode: str) 
             "give both the same"
         )
     source = definition.source
-    keyed = source.select(*operator.keys)
-    if any(name not in source.columns for name in keyed.columns):
-        raise Unsupported(
-            f"applyInArrowWithState groups by the columns {keyed.columns}; compute them with withColumn first, so that the "
-            "function finds them in its rows"
-        )
+    keys_at = key_positions(source, operator.keys)
+    keyed = StructType([source.schema[at] for at in keys_at])
     zone = source.sparkSession.conf.get("spark.sql.session.timeZone")
     keys, rows, state, output = (
         to_arrow_schema(StructType(list(each)), timezone=zone)
-        for each in (keyed.schema, source.schema, operator.state_schema, operator.output_schema)
+        for each in (keyed, source.schema, operator.state_schema, operator.output_schema)
     )
-    described = f"keys {keyed.schema.simpleString()}; state {operator.state_schema.simpleString()}"
+    described = f"keys {keyed.simpleString()}; state {operator.state_schema.simpleString()}"
     return VectorisedStage(
         operator=VectorisedState(operator.func, keys, rows, state, output),
-        keys=tuple(keyed.columns),
+        keys=keys_at,
         output=operator.output_schema,
         bins=definition.settings.bins,
         fingerprint=hashlib.blake2b(described.encode(), digest_size=16).hexdigest(),

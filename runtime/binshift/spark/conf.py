@@ -38,7 +38,8 @@ EPOCH: Mapping[str, str] = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 """Set on the session of each epoch: its plan has exactly one exchange, which must stay as it is. Tracebacks come whole, as Spark's
-shorter ones leave out what an error arose from; they are cut by `binshift.spark.failures`."""
+shorter ones leave out what an error arose from; they are cut by `binshift.spark.failures`. The form of strings in Arrow
+(``spark.sql.execution.arrow.useLargeVarTypes``) stays the user's, whose own functions see it; S takes either."""
 
 LOCALITY_WAIT_MIN_SECONDS = 3
 

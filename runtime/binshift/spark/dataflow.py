@@ -25,6 +25,7 @@ from binshift.routing import Route
 from binshift.spark.mover import Mover
 from binshift.spark.progress import filled
 from binshift.spark.runner import Runner
+from binshift.spark.stopping import abort_query, stop_query
 from binshift.spark.timings import EpochTimings
 
 POLL_SECONDS = 0.02
@@ -56,7 +57,7 @@ class StreamingQuery(Protocol):
         """Move bins so that slots ``0 .. workers-1`` share them, while the query runs."""
 
     def rebalance(self) -> Migration:
-        """Move bins so that the workers hold equal shares of the state."""
+        """Move bins so that the workers have equal shares of the load as measured now."""
 
     def move(self, moves: Mapping[Bin, Worker]) -> Migration:
         """Move single bins."""
@@ -141,7 +142,7 @@ class DataflowQuery:
         batch_size: int | None = None,
         pre_copy: bool | None = None,
     ) -> Migration:
-        """Move bins so that slots ``0 .. workers-1`` share them equally, with the least movement.
+        """Move bins so that slots ``0 .. workers-1`` share them by measured load (`binshift.planner.balanced_route`), with little movement.
 
         Returns at once; the query goes on. A migration that runs is cancelled and superseded.
 
@@ -159,13 +160,15 @@ class DataflowQuery:
         target = tuple(Worker(w) for w in range(workers))
         return self._begin(lambda: self._steering.rescale(target, strategy, batch_size, pre_copy))
 
-    def rebalance(self, *, strategy: str | None = None) -> Migration:
-        """Move bins so that the workers hold equal shares of the state's bytes, with the least movement.
+    def rebalance(
+        self, *, strategy: str | None = None, batch_size: int | None = None, pre_copy: bool | None = None
+    ) -> Migration:
+        """Share the bins among the same workers by their load as measured now (`Steering.rebalance`), whoever owns the target.
 
         Raises:
-            MigrationRefused: how large bins are is not known yet, or the query has ended.
+            MigrationRefused: no load has been measured yet, there is no such strategy, or the query has ended.
         """
-        return self._begin(lambda: self._steering.rebalance(strategy))
+        return self._begin(lambda: self._steering.rebalance(strategy, batch_size, pre_copy))
 
     def move(self, moves: Mapping[Bin, Worker], *, pre_copy: bool | None = None) -> Migration:
         """Move single bins; the others stay.
@@ -192,12 +195,8 @@ class DataflowQuery:
             TargetOutdated: the owner has set a newer generation, or this one otherwise.
             MigrationRefused: there is no worker in it, no such strategy, or the query has ended.
         """
-        wanted = tuple(workers)
-        return self._begin(
-            lambda: self._steering.put(
-                owner, generation, wanted, strategy, batch_size, pre_copy, latency_target_seconds
-            )
-        )
+        terms = (tuple(workers), strategy, batch_size, pre_copy, latency_target_seconds)
+        return self._begin(lambda: self._steering.put(owner, generation, *terms))
 
     @property
     def target(self) -> Target | None:
@@ -238,17 +237,15 @@ class DataflowQuery:
         return bool(self._query.isActive)
 
     def stop(self) -> None:
-        """Stop after the running epoch: it is finished and recorded, and only then the stream ends."""
-        self._mover.stop()
-        self._runner.quiesce()
-        self._query.stop()
-        self._end()
+        """Stop after the running epoch: it is finished and recorded, and only then the stream ends.
+
+        To the query's own `foreachBatch` function it returns at once. `TimeoutError`: that function does not return.
+        """
+        stop_query(self._runner, self._query, self._end, before=self._mover.stop)
 
     def abort(self) -> None:
         """Stop at once, in the middle of an epoch if need be: that epoch is run again at the next start."""
-        self._runner.stopping.set()
-        self._query.stop()
-        self._end()
+        abort_query(self._runner, self._query, self._end)
 
     def exception(self) -> Exception | None:
         """Why the query failed; None if it runs or was stopped."""

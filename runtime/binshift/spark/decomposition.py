@@ -61,7 +61,7 @@ class ByName:
                 f"{expression.sql()} is no column of the grouped frame, so it cannot be found in the next micro-batch; "
                 "add it with withColumn before groupBy"
             )
-        if sum(1 for other in self.names.values() if other.lower() == name.lower()) > 1:
+        if sum(self.catalyst.same_name(other, name) for other in self.names.values()) > 1:
             raise Unsupported(
                 f"the grouped frame has several columns named {name!r}; rename them with withColumnRenamed"
             )

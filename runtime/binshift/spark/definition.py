@@ -22,19 +22,6 @@ from binshift.settings import Settings
 from binshift.spark.sinks.contract import Sink
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
-    """How far events may be out of order.
-
-    Attributes:
-        column: the event time, a top-level timestamp column of the definition's source.
-        delay_ms: how far the watermark stays behind the latest event, in milliseconds.
-    """
-
-    column: str
-    delay_ms: int
-
-
 @dataclass(frozen=True)
 class GroupedAggregation:
     """`groupBy(...).agg(...)`.
@@ -91,8 +78,8 @@ class Definition:
     """A query, complete.
 
     Attributes:
-        source: the user's stream with everything stateless before the operator; Spark's own plan, without Spark state.
-        watermark: None without one.
+        source: the user's stream with everything stateless before the operator; Spark's own plan, without Spark state; its
+            watermarks are in it.
         operator: the stateful part.
         after: stateless methods on its result, in order; see `replay`.
         settings: resolved and checked.
@@ -100,7 +87,6 @@ class Definition:
     """
 
     source: DataFrame
-    watermark: Watermark | None
     operator: Operator
     after: tuple[Call, ...]
     settings: Settings

@@ -18,20 +18,17 @@ from typing import Any, Self
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructType
 
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
 from binshift.settings import check_keywords
-from binshift.spark.definition import Call, Operator, Watermark
+from binshift.spark.definition import Call, Operator
 from binshift.spark.grouped import StatefulGroupedData
 from binshift.spark.stage import quoted
 from binshift.spark.stateless import StatelessMethods
-from binshift.spark.streaming_plan import refuse_state, state_nodes
+from binshift.spark.streaming_plan import has_watermark, refuse_state, state_nodes
 from binshift.spark.unsupported import FRAME, unsupported
 from binshift.spark.writer import StatefulStreamWriter
-
-DELAY_KEY = "spark.watermarkDelayMs"
-"""Spark's mark on event-time columns; it follows the column through renames, joins and windows."""
 
 
 def stateful(frame: DataFrame, **settings: object) -> StatefulFrame:
@@ -64,14 +61,12 @@ class Recorded:
 
     Attributes:
         keywords: settings given to `stateful`.
-        watermark: as given to `withWatermark`.
         source: the stream before the operator; None in the first phase.
         operator: None in the first phase.
         after: the calls of the second phase.
     """
 
     keywords: Mapping[str, object]
-    watermark: Watermark | None = None
     source: DataFrame | None = None
     operator: Operator | None = None
     after: tuple[Call, ...] = ()
@@ -91,28 +86,21 @@ class StatefulFrame(StatelessMethods):
         self._recorded = recorded
 
     def withWatermark(self, eventTime: str, delayThreshold: str) -> StatefulFrame:
-        """As `DataFrame.withWatermark`: binshift's watermark, kept on its log.
+        """As `DataFrame.withWatermark`, which it is: Spark itself follows the event time at this place of the plan.
 
-        Args:
-            eventTime: a top-level timestamp column.
-            delayThreshold: an interval such as "10 seconds", in Spark's own syntax.
+        Of united streams each may have one; ``spark.sql.streaming.multipleWatermarkPolicy`` makes one of them for the query.
 
         Raises:
             AnalysisException: Spark's own, for the column or the interval.
-            Unsupported: a second watermark, or one after the stateful operator.
+            Unsupported: behind another one, which Spark refuses once the query runs, or after the stateful operator.
         """
         if self._recorded.operator is not None:
             raise unsupported("StatefulFrame", "withWatermark", "not yet after the stateful operator; call it before")
-        if self._recorded.watermark is not None:
-            raise unsupported("StatefulFrame", "withWatermark", f"there is one already, {self._recorded.watermark}")
-        marked = self._frame.withWatermark(eventTime, delayThreshold)
-        found = [field for field in marked.schema if DELAY_KEY in field.metadata]
-        if len(found) != 1 or not isinstance(found[0].dataType, TimestampType):
-            raise InvalidQuery(f"withWatermark: {eventTime!r} is not one top-level timestamp column of {self.columns}")
-        watermark = Watermark(found[0].name, int(found[0].metadata[DELAY_KEY]))
-        # Only the mark, not Spark's operator: that one would keep a watermark of its own, and start batches for it.
-        frame = self._frame.withMetadata(found[0].name, found[0].metadata)
-        return StatefulFrame(frame, replace(self._recorded, watermark=watermark))
+        if has_watermark(self._frame):
+            raise unsupported(
+                "StatefulFrame", "withWatermark", "there is one already; to unite streams, give each its own"
+            )
+        return StatefulFrame(self._frame.withWatermark(eventTime, delayThreshold), self._recorded)
 
     def groupBy(self, *cols: Any) -> StatefulGroupedData:
         """As `DataFrame.groupBy`; followed by one stateful operator. Without columns there is one group, on one worker.
@@ -142,9 +130,7 @@ class StatefulFrame(StatelessMethods):
         recorded = self._recorded
         if recorded.operator is None or recorded.source is None:
             raise unsupported("StatefulFrame", "writeStream", "it has no stateful operator; write the DataFrame itself")
-        return StatefulStreamWriter(
-            self._frame, recorded.source, recorded.watermark, recorded.operator, recorded.after, recorded.keywords
-        )
+        return StatefulStreamWriter(self._frame, recorded.source, recorded.operator, recorded.after, recorded.keywords)
 
     @property
     def schema(self) -> StructType:
@@ -232,22 +218,7 @@ class StatefulFrame(StatelessMethods):
         return type(self)(frame, replace(recorded, after=(*recorded.after, Call(name, args, kwargs))))
 
     def _with_operator(self, stand_in: DataFrame, operator: Operator) -> StatefulFrame:
-        watermark = self._watermark_now()
-        recorded = replace(self._recorded, watermark=watermark, source=self._frame, operator=operator)
-        return StatefulFrame(stand_in, recorded)
-
-    def _watermark_now(self) -> Watermark | None:
-        """The watermark by its column's present name."""
-        watermark = self._recorded.watermark
-        if watermark is None:
-            return None
-        marked = [f.name for f in self.schema if DELAY_KEY in f.metadata and isinstance(f.dataType, TimestampType)]
-        if not marked:
-            raise InvalidQuery(
-                f"the event time {watermark.column!r} of withWatermark was dropped or computed anew before groupBy; "
-                f"call withWatermark last, on one of {self.columns}"
-            )
-        return watermark if watermark.column in marked else replace(watermark, column=marked[0])
+        return StatefulFrame(stand_in, replace(self._recorded, source=self._frame, operator=operator))
 
     def _column(self, given: object) -> Column:
         if isinstance(given, Column):
@@ -285,5 +256,3 @@ class StatefulFrame(StatelessMethods):
             raise InvalidSettings(
                 f"{name}: the frames have differing settings, {dict(self._recorded.keywords)} and {dict(other.keywords)}"
             )
-        if other.watermark is not None and other.watermark != self._recorded.watermark:
-            raise unsupported("StatefulFrame", name, "of differing watermarks; call withWatermark after it")

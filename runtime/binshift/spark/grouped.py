@@ -7,7 +7,7 @@ in its own words. What binshift itself cannot aggregate is found when the query 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
@@ -17,9 +17,10 @@ from pyspark.sql.types import NumericType, StructType
 
 from binshift.errors import InvalidQuery, Unsupported
 from binshift.operators.vectorised import StateFunction
+from binshift.spark.buffers import is_storable
 from binshift.spark.definition import ArrowState, GroupedAggregation, Operator
 from binshift.spark.stage import quoted
-from binshift.spark.streaming_plan import opaque
+from binshift.spark.streaming_plan import opaque, positions
 from binshift.spark.unsupported import GROUPED, unsupported
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class StatefulGroupedData:
             AnalysisException: Spark's own.
             Unsupported: a session window.
         """
-        columns = _from_dict(exprs[0]) if len(exprs) == 1 and isinstance(exprs[0], dict) else exprs
+        columns = self._from_dict(exprs[0]) if len(exprs) == 1 and isinstance(exprs[0], dict) else exprs
         wrong = [each for each in columns if not isinstance(each, Column)]
         if wrong or not columns:
             raise InvalidQuery(f"agg got {wrong[0] if wrong else 'nothing'!r}; it takes Columns, or one dict")
@@ -109,6 +110,9 @@ class StatefulGroupedData:
         of the keys that have one). It returns output rows and the new state; a key without a row there has none any
         more. It must be deterministic: an epoch may be run again.
 
+        Strings are Spark's: bytes that need not be UTF-8. As in `DataFrame.mapInArrow`, most functions of
+        `pyarrow.compute` take any bytes; `to_pylist` and `to_pandas` raise an error for a string that is not UTF-8.
+
         Args:
             func: the function; must be picklable.
             outputStructType: the columns it returns, a `StructType` or as DDL.
@@ -117,8 +121,9 @@ class StatefulGroupedData:
             timeoutConf: "NoTimeout".
 
         Raises:
-            Unsupported: another timeout or the output mode "complete".
-            InvalidQuery: an argument does not fit, or there are no keys.
+            Unsupported: another timeout, the output mode "complete", a computed key, or a key of a type with an
+                equality of its own (a map, a collated string).
+            InvalidQuery: an argument does not fit, there are no keys, or two columns have the same name.
         """
         if not self._columns:
             raise InvalidQuery("applyInArrowWithState needs keys: groupBy('user'), or a constant column for one state")
@@ -132,33 +137,77 @@ class StatefulGroupedData:
         repeated = {name for name in keys if [*keys, *state.names].count(name) > 1}
         if repeated:
             raise InvalidQuery(f"keys {keys} and state {state.names} share the names {sorted(repeated)}; rename them")
-        stand_in = opaque(self._frame).mapInArrow(lambda batches: batches, output)
-        return self._finish(stand_in, ArrowState(func, self._columns, output, state, mode))
+        return self._finish(opaque(self._frame, output), ArrowState(func, self._columns, output, state, mode))
 
     def _numeric(self, function: Callable[[Column], Column], names: tuple[str, ...]) -> StatefulFrame:
-        given = names or [f.name for f in self._frame.schema if isinstance(f.dataType, NumericType)]
-        return self.agg(*(function(F.col(name)) for name in given))
+        given = names or [quoted(f.name) for f in self._frame.schema if isinstance(f.dataType, NumericType)]
+        columns = [function(F.col(name)) for name in given]
+        if names:  # of a nested field, Spark's own name has an alias within
+            sparks = getattr(self._frame.groupBy(*self._columns), function.__name__)(*names)
+            columns = self._named(columns, sparks.columns[-len(names) :])
+        return self.agg(*columns)
+
+    def _from_dict(self, functions: dict[str, str]) -> tuple[Column, ...]:
+        """The aggregates of `agg({column: name})`, with the names and in the order that Spark gives them."""
+        grouped = self._frame.groupBy(*self._columns)
+        names = {column: grouped.agg({column: name}).columns[-1] for column, name in functions.items()}
+        order = grouped.agg(functions).columns[-len(functions) :] if functions else []
+        sorted_names = sorted(functions, key=lambda column: order.index(names[column]))
+        columns = [
+            F.call_function(
+                DICT_FUNCTIONS.get(functions[column].lower(), functions[column].lower()),
+                F.lit(1) if column == "*" else F.col(column),
+            )
+            for column in sorted_names
+        ]
+        return tuple(self._named(columns, [names[column] for column in sorted_names]))
+
+    def _named(self, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+        """The columns with these names; one that has its name already keeps Spark's mark that nobody gave it."""
+        own = self._frame.groupBy(*self._columns).agg(*columns).columns[-len(names) :] if columns else []
+        return [each if was == name else each.alias(name) for each, was, name in zip(columns, own, names, strict=True)]
 
     def _key_names(self) -> list[str]:
         """The names of the keys, resolved on a frame of its own, as in every epoch."""
-        rows = opaque(self._frame)
+        names = self._frame.columns
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise InvalidQuery(
+                f"the stream has several columns named {repeated}, which a table of rows cannot; rename them"
+            )
         try:
-            keyed = rows.select(*self._columns)
+            return [names[at] for at in key_positions(opaque(self._frame), self._columns)]
         except AnalysisException as error:
             error.add_note("As keys take names, F.col('name'), or columns of the StatefulFrame itself.")
             raise
-        computed = [name for name in keyed.columns if name not in rows.columns]
-        if computed or not keyed.sameSemantics(rows.select(*map(quoted, keyed.columns))):
-            raise Unsupported(
-                f"applyInArrowWithState groups by {computed or keyed.columns}, which are computed; make columns of them "
-                "with withColumn first, so that the function finds them in its rows"
-            )
-        return keyed.columns
 
     def __getattr__(self, name: str) -> Any:
         if name in GROUPED:
             raise unsupported("StatefulGroupedData", name, GROUPED[name])
         raise AttributeError(f"StatefulGroupedData has no method {name!r}")
+
+
+def key_positions(rows: DataFrame, columns: Sequence[Column]) -> tuple[int, ...]:
+    """Which columns of ``rows`` the keys of `applyInArrowWithState` are.
+
+    Raises:
+        AnalysisException: Spark's own, for a column that is not there.
+        Unsupported: a computed key, or one whose type Spark groups by other rules than its bytes.
+    """
+    found = positions(rows, columns)
+    if None in found:
+        raise Unsupported(
+            f"applyInArrowWithState groups by {rows.select(*columns).columns}, of which some are computed; make columns of "
+            "them with withColumn first, so that the function finds them in its rows"
+        )
+    keys = tuple(at for at in found if at is not None)
+    for key in (rows.schema[at] for at in keys):
+        if not is_storable(key.dataType):
+            raise Unsupported(
+                f"applyInArrowWithState groups by {key.name!r}, a key of type {key.dataType.simpleString()}; "
+                "group by a string made of it"
+            )
+    return keys
 
 
 def checked_output_mode(output_mode: object) -> str:
@@ -174,13 +223,6 @@ def checked_output_mode(output_mode: object) -> str:
     if mode not in OUTPUT_MODES:
         raise InvalidQuery(f"the output mode is {output_mode!r}; it must be 'append' or 'update'")
     return str(mode)
-
-
-def _from_dict(functions: dict[str, str]) -> tuple[Column, ...]:
-    return tuple(
-        F.call_function(DICT_FUNCTIONS.get(name.lower(), name.lower()), F.lit(1) if column == "*" else F.col(column))
-        for column, name in functions.items()
-    )
 
 
 def _struct(given: StructType | str) -> StructType:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
@@ -24,11 +25,15 @@ from pyspark.sql import DataFrame, SparkSession
 from binshift import s3
 from binshift.errors import InvalidSettings
 
-SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles")
+SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "StagedFiles")
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
+STAGED_FILES = "dev.binshift.StagedFiles"
+COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 _installed: WeakKeyDictionary[object, Jvm] = WeakKeyDictionary()
+_lock = threading.RLock()
+"""Several threads may start queries at once."""
 
 
 class Jvm:
@@ -40,8 +45,10 @@ class Jvm:
         jar = _compile(self._jvm)
         spark.sql(f"ADD JAR '{jar}'")
         self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
-        methods = self._class(NUDGE_FORMAT).getMethods()
-        self._nudge = next(method for method in methods if method.getName() == "nudge")
+        self._nudge = self._method(NUDGE_FORMAT, "nudge")
+        self._at = self._method("dev.binshift.BatchTime", "at")
+        self._forget = self._method(NUDGE_FORMAT, "forget")
+        self._take = self._method(STAGED_FILES, "take")
 
     def pinned(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
         """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
@@ -56,6 +63,35 @@ class Jvm:
         wrapped = session._jsparkSession.internalCreateDataFrame(rdd, java_frame.schema(), False)
         return DataFrame(wrapped, session)
 
+    def cloned(self, spark: SparkSession) -> SparkSession:
+        """A session with the user's conf, functions and views, whose conf can be changed; Spark gives each query such a one."""
+        java: Any = spark
+        return SparkSession(spark.sparkContext, java._jsparkSession.cloneSession())
+
+    def at(self, frame: DataFrame, time_ms: int) -> DataFrame:
+        """``frame`` with the current time, wherever it asks for that, being ``time_ms`` (milliseconds since 1970).
+
+        So are ``current_timestamp()`` and its kin in a stream's own plan, where Spark takes the batch's time.
+        """
+        session: Any = frame.sparkSession
+        timed = self._at.invoke(None, self._array("java.lang.Object", [frame._jdf, self._jvm.Long.valueOf(time_ms)]))
+        return DataFrame(timed, session)
+
+    def next_watermark(self, spark: SparkSession, query: str) -> int:
+        """Spark's watermark for the batch after the one that runs, all rows of which have been read.
+
+        Spark does the same once the batch has ended; by then it is too late to ask for another one.
+
+        Args:
+            spark: the session that started the query.
+            query: Spark's id of it.
+        """
+        session: Any = spark
+        stream = session._jsparkSession.streams().get(query).streamingQuery()
+        tracker = stream.watermarkTracker()
+        tracker.updateWatermark(stream.lastExecution().executedPlan())
+        return int(tracker.currentWatermark())
+
     def nudge(self, name: str, *, owed: bool = False) -> None:
         """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without.
 
@@ -65,6 +101,11 @@ class Jvm:
         """
         self._nudge.invoke(None, self._array("java.lang.Object", [name, owed]))
 
+    def forget(self, name: str) -> None:
+        """The query of the nudge source ``name`` has ended; nothing is kept of it."""
+        with suppress(Exception):  # of py4j, whichever it is: Spark may have ended, and everything with it
+            self._forget.invoke(None, self._array("java.lang.Object", [name]))
+
     def await_interrupt(self, seconds: float) -> None:
         """Let this thread's Java thread sleep until it is interrupted, as Spark does with a query's when it is stopped."""
         with suppress(Py4JJavaError):
@@ -73,14 +114,35 @@ class Jvm:
     @contextmanager
     def checkpoint_files(self, spark: SparkSession, location: str) -> Iterator[None]:
         """A query started within keeps Spark's part of its checkpoint by `LocalCheckpointFiles`, unless the user chose, or on S3."""
-        if location.startswith("s3") or spark.conf.get(FILE_MANAGER, None) is not None:
-            yield
-            return
-        spark.conf.set(FILE_MANAGER, "dev.binshift.LocalCheckpointFiles")
+        with _lock:
+            if location.startswith("s3") or spark.conf.get(FILE_MANAGER, None) is not None:
+                yield
+                return
+            spark.conf.set(FILE_MANAGER, "dev.binshift.LocalCheckpointFiles")
+            try:
+                yield
+            finally:
+                spark.conf.unset(FILE_MANAGER)
+
+    @contextmanager
+    def staged_files(self, spark: SparkSession) -> Iterator[None]:
+        """Files that are written within, in this session, are written as `StagedFiles` says; see `written`."""
+        before = spark.conf.get(COMMIT_PROTOCOL, None)
+        spark.conf.set(COMMIT_PROTOCOL, STAGED_FILES)
         try:
             yield
         finally:
-            spark.conf.unset(FILE_MANAGER)
+            if before is None:
+                spark.conf.unset(COMMIT_PROTOCOL)
+            else:
+                spark.conf.set(COMMIT_PROTOCOL, before)
+
+    def written(self, folder: str) -> str:
+        """What tasks have written to a folder of that name: for each file a line with its size, a tab and its name."""
+        return str(self._take.invoke(None, self._array("java.lang.Object", [folder])))
+
+    def _method(self, of: str, name: str) -> Any:
+        return next(method for method in self._class(of).getMethods() if method.getName() == name)
 
     def _class(self, name: str) -> Any:
         return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
@@ -108,10 +170,17 @@ def check_file_system(spark: SparkSession, location: str) -> None:
 
 
 def install(spark: SparkSession) -> Jvm:
-    """Compile and register the classes, once per application."""
-    context = spark.sparkContext
-    if context not in _installed:
-        _installed[context] = Jvm(spark)
+    """Compile and register the classes, once per application, for the calling thread to find them.
+
+    Spark looks classes up by the class loader of a thread of the JVM, of which each thread here has its own; `ADD JAR` sets that
+    of the thread it is called by.
+    """
+    context, session = spark.sparkContext, cast(Any, spark)
+    with _lock:
+        if context not in _installed:
+            _installed[context] = Jvm(spark)
+    loader = session._jsparkSession.sharedState().jarClassLoader()
+    session._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)
     return _installed[context]
 
 

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,7 @@ from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.protocol.steering import Steering
 from binshift.routing import Route
 from binshift.spark import conf
-from binshift.spark.collecting import collecting
+from binshift.spark.collecting import collecting, handed
 from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.failures import interpret, raised
 from binshift.spark.jvm import Jvm
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 BACKGROUND_POOL = "binshift-background"
 WARM_TRIES_MAX = 3
+WARM_RETRIES_MAX = 7
+"""Rehearsals of a worker that may get well by itself, with growing rests between them: half a minute in all."""
 IDLE_SECONDS = 0.1
 """How long the thread waits when there is nothing to do; a change wakes it at once."""
 
@@ -56,6 +59,10 @@ class Mover:
         wait_seconds: how long a migration waits for the executors of its workers.
     """
 
+    error: Exception | None = None
+    observed: Mapping[Worker, str] = MappingProxyType({})
+    """Executors by id, once the steering has taken notice of them."""
+
     def __init__(
         self,
         spark: SparkSession,
@@ -72,7 +79,7 @@ class Mover:
         watch: JobWatch,
         wait_seconds: float,
     ) -> None:
-        self._spark = spark.newSession()
+        self._spark = jvm.cloned(spark)
         for key, value in conf.EPOCH.items():
             self._spark.conf.set(key, value)
         self._coordinator = coordinator
@@ -87,13 +94,11 @@ class Mover:
         self._nudge = nudge
         self._in_epoch = in_epoch
         self._watch = watch
-        self._wake = threading.Event()
-        self._stopped = threading.Event()
+        self._wake, self._stopped = threading.Event(), threading.Event()
         self._wait_seconds = wait_seconds
+        self._rehearsals = 0
         self._missing_since: dict[Worker, float] = {}
         self._unwarmed: dict[Worker, int] = {}
-        self._rehearsals = 0
-        self.error: Exception | None = None
         target = inheritable_thread_target(self._spark)(self._loop)
         self._thread = threading.Thread(target=target, name="binshift-mover", daemon=True)
 
@@ -112,7 +117,9 @@ class Mover:
         self._thread.join()
 
     def _loop(self) -> None:
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", BACKGROUND_POOL)
+        self._spark.sparkContext.setLocalProperty(
+            "spark.scheduler.pool", f"{BACKGROUND_POOL}-{self._environment.query}"
+        )
         while not self._stopped.is_set():
             try:
                 busy = self._round()
@@ -134,19 +141,21 @@ class Mover:
         """One round; whether there was anything to do."""
         executors = self._view.executors()
         movement = self._coordinator.movement
-        self._steering.observe({worker: executor.id for worker, executor in executors.items()})
+        seen = {worker: executor.id for worker, executor in executors.items()}
+        self._steering.observe(seen)
+        self.observed = seen
         with self._coordinator.lock:
             movement.seen(frozenset(executors))
             wanted = movement.cold()
             specs = self._coordinator.background()
             awaited = wanted | movement.destinations()
         self._give_up(sorted(awaited - executors.keys()))
-        cold = {w: executors[w] for w in sorted(wanted & executors.keys())}
+        cold = {w: executors[w] for w in sorted((wanted & executors.keys()) - movement.troubles.resting())}
         try:
             self._warm_up(cold)
-            if specs:
-                reports = self._execute(specs, executors)
-                self._coordinator.reported(reports)
+            for workers in self._coordinator.movement.troubles.jobs({spec.worker for spec in specs}):
+                if not self._stopped.is_set():
+                    self._work([spec for spec in specs if spec.worker in workers], executors)
         finally:
             self._keep_house()
         return bool(cold or specs)
@@ -159,17 +168,11 @@ class Mover:
             self._nudge()
 
     def _warm_up(self, cold: Mapping[Worker, Executor]) -> None:
-        """Rehearse on cold executors: all at once, or one by one where that has failed, to find the one that cannot.
-
-        Raises:
-            Retryable: an executor went away.
-        """
+        """Rehearse on cold executors: all at once, or one by one where that has failed, to find the one that cannot."""
         groups = [{w: e} for w, e in cold.items()] if self._unwarmed.keys() & cold.keys() else [cold] if cold else []
         for group in groups:
             try:
                 self.warm(group)
-            except Retryable:
-                raise
             except Exception as error:  # whatever the user's program, image or node does to a rehearsal
                 self._not_warm(group, interpret(error))
                 continue
@@ -183,10 +186,12 @@ class Mover:
         log.warning("workers %s could not rehearse an epoch: %s", sorted(group), error)
         for worker in group:
             self._unwarmed[worker] = self._unwarmed.get(worker, 0) + 1
-            if self._unwarmed[worker] >= WARM_TRIES_MAX:
-                del self._unwarmed[worker]
-                with self._coordinator.lock:
-                    self._coordinator.movement.given_up(worker, f"cannot run an epoch: {error}")
+            with self._coordinator.lock:
+                if len(group) == 1:
+                    self._coordinator.movement.troubles.failed(worker, str(error))
+                if self._unwarmed[worker] >= (WARM_RETRIES_MAX if isinstance(error, Retryable) else WARM_TRIES_MAX):
+                    del self._unwarmed[worker]
+                    self._coordinator.movement.give_up(f"worker {worker} cannot run an epoch: {error}")
 
     def _give_up(self, missing: Sequence[Worker]) -> None:
         """A migration does not wait for ever for workers that nobody starts."""
@@ -196,18 +201,41 @@ class Mover:
             if now - since > self._wait_seconds:
                 with self._coordinator.lock:
                     why = f"has no executor after {self._wait_seconds:.0f} s: start one and ask again"
-                    self._coordinator.movement.given_up(worker, why)
+                    self._coordinator.movement.give_up(f"worker {worker} {why}")
 
-    def _execute(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> list[BackgroundReport]:
+    def _work(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> None:
+        """One job; what its tasks reported counts though it failed, and those that did not are remembered.
+
+        Raises:
+            Fenced: another driver has taken over.
+        """
+        reports: list[BackgroundReport] = []
+        why = "no report came"
+        try:
+            self._execute(specs, executors, reports)
+        except Exception as error:  # whatever is wrong with one executor, the others go on
+            why = str(interpret(error))
+        silent = {spec.worker for spec in specs} - {report.worker for report in reports}
+        if len(silent) > 1:
+            log.warning("a background job ended before workers %s had reported: %s", sorted(silent), why)
+        self._coordinator.reported(reports, sorted(silent), why)
+
+    def _execute(
+        self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor], reports: list[BackgroundReport]
+    ) -> None:
+        """Run the job; ``reports`` gets what its tasks have sent, also where this raises."""
         workers = [spec.worker for spec in specs]
         places = tuple(Place(w, executors[w].host) for w in workers)
         base = self._spark.range(0, len(workers), 1, len(workers))
         pinned = self._jvm.pinned(base, [executors[w].location for w in workers])
         with collecting(self._spark.sparkContext) as collected:
             function = BackgroundFunction(tuple(specs), places, self._environment, collected)
-            with self._watch.over("round", {w: executors[w] for w in workers}):
-                pinned.mapInArrow(function, "id long").write.format("noop").mode("append").save()
-            return [each for each in collected.value if isinstance(each, BackgroundReport)]
+            small = handed(self._spark.sparkContext, function, collected)
+            try:
+                with self._watch.over("round", {w: executors[w] for w in workers}):
+                    pinned.mapInArrow(small, "id long").write.format("noop").mode("append").save()
+            finally:
+                reports += [each for each in collected.value if isinstance(each, BackgroundReport)]
 
     def warm(self, executors: Mapping[Worker, Executor]) -> None:
         """Rehearse epochs on these executors, with made-up rows that end where S would begin (see `warmup`).
@@ -253,6 +281,7 @@ class Mover:
         if runs_python(routed):
             routed = self._stage.route(self._spark.createDataFrame([], self._schema), route, workers)
         pinned = self._jvm.pinned(routed, [executors[w].location for w in workers])
-        merged = pinned.mapInArrow(function, self._stage.merged_schema)
-        with self._watch.over("rehearsal", executors):
+        with collecting(self._spark.sparkContext) as nothing, self._watch.over("rehearsal", executors):
+            small = handed(self._spark.sparkContext, function, nothing)
+            merged = pinned.mapInArrow(small, self._stage.merged_schema)
             self._stage.finish(merged).write.format("noop").mode("append").save()

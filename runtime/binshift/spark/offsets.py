@@ -1,7 +1,7 @@
-"""What Spark's own offset log says of a batch: its time and its input.
+"""What Spark's own offset log says of a batch: its time, its watermark and its input.
 
 Spark writes ``offsets/<batch>`` before a batch runs and never changes it, so its timestamp is the same in every replay:
-it is the epoch's processing time. The hash of the sources' offsets goes into the commit record; a batch that comes
+it is the epoch's processing time. So is its watermark, which Spark derives from the batches before. The hash of the sources' offsets goes into the commit record; a batch that comes
 again with other input is refused.
 """
 
@@ -11,7 +11,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from binshift.errors import LogDamaged
+from binshift.errors import IncompatibleState, LogDamaged
+from binshift.log.records import CommitRecord
 from binshift.log.storage import Storage
 from binshift.model import Epoch
 
@@ -25,10 +26,12 @@ class BatchOffsets:
 
     Attributes:
         batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
+        watermark_ms: the query's watermark in this batch, milliseconds since 1970; 0 before the first.
         digest: hash of the sources' end offsets.
     """
 
     batch_time_ms: int
+    watermark_ms: int
     digest: str
 
 
@@ -43,13 +46,14 @@ def parse(text: str, name: str = "offsets") -> BatchOffsets:
     """
     lines = text.splitlines()
     try:
-        time_ms = int(json.loads(lines[1])["batchTimestampMs"])
+        metadata = json.loads(lines[1])
+        time_ms, watermark_ms = int(metadata["batchTimestampMs"]), int(metadata["batchWatermarkMs"])
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise LogDamaged(
             f"{name} is not an offset log entry of Spark's ({error!r}); restore it from a backup"
         ) from None
     digest = hashlib.sha256("\n".join(lines[HEADER_LINES:]).encode()).hexdigest()[:32]
-    return BatchOffsets(time_ms, digest)
+    return BatchOffsets(time_ms, watermark_ms, digest)
 
 
 def read(checkpoint: Storage, epoch: Epoch) -> BatchOffsets:
@@ -73,4 +77,18 @@ def check(checkpoint: Storage, epoch: Epoch, recorded: str) -> None:
             f"offsets/{epoch} at {checkpoint.url} was altered: epoch {epoch} was recorded with other input (hash {recorded}, "
             f"not {found.digest}), and the next batch begins where it ended. Restore it from a backup, or start the query with "
             "another checkpoint location"
+        )
+
+
+def check_watermark(checkpoint: Storage, record: CommitRecord) -> None:
+    """Refuse a checkpoint whose watermark Spark does not know: its closed groups would be opened again.
+
+    Raises:
+        IncompatibleState: an earlier binshift wrote the record, and followed the event time itself.
+    """
+    if any(record.watermarks.values()):
+        raise IncompatibleState(
+            f"the checkpoint at {checkpoint.url} was written by an earlier binshift, which kept the watermark in its own "
+            f"log; this one uses Spark's, which that checkpoint lacks. Go on with the binshift that wrote it, or start the "
+            "query with another checkpoint location"
         )

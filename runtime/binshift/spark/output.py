@@ -2,25 +2,71 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
 
+from binshift.errors import Retryable, TaskFailed
+from binshift.log import outputs
+from binshift.log.log import Log
 from binshift.model import Epoch
 from binshift.spark.definition import Definition, replay
 from binshift.spark.sinks import FileSink, Sink
+from binshift.spark.sinks.files import Choose
+
+logger = logging.getLogger(__name__)
+
+TRIES_MAX = 20
+FAILURES_MAX = 4
+"""Of the file system of the results, before the query ends: as often as an epoch's tasks may fail there."""
+PAUSE_SECONDS_MAX = 5.0
 
 
-def consumer(definition: Definition, sink: Sink, confirm: Callable[[], None]) -> Callable[[DataFrame, Epoch], None]:
+class Output:
     """Takes an epoch's result through the user's further calls into the sink, every row exactly once.
 
-    ``confirm`` raises if another driver has taken over.
+    Args:
+        definition: has the further calls.
+        sink: takes the rows.
+        log: says whose files are an epoch's result.
+        at: `Jvm.at`, which fixes the current time of a frame.
     """
 
-    def consume(result: DataFrame, epoch: Epoch) -> None:
-        frame = replay(result, definition.after)
-        sink.write(frame.localCheckpoint(eager=True) if sink.drains else frame, epoch)
-        if isinstance(sink, FileSink):
-            sink.publish(result.sparkSession, epoch, confirm)
+    def __init__(self, definition: Definition, sink: Sink, log: Log, at: Callable[[DataFrame, int], DataFrame]) -> None:
+        self._definition = definition
+        self._sink = sink
+        self._log = log
+        self._at = at
 
-    return consume
+    def __call__(self, result: DataFrame, epoch: Epoch, time_ms: int) -> None:
+        """Run the epoch's job, as of its batch's time (milliseconds since 1970)."""
+        frame = self._at(replay(result, self._definition.after), time_ms)
+        self._sink.write(frame.localCheckpoint(eager=True) if self._sink.drains else frame, epoch)
+
+    def publish(self, epoch: Epoch) -> None:
+        """Let readers see the files of an epoch that is recorded. A driver that dies before has the epoch replayed.
+
+        Raises:
+            TaskFailed, DiskFull, StorageUnavailable: it was tried for as often as helps.
+            Fenced: another driver has taken over.
+            InvalidQuery: files of something else are in the way.
+        """
+        if not isinstance(self._sink, FileSink):
+            return
+        spark, failures = self._definition.source.sparkSession, 0
+        for tried in range(TRIES_MAX):
+            try:
+                self._sink.publish(spark, epoch, self._choice(epoch))
+                return
+            except Retryable as error:
+                failures += isinstance(error, TaskFailed)
+                if failures == FAILURES_MAX or tried == TRIES_MAX - 1:
+                    raise
+                logger.warning("epoch %s is recorded and not published yet: %s", epoch, error)
+            time.sleep(min(0.05 * 2.0**tried, PAUSE_SECONDS_MAX))
+
+    def _choice(self, epoch: Epoch) -> Choose:
+        log = self._log
+        return lambda place, folder: outputs.choose(log.storage, log.term, epoch, place, folder)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
@@ -21,20 +20,21 @@ from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
 from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.epochplan import OperatorTime
 from binshift.protocol.housekeeping import Housekeeping
-from binshift.protocol.migrations import Request, Terms
+from binshift.protocol.migrations import Request, Terms, strategy_of
 from binshift.protocol.movement import Movement
 from binshift.protocol.spec import LogLocation
-from binshift.protocol.steering import Steering, strategy_of
+from binshift.protocol.steering import Steering
 from binshift.settings import Settings
-from binshift.spark import checkpoint, conf, jvm, offsets, progress
+from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
+from binshift.spark.attendance import Attendance
 from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions
 from binshift.spark.executors import Executor, ExecutorView
 from binshift.spark.mover import Mover
-from binshift.spark.output import consumer
+from binshift.spark.nodata import no_data_batches, nudged
+from binshift.spark.output import Output
 from binshift.spark.runner import Runner
 from binshift.spark.stage import Stage
 from binshift.spark.task import Environment
@@ -62,7 +62,8 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     """Start a query.
 
     Raises:
-        InvalidSettings: the Spark conf or a setting is wrong, or too few executors came.
+        InvalidSettings: the Spark conf or a setting is wrong, or too few executors came, or with too few task slots.
+        InvalidQuery: the query runs already in this application.
         Unsupported: the program uses what binshift does not have.
         LogOwned: another dataflow runs on the checkpoint.
         IncompatibleState, ForeignLog, LogDamaged: the checkpoint does not fit the program; it was left as it was.
@@ -72,13 +73,20 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     stage = compile_stage(definition, options.output_mode)
     location = options.checkpoint_location
     files = open_storage(location)
-    log = _open_log(files, location, stage, settings)
-    beat = Beat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
+    others = neighbours.of(spark.sparkContext)
+    neighbour = others.enter(checkpoint.query_id(files), options.query_name, location)
     try:
-        query = _parts(definition, options, stage, log, files, location, beat).start()
+        log = _open_log(files, location, stage, settings)
+        beat = Beat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
+        try:
+            query = _parts(definition, options, stage, log, files, location, beat).start()
+        except BaseException:
+            beat.stop()
+            raise
     except BaseException:
-        beat.stop()
+        others.leave(neighbour)
         raise
+    neighbour.running = query
     for tell in STARTED:
         tell(query)
     return query
@@ -99,7 +107,8 @@ def _parts(
     for told in RECORDED:
         told(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
-    delay = None if definition.watermark is None else definition.watermark.delay_ms
+    cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
+    neighbours.of(spark.sparkContext).check_slots(executors, cpus)
     terms = Terms(
         settings.bins,
         settings.workers,
@@ -109,7 +118,7 @@ def _parts(
         settings.latency_target_seconds,
     )
     movement = Movement(terms, [OPERATOR], log.term)
-    coordinator = Coordinator(log, settings.bins, [OperatorTime(OPERATOR, delay)], movement)
+    coordinator = Coordinator(log, settings.bins, [OPERATOR], movement)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
     return _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location, beat, watch)
 
@@ -167,10 +176,11 @@ class _Parts:
         steering.resume()
         query = self._stream(runner, name, java)
         mover.start()
-        return DataflowQuery(query, self.coordinator, steering, mover, runner, self._close)
+        return DataflowQuery(query, self.coordinator, steering, mover, runner, lambda: self._close(java, name))
 
-    def _close(self) -> None:
+    def _close(self, java: jvm.Jvm, name: str) -> None:
         self.watch.close()
+        java.forget(name)
         self.beat.stop()
         self.options.sink.close()
 
@@ -189,14 +199,19 @@ class _Parts:
             java,
             environment,
             lambda epoch: offsets.read(self.files, epoch),
-            consumer(self.definition, self.options.sink, self.coordinator.check_newest),
+            Output(self.definition, self.options.sink, self.log, java.at),
             self.watch,
-            steering.lost,
-            lambda: java.nudge(name, owed=True),
+            self._attendance(steering),
+            no_data_batches(self.definition, java, name, self.log.format.query),
             settings.epoch_attempts_max,
-            settings.executor_wait_seconds,
-            settings.lost_worker_timeout_seconds,
         )
+
+    def _attendance(self, steering: Steering) -> Attendance:
+        wait, lost = (
+            self.definition.settings.executor_wait_seconds,
+            self.definition.settings.lost_worker_timeout_seconds,
+        )
+        return Attendance(self.coordinator, self.view, steering.lost, wait, lost)
 
     def _defaults(self) -> Request:
         settings = self.definition.settings
@@ -223,17 +238,6 @@ def _warm(mover: Mover, executors: Mapping[Worker, Executor]) -> None:
         logger.warning("the rehearsal ended early: %s", lost)
 
 
-def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
-    """The stream with a source of no rows beside it, whose offset moves when an epoch is wanted without input.
-
-    It is part of the checkpoint from batch 0 on: Spark cannot add a source later. The optimiser removes it from every
-    plan, since it filters all rows away.
-    """
-    nudge = spark.readStream.format(jvm.NUDGE_FORMAT).option("name", name).load()
-    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in source.schema]
-    return source.union(nudge.select(*columns).where(F.lit(False)))
-
-
 def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -> Log:
     query = checkpoint.query_id(files)
     operator = OperatorFormat(OPERATOR, stage.fingerprint, stage.description)
@@ -253,6 +257,8 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
     last = log.index.last
     if last == checkpoint.committed(files) != BEFORE_FIRST:
         offsets.check(files, last, log.index.record(last).offsets_hash)
+    if last != BEFORE_FIRST:
+        offsets.check_watermark(files, log.index.record(last))
     return log
 
 

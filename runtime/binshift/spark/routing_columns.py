@@ -53,7 +53,9 @@ class RouteColumns:
         if (route, workers) not in self._cache:
             text = "[" + ",".join(map(str, partitions_of(route, workers).tolist())) + "]"
             array = F.from_json(F.lit(text), "array<int>")
-            partition = F.element_at(array, self._bin + 1).alias(PARTITION_COLUMN)
+            # Keys may be constants, as a batch's time is. The exchange must not be: Spark would fold it away.
+            never_constant = F.spark_partition_id().bitwiseAND(F.lit(0))
+            partition = (F.element_at(array, self._bin + 1) + never_constant).alias(PARTITION_COLUMN)
             self._cache = {(route, workers): [*self._fixed, partition]}
         return self._cache[route, workers]
 

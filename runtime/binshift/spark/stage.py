@@ -60,7 +60,7 @@ class VectorisedStage:
 
     Attributes:
         operator: holds the user's function and the schemas.
-        keys: the grouping columns, by name.
+        keys: the grouping columns, by their positions among the input columns.
         output: the columns the function returns.
         bins: how many bins there are.
         fingerprint: see `Stage`.
@@ -68,7 +68,7 @@ class VectorisedStage:
     """
 
     operator: VectorisedState
-    keys: Sequence[str]
+    keys: Sequence[int]
     output: StructType
     bins: int
     fingerprint: str
@@ -77,7 +77,7 @@ class VectorisedStage:
     _columns: RouteColumns = field(init=False)
 
     def __post_init__(self) -> None:
-        self._keys = [F.col(quoted(name)) for name in self.keys]
+        self._keys = [F.col(f"c{at}") for at in self.keys]
         order = F.monotonically_increasing_id().alias(ORDER_COLUMN)
         self._columns = RouteColumns(bin_of(self._keys, self.bins), [order])
 
@@ -88,12 +88,18 @@ class VectorisedStage:
 
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """See `Stage`."""
-        rows = exchanged(batch.select("*", *self._columns.added(route, workers)), len(workers))
+        added = self._columns.added(route, workers)
+        rows = exchanged(numbered(batch).select(*added, "*"), len(workers))
         return rows.sortWithinPartitions(BIN_COLUMN, *self._keys, ORDER_COLUMN)
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """Nothing is left to do."""
         return merged
+
+
+def numbered(frame: DataFrame) -> DataFrame:
+    """The frame with its columns named ``c0``, ``c1``, ..., which no name that a user gives a column can disturb."""
+    return frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
 
 
 def quoted(name: str) -> str:

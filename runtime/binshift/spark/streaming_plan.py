@@ -6,26 +6,43 @@ The two questions here need the logical plan; it is read, never changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructType
 
 from binshift.errors import InvalidQuery, Unsupported
+from binshift.spark.catalyst import analyzed, sequence
+from binshift.spark.stage import numbered
 
 WATERMARK_NODE = "EventTimeWatermark"
+"""Keeps no state in a stream: Spark follows the event time there, and writes the watermark into its offset log."""
+
 STATE_NODES = ("Aggregate", "Deduplicate", "FlatMapGroups", "GlobalLimit", "TransformWithState")
 """How the names of logical nodes begin that keep state, or need an order, if their input is a stream."""
 
 
-def opaque(frame: DataFrame) -> DataFrame:
-    """A frame with the same schema that hides how it came about.
+def opaque(frame: DataFrame, schema: StructType | None = None) -> DataFrame:
+    """A frame with the same schema, or with ``schema``, that hides how it came about.
 
     What an epoch hands to the operator, and what it returns, are frames of their own: references to the columns behind
     them cannot be resolved there, so they must not be resolvable when the query is defined. Only analysed, never run.
     """
-    return frame.mapInArrow(_same, frame.schema)
+    # By other names, as PySpark's mapInArrow cannot find columns with a dot in their name, or two of one name.
+    return numbered(frame).mapInArrow(_same, frame.schema if schema is None else schema)
+
+
+def positions(frame: DataFrame, columns: Sequence[Column]) -> list[int | None]:
+    """Which column of the frame each of ``columns`` is; None for one that is computed.
+
+    Raises:
+        AnalysisException: Spark's own, for a column that it does not find.
+    """
+    known = [attribute.exprId().id() for attribute in sequence(analyzed(frame).output())]
+    chosen = [attribute.exprId().id() for attribute in sequence(analyzed(frame.select(*columns)).output())]
+    return [known.index(each) if each in known else None for each in chosen]
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -34,7 +51,12 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def state_nodes(frame: DataFrame) -> list[str]:
     """The stateful operators of Spark in a frame's plan, from the last to the first."""
-    return [name for name in _nodes(_analysed(frame)) if name.startswith((*STATE_NODES, WATERMARK_NODE, "Join"))]
+    return [name for name in _nodes(_analysed(frame)) if name.startswith((*STATE_NODES, "Join"))]
+
+
+def has_watermark(frame: DataFrame) -> bool:
+    """Whether Spark follows an event time in a stream."""
+    return WATERMARK_NODE in _nodes(_analysed(frame))
 
 
 def refuse_state(frame: DataFrame) -> None:
@@ -44,11 +66,6 @@ def refuse_state(frame: DataFrame) -> None:
         Unsupported: names the operator.
     """
     for name in state_nodes(frame):
-        if name == WATERMARK_NODE:
-            raise Unsupported(
-                "withWatermark was called on the DataFrame; call it on the StatefulFrame: "
-                "binshift.stateful(df).withWatermark(column, delay)"
-            )
         raise Unsupported(
             f"the stream has a stateful operator of Spark in it ({name}), whose state could not be rescaled; "
             "a stateful query has one stateful operator, called on the StatefulFrame"

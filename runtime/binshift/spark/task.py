@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -26,15 +27,19 @@ from binshift.log.storage import Storage, open_storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
 from binshift.protocol.background import run_round
-from binshift.protocol.spec import BackgroundSpec, EpochSpec, LogLocation, Summary
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
 from binshift.protocol.task import EpochTask
+from binshift.store import abandoned
 from binshift.store.binstore import BinStore
-from binshift.store.opening import StoreSettings, open_store
+from binshift.store.opening import StoreSettings, open_store, scratch_store
 
 Result = TypeVar("Result")
 
 BACKGROUND_NICENESS = 5
 """A background thread gets about a quarter of a core that an epoch's task wants too, and all of one that is free."""
+
+REASON_CHARACTERS_MAX = 1000
+"""Of why a round failed; more is of no use to people."""
 
 STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
 """Environment of an executor: where its local stores go. Survives the executor, not the machine."""
@@ -93,18 +98,21 @@ class EpochFunction:
         """Run this partition's worker's part of the epoch."""
         context = _context()
         spec, place = self._specs[context.partitionId()], self._places[context.partitionId()]
-        check_place(place)
+        if not spec.scratch:  # which may be anywhere
+            check_place(place)
         if context.attemptNumber() > 0:
             raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
-        task = EpochTask(
-            spec=spec,
-            operator=operator_from(self._operator),
-            store=store_of(self._environment, spec.operator, spec.worker),
-            storage=storage_of(self._environment.log),
-            attempt=f"{spec.run_prefix}{context.taskAttemptId()}",
-        )
-        yield from task.run(batches, self._report)
+        attempt = f"{spec.run_prefix}{context.taskAttemptId()}"
+        with self._store(spec, attempt) as store:
+            task = EpochTask(spec, operator_from(self._operator), store, storage_of(self._environment.log), attempt)
+            yield from task.run(batches, self._report)
         keep_loaded("an epoch")
+
+    def _store(self, spec: EpochSpec, attempt: str) -> AbstractContextManager[BinStore]:
+        if not spec.scratch:
+            return nullcontext(store_of(self._environment, spec.operator, spec.worker))
+        directory = store_path(self._environment, f"{spec.operator}.stand-in", spec.worker)
+        return scratch_store(directory, attempt, self._environment.bins, self._environment.store)
 
     def _report(self, summary: Summary) -> None:
         self._summaries.add([summary])
@@ -131,9 +139,13 @@ class BackgroundFunction:
             pass
         partition = _context().partitionId()
         spec = self._specs[partition]
-        check_place(self._places[partition])
-        store = store_of(self._environment, spec.operator, spec.worker)
-        report = niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
+        try:
+            check_place(self._places[partition])
+            store = store_of(self._environment, spec.operator, spec.worker)
+            report = niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
+        except Exception as error:  # whatever is wrong here, the job goes on for the other workers
+            why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+            report = BackgroundReport(spec.operator, spec.worker, None, failed=why)
         self._reports.add([report])
         keep_loaded("a round")
         return
@@ -163,11 +175,15 @@ def check_place(place: Place) -> None:
         raise WrongExecutor(f"the task of worker {place.worker} was sent to {place.host} but runs on {host}")
 
 
+def store_root(environment: Environment) -> Path:
+    """Where the queries of this machine keep their stores."""
+    base = environment.directory or os.environ.get(STORE_DIRECTORY)
+    return Path(base) if base else Path(tempfile.gettempdir()) / f"binshift-{os.getuid()}-state"
+
+
 def store_path(environment: Environment, operator: str, worker: Worker) -> Path:
     """Where a worker keeps the bins of an operator on this machine."""
-    base = environment.directory or os.environ.get(STORE_DIRECTORY)
-    root = Path(base) if base else Path(tempfile.gettempdir()) / f"binshift-{os.getuid()}-state"
-    return root / environment.query / f"{operator}-{worker}"
+    return store_root(environment) / environment.query / f"{operator}-{worker}"
 
 
 @functools.cache
@@ -189,8 +205,10 @@ def storage_of(location: LogLocation) -> Storage:
 
 def store_of(environment: Environment, operator: str, worker: Worker) -> BinStore:
     """The worker's store, opened once a process."""
-    identity = f"{environment.query}/{operator}/{worker}"
-    return open_store(store_path(environment, operator, worker), environment.bins, environment.store, identity)
+    path, identity = store_path(environment, operator, worker), f"{environment.query}/{operator}/{worker}"
+    store = open_store(path, environment.bins, environment.store, identity)
+    abandoned.mark(path.parent)
+    return store
 
 
 def pickled(operator: Operator) -> bytes:

@@ -22,6 +22,7 @@ class EpochTimings:
     Attributes:
         committed_at: when its record existed, in seconds since 1970.
         runs: how many it took.
+        records_in: records behind ``rows_in``, before the JVM's own aggregation; late ones included.
         moved: bins that changed owner with it.
         operators: what each stateful operator did.
         moving: whether a migration was under way when it began, or when it was recorded.
@@ -36,6 +37,7 @@ class EpochTimings:
     moved: int
     operators: tuple[StateFigures, ...] = ()
     moving: bool = False
+    records_in: int = 0
 
 
 def timings_of(
@@ -62,5 +64,6 @@ def timings_of(
         for part, value in summary.seconds.items():
             parts[f"task_{part}"] = max(parts.get(f"task_{part}", 0.0), value)
     rows_in, rows_out = sum(s.rows_in for s in summaries), sum(s.rows_out for s in summaries)
-    operators = figures(plan, summaries)
-    return EpochTimings(plan.epoch, time.time(), run + 1, parts, rows_in, rows_out, len(plan.moves), operators)
+    operators, records_in = figures(plan, summaries), sum(s.records_in for s in summaries)
+    done = (rows_in, rows_out, len(plan.moves), operators)
+    return EpochTimings(plan.epoch, time.time(), run + 1, parts, *done, records_in=records_in)

@@ -8,8 +8,10 @@ other: a rendezvous by files in the store's directory.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,9 @@ from binshift.spark.task import (
     storage_of,
     store_of,
     store_path,
+    store_root,
 )
+from binshift.store.abandoned import remove_abandoned
 
 RENDEZVOUS_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.01
@@ -64,6 +68,7 @@ class WarmFunction:
         partition = 0 if context is None else context.partitionId()
         place = self._places[partition]
         check_place(place)
+        remove_abandoned(store_root(self._environment), self._environment.query, time.time())
         operator_from(self._operator)
         storage_of(self._environment.log)
         store_of(self._environment, self._name, place.worker).status()
@@ -97,12 +102,16 @@ def runs_python(frame: DataFrame) -> bool:
 
 
 def meet(directory: Path, partition: int) -> bool:
-    """Wait until `TASKS_PER_WORKER` tasks have come to ``directory``; whether they did in time."""
+    """Wait until `TASKS_PER_WORKER` tasks have come to ``directory``; whether they did in time. The last to know removes it."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / str(partition)).touch()
     deadline = time.monotonic() + RENDEZVOUS_SECONDS_MAX
     while time.monotonic() < deadline:
         if len(list(directory.iterdir())) >= TASKS_PER_WORKER:
+            (directory / f"{partition}.met").touch()
+            with suppress(FileNotFoundError):  # both may be the last
+                if sum(each.suffix == ".met" for each in directory.iterdir()) >= TASKS_PER_WORKER:
+                    shutil.rmtree(directory, ignore_errors=True)
             return True
         time.sleep(POLL_SECONDS)
     return False

@@ -79,7 +79,7 @@ class JobWatch:
             kind: "epoch", "round"; at most one of a kind at a time.
             executors: by worker.
         """
-        tag = f"binshift-{self._name}-{kind}"
+        tag = self._tag(kind)
         self._context.addJobTag(tag)
         self._jobs[tag] = Watched(tag, dict(executors), time.monotonic())
         try:
@@ -87,6 +87,18 @@ class JobWatch:
         finally:
             del self._jobs[tag]
             self._context.removeJobTag(tag)
+
+    def working(self, kind: str) -> bool:
+        """Whether Spark runs a job of this kind now."""
+        try:
+            tagged = self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag(kind))
+            return not set(tagged).isdisjoint(self._context.statusTracker().getActiveJobsIds())
+        except Exception as error:  # the context may have ended: nothing works in it
+            log.warning("the running jobs could not be read: %s", error)
+            return False
+
+    def _tag(self, kind: str) -> str:
+        return f"binshift-{self._name}-{kind}"
 
     def _loop(self) -> None:
         while not self._closed.wait(PERIOD_SECONDS):

@@ -16,7 +16,7 @@ from binshift.errors import InvalidQuery
 from binshift.settings import CHECKPOINT_CONF, is_setting, resolve
 from binshift.spark import query
 from binshift.spark.checkpoint import check_location, same_location
-from binshift.spark.definition import ArrowState, Call, Definition, Operator, Watermark, WriterOptions
+from binshift.spark.definition import ArrowState, Call, Definition, Operator, WriterOptions
 from binshift.spark.grouped import checked_output_mode
 from binshift.spark.jvm import check_file_system
 from binshift.spark.sinks import (
@@ -46,7 +46,6 @@ class StatefulStreamWriter:
     Args:
         stand_in: the analysed query, for its schema and for Spark's checks.
         source: the stream before the operator.
-        watermark: None without one.
         operator: the stateful part.
         after: calls on each epoch's result.
         keywords: settings given to `stateful`.
@@ -56,14 +55,12 @@ class StatefulStreamWriter:
         self,
         stand_in: DataFrame,
         source: DataFrame,
-        watermark: Watermark | None,
         operator: Operator,
         after: tuple[Call, ...],
         keywords: Mapping[str, object],
     ) -> None:
         self._stand_in = stand_in
         self._source = source
-        self._watermark = watermark
         self._operator = operator
         self._after = after
         self._keywords = keywords
@@ -183,9 +180,10 @@ class StatefulStreamWriter:
         """As `DataStreamWriter.start`.
 
         Raises:
-            InvalidQuery: there is no checkpoint location, or the sink, the output mode and the operator do not fit.
-            InvalidSettings: a setting, or the Spark conf.
-            Unsupported: an aggregate that binshift does not have, or a second query in this application.
+            InvalidQuery: there is no checkpoint location, the sink, the output mode and the operator do not fit, or the query
+                runs already in this application.
+            InvalidSettings: a setting, the Spark conf, or too few task slots for one query more.
+            Unsupported: an aggregate that binshift does not have.
         """
         self.options(**options)
         if outputMode is not None:
@@ -210,7 +208,7 @@ class StatefulStreamWriter:
                 f"{self._output_mode!r}; they must be the same"
             )
         check_output_mode(self._stand_in, self._output_mode)
-        return Definition(self._source, self._watermark, self._operator, self._after, settings, self._stand_in.schema)
+        return Definition(self._source, self._operator, self._after, settings, self._stand_in.schema)
 
     def _writer_options(self, definition: Definition) -> WriterOptions:
         checkpoint = check_location(self._checkpoint_location())

@@ -27,6 +27,7 @@ import lmdb
 from binshift.errors import InvalidSettings, StateTooLarge, StoreBusy, StoreDamaged
 from binshift.store import addressspace, cachedir, disk, lmdb_file, seals
 from binshift.store.contract import StoreLimits, Transaction
+from binshift.store.lmdb_places import Places
 from binshift.store.lmdb_transaction import LmdbTransaction, Opened
 
 _TORN = (
@@ -251,8 +252,7 @@ def _begin_read(opened: Opened) -> lmdb.Transaction[bytes]:
         raise StoreBusy("all of the local store's reader slots are taken: fewer tasks at once, please") from error
 
 
-_places: dict[tuple[Path, str], _Place] = {}
-_places_mutex = threading.Lock()
+_places: Places[_Place] = Places()
 
 
 def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = None, identity: str = "") -> LmdbStore:
@@ -270,11 +270,7 @@ def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = No
     path = Path(directory).resolve()
     with disk.told(path):
         path.mkdir(parents=True, exist_ok=True)
-    with _places_mutex:
-        place = _places.get((path, identity))
-        if place is None:
-            close_environments(path)
-            place = _places[path, identity] = _Place(path, limits.map_bytes_max, identity)
+    place = _places.of(path, identity, lambda: _Place(path, limits.map_bytes_max, identity))
     with place.environment():
         pass
     return LmdbStore(place, limits)
@@ -282,18 +278,13 @@ def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = No
 
 def close_environments(directory: str | os.PathLike[str] | None = None) -> None:
     """Close what this process has open, in ``directory`` or everywhere; stores in use reopen by themselves."""
-    path = None if directory is None else Path(directory).resolve()
-    for (where, _), place in list(_places.items()):
-        if path in (None, where):
-            place.forget()
+    _places.forget(None if directory is None else Path(directory).resolve())
 
 
-def _start_anew() -> None:
-    """A forked child must not touch its parent's environments, nor their locks: it opens its own."""
-    global _places_mutex
-    _places_mutex = threading.Lock()
-    for place in _places.values():
-        place.start_anew()
+def discard_environments(directory: str | os.PathLike[str]) -> None:
+    """Close what this process has open in a directory that is about to be removed."""
+    _places.discard(Path(directory).resolve())
 
 
-os.register_at_fork(after_in_child=_start_anew)
+# A forked child must not touch its parent's environments, nor their locks: it opens its own.
+os.register_at_fork(after_in_child=_places.start_anew)

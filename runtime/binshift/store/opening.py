@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from binshift.store.binstore import BinStore
 from binshift.store.contract import StoreLimits
-from binshift.store.lmdb import open_lmdb
+from binshift.store.lmdb import close_environments, discard_environments, open_lmdb
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,21 @@ def open_store(directory: Path, bins: int, settings: StoreSettings, identity: st
     """
     limits = StoreLimits(map_bytes_max=settings.map_bytes, undo_bytes_max=settings.undo_bytes_max)
     return BinStore(open_lmdb(directory, limits, identity), bins, limits)
+
+
+@contextmanager
+def scratch_store(directory: Path, name: str, bins: int, settings: StoreSettings) -> Iterator[BinStore]:
+    """An empty store for one task, which is gone afterwards.
+
+    Args:
+        directory: of such stores that replace each other: what a task that was killed has left there goes now.
+        name: of this one, unique for ever.
+        bins, settings: as in `open_store`.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    close_environments()  # address space is limited, and may have room for one map only; what is in use opens again
+    try:
+        yield open_store(directory / name, bins, settings, name)
+    finally:
+        discard_environments(directory / name)
+        shutil.rmtree(directory / name, ignore_errors=True)

@@ -39,9 +39,7 @@ class Strategy(StrEnum):
     OPTIMIZED = "Optimized"
 
 
-def cut(
-    moves: Moves, strategy: Strategy, batch_size: int = 64, weights: npt.NDArray[np.floating] | None = None
-) -> Plan:
+def cut(moves: Moves, strategy: Strategy, batch_size: int = 64, weights: npt.NDArray[np.number] | None = None) -> Plan:
     """The plan that makes all of ``moves``, each exactly once.
 
     ``batch_size`` is how many bins a step of Batched has, and how many a matched pair of workers moves in a step of
@@ -77,7 +75,7 @@ def cut(
     return Plan(Steps(grouped[order], np.cumsum(np.bincount(step_of))))
 
 
-def _grouped(moves: Moves, weights: npt.NDArray[np.floating] | None) -> Moves:
+def _grouped(moves: Moves, weights: npt.NDArray[np.number] | None) -> Moves:
     """The moves of one (source, destination) pair next to each other, its heaviest bin first."""
     keys = (moves.bins, moves.destinations, moves.sources)
     if weights is None:

@@ -28,7 +28,7 @@ from binshift.protocol.migrations import Migration
 from binshift.routing import Route
 from binshift.store.contract import KeyValueStore
 from binshift.store.memory import MemoryStore
-from binshift.testing.driver import Driver
+from binshift.testing.driver import Beside, Driver
 from binshift.testing.faults import Faults, Killed
 from binshift.testing.flows import Flow, Key, Row
 from binshift.testing.machines import NewStore
@@ -139,13 +139,13 @@ class SimulatedCluster:
             else:
                 self.witness.check_epoch(batch.epoch, driver.log.index)
 
-    def background(self) -> bool:
-        """One round of background work on every worker; whether there was anything to do."""
+    def background(self, beside: Sequence[Beside] = ()) -> bool:
+        """One round of work on every worker; whether there was anything to do. ``beside`` happens, in order, while it runs."""
         self.world.clock.sleep(self.world.tuning.round_seconds)
         driver = self.driver
         busy = True
         try:
-            busy = driver.round()
+            busy = driver.round(beside)
         except Killed as death:
             self._ended(driver, death)
         except Retryable:
@@ -155,14 +155,14 @@ class SimulatedCluster:
         self.witness.check_stores()
         return busy
 
-    def settle(self) -> None:
-        """Rounds and epochs without input until no migration is under way, as an idle stream does it.
+    def settle(self, beside: Sequence[Beside] = ()) -> None:
+        """Rounds, and epochs without input where one is wanted, until no migration is under way; see `background`.
 
         Raises:
             Contradiction: a migration does not end.
         """
         for _ in range(SETTLE_EPOCHS_MAX):
-            self.background()
+            self.background(beside)
             if all(migration.ended for migration in self.driver.movement.history):
                 return
             if self.driver.coordinator.needs_epoch():

@@ -7,16 +7,18 @@ task fails, the others are left where they are (see `World.leave`), and the epoc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from binshift.errors import BinshiftError, EpochFailed, LogDamaged, Retryable
 from binshift.log.log import Log
 from binshift.model import Worker
+from binshift.protocol.absence import go_on_without, hosts, without_idle
 from binshift.protocol.background import Budget
 from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.epochplan import EpochPlan, OperatorTime
+from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.housekeeping import Housekeeping
 from binshift.protocol.movement import Movement
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, Summary
@@ -25,9 +27,12 @@ from binshift.testing.clock import ManualClock
 from binshift.testing.faults import Killed, Process
 from binshift.testing.faulty import FaultyStorage
 from binshift.testing.flows import shares
-from binshift.testing.machines import Task
+from binshift.testing.machines import Machine, Task
 from binshift.testing.stream import Batch
 from binshift.testing.world import World
+
+Beside = Callable[[], object]
+"""Something that happens while a round of background work runs: epochs, mostly."""
 
 LOOKS_PER_PIECE = 3
 """How often a `Budget` looks at its clock for one piece of work."""
@@ -57,9 +62,8 @@ class Driver:
             grace_seconds=tuning.grace_seconds,
             nonce=self.process.name,
         )
-        self.movement = Movement(world.terms, tuple(world.flows), self.log.term)
-        times = [OperatorTime(name, flow.delay_ms) for name, flow in world.flows.items()]
-        self.coordinator = Coordinator(self.log, world.bins, times, self.movement, tuning.undo)
+        self.movement = Movement(world.terms, tuple(world.flows), self.log.term, world.clock)
+        self.coordinator = Coordinator(self.log, world.bins, tuple(world.flows), self.movement, tuning.undo)
         self._house = Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock)
         self.steering = Steering(self.log, self.coordinator, tuning.defaults)
         self.steering.resume()
@@ -75,11 +79,11 @@ class Driver:
             GiveUp: what the protocol gives up for.
         """
         coordinator = self.coordinator
-        plan = coordinator.plan(batch.epoch, batch.digest, batch.time_ms, self._world.alive)
+        plan = coordinator.plan(batch.epoch, batch.digest, batch.time_ms, batch.watermark_ms, self._world.alive)
         bring_up: frozenset[Worker] = frozenset()
         for run in range(self._world.tuning.attempts_max):
             plan, executors = self._executors(coordinator.again(plan))
-            bring_up |= {w for w in plan.workers if self._seen.get(w) != executors[w]}
+            bring_up |= {w for w in plan.needed if self._seen.get(w) != executors[w]}
             try:
                 coordinator.commit(plan, self._run(batch, plan, run, bring_up))
             except Retryable:
@@ -105,16 +109,15 @@ class Driver:
             raise
 
     def _executors(self, plan: EpochPlan) -> tuple[EpochPlan, dict[Worker, int]]:
-        machines = self._world.machines
-        away = [w for w in plan.workers if not machines[w].alive]
-        if away and self._world.alive and self._world.tuning.take_over and plan.replay is None:
-            self.coordinator.abandoned(plan)
-            self.steering.lost(away, self._world.alive)
-            plan = self.coordinator.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, self._world.alive)
-            away = [w for w in plan.workers if not machines[w].alive]
+        machines, alive = self._world.machines, self._world.alive
+        plan = without_idle(plan, alive)
+        away = [w for w in plan.needed if w not in alive]
+        if away and alive and self._world.tuning.take_over:
+            plan = go_on_without(self.coordinator, self.steering.lost, plan, away, alive)
+            away = [w for w in plan.needed if w not in alive]
         if away:
             raise EpochFailed(f"no executor for worker {away[0]}")
-        return plan, {w: machines[w].executor for w in plan.workers}
+        return plan, {w: machines[w].executor for w in plan.needed}
 
     def _run(self, batch: Batch, plan: EpochPlan, run: int, bring_up: frozenset[Worker]) -> list[Summary]:
         """One run: every task to its end, then the sink."""
@@ -140,11 +143,14 @@ class Driver:
             name: shares(flow.arranged(batch.rows, world.bins), plan.route.owners, plan.workers)
             for name, flow in world.flows.items()
         }
+        on = hosts(plan, world.alive)
         for spec in self.coordinator.specs(plan, run, bring_up):
             self._tasks += 1
             attempt = f"{spec.run_prefix}{self._tasks}"
             pieces = self._cut(rows[spec.operator][spec.worker])
-            yield world.machines[spec.worker].run(spec, world.flows[spec.operator].operator, pieces, attempt, report)
+            yield world.machines[on[spec.worker]].run(
+                spec, world.flows[spec.operator].operator, pieces, attempt, report
+            )
 
     def _cut(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
         step = self._world.rng.randint(1, self._world.tuning.rows_at_once)
@@ -169,12 +175,13 @@ class Driver:
         if death.process is not self.process:
             raise EpochFailed(f"{who}: {death}") from death
 
-    def round(self) -> bool:
+    def round(self, beside: Sequence[Beside] = ()) -> bool:
         """One background round; whether there was anything to do.
+
+        It is ordered before any of ``beside`` happens, and reported after all of it; tasks run at any time between.
 
         Raises:
             Killed: this driver was killed.
-            EpochFailed: an executor was.
             StorageUnavailable: the log's files did not answer.
             Fenced: a newer driver has taken over.
         """
@@ -186,21 +193,52 @@ class Driver:
         if cold:
             self._world.faults.step(self.process, f"warming {sorted(cold)}")
             self.movement.warmed(cold)
-        if specs:
-            reports = [self._background(spec) for spec in self._world.rng.sample(specs, len(specs))]
-            self._world.faults.step(self.process, "taking in a round")
-            self.coordinator.reported(reports)
+        for workers in self.movement.troubles.jobs({spec.worker for spec in specs}):
+            self._job([spec for spec in specs if spec.worker in workers], beside)
+            beside = ()
+        self._mixed((), beside)
         self._house.run(tuple(self.movement.snapshots.pending))
         self.coordinator.manifest = self._house.manifest
         return bool(cold or specs)
 
-    def _background(self, spec: BackgroundSpec) -> BackgroundReport:
+    def _job(self, specs: Sequence[BackgroundSpec], beside: Sequence[Beside]) -> None:
+        """What one of Spark's jobs does: some workers' part of a round. A task that dies takes those with it that have not run."""
+        reports, broken = list[BackgroundReport](), list[str]()
+        executors = {spec.worker: self._world.machines[spec.worker].executor for spec in specs}
+
+        def task(spec: BackgroundSpec) -> None:
+            machine = self._world.machines[spec.worker]
+            if machine.executor != executors[spec.worker] or not machine.alive:
+                broken.append(f"the executor of worker {spec.worker} went away")
+            if broken:
+                return
+            try:
+                reports.append(self._background(spec, machine))
+            except Killed as death:
+                self._world.died(death.process)
+                if death.process is self.process:
+                    raise
+                broken.append(str(death))
+
+        self._mixed([partial(task, spec) for spec in specs], beside)
+        self._world.faults.step(self.process, "taking in a round")
+        silent = {spec.worker for spec in specs} - {report.worker for report in reports}
+        self.coordinator.reported(reports, sorted(silent), "; ".join(broken))
+
+    def _mixed(self, tasks: Sequence[Beside], beside: Sequence[Beside]) -> None:
+        """Do all of it: the tasks in any order, ``beside`` in its own."""
+        rng = self._world.rng
+        left, ahead = rng.sample(tasks, len(tasks)), list(beside)
+        while left or ahead:
+            (left if rng.random() * (len(left) + len(ahead)) < len(left) else ahead).pop(0)()
+
+    def _background(self, spec: BackgroundSpec, machine: Machine) -> BackgroundReport:
+        """One task; what goes wrong in it is reported, as on Spark."""
         pieces = self._world.rng.randint(1, self._world.tuning.budget_pieces)
         clock = ManualClock(tick_seconds=1.0)
         # Asked once before an order and once before its first piece, a budget must still allow that piece.
         budget = Budget(float((pieces + 2) * LOOKS_PER_PIECE), 1.0, clock, lambda: 0.0, clock.sleep)
         try:
-            return self._world.machines[spec.worker].background(spec, budget)
-        except Killed as death:
-            self._lost(death, f"worker {spec.worker}")
-            raise
+            return machine.background(spec, budget)
+        except BinshiftError as error:
+            return BackgroundReport(spec.operator, spec.worker, None, failed=f"{type(error).__name__}: {error}")

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from binshift.model import Bin
-from binshift.operators.aggregate import EVENT_TIME_COLUMN, EXPIRY_COLUMN, Aggregate, OutputMode, expiry_bytes
-from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, STATE_SPACE, Operator
+from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode, expiry_bytes
+from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, RECORDS_COLUMN, STATE_SPACE, Operator
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState
 from binshift.rows import RowCodec
@@ -50,7 +50,11 @@ class Flow(Protocol):
 
     @property
     def delay_ms(self) -> int | None:
-        """How far the watermark stays behind the latest event; None without a watermark."""
+        """How far the watermark stays behind the latest event of all input; None without a watermark."""
+
+    @property
+    def time(self) -> str:
+        """The column with the event time."""
 
     @property
     def operator(self) -> Operator:
@@ -83,6 +87,7 @@ class Totals:
         time: the column with the event time, milliseconds; used with a window.
         window_ms: length of the windows; None to group by key alone.
         delay_ms: see `Flow`; takes a window.
+        where: the rows that reach the operator; what it drops still moves the watermark. None for all.
         mode: emit changed groups in every epoch, or finished ones once.
     """
 
@@ -92,6 +97,7 @@ class Totals:
     time: str = "time"
     window_ms: int | None = None
     delay_ms: int | None = None
+    where: Callable[[Row], bool] | None = None
     mode: OutputMode = OutputMode.UPDATE
 
     @property
@@ -130,17 +136,16 @@ class Totals:
     def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
         """One row a group, with partial aggregates."""
         groups: dict[Key, list[Row]] = {}
-        for row in rows:
+        for row in filter(self.where, rows) if self.where else rows:
             groups.setdefault(self.key_of(row), []).append(row)
         columns: dict[str, Any] = {
             BIN_COLUMN: pa.array([bin_of(key, bins) for key in groups], pa.int32()),
             **_columns(self.key_schema, groups),
             **self._partials(list(groups.values())),
+            RECORDS_COLUMN: pa.array([len(group) for group in groups.values()], pa.int64()),
         }
         if self.expires:
             columns[EXPIRY_COLUMN] = pa.array([self.expiry_of(key) for key in groups], pa.int64())
-            latest = [max(row[self.time] for row in group) for group in groups.values()]
-            columns[EVENT_TIME_COLUMN] = pa.array(latest, pa.int64())
         return pa.RecordBatch.from_pydict(columns)
 
     def _partials(self, groups: Sequence[Sequence[Row]]) -> dict[str, pa.Array]:
@@ -189,6 +194,7 @@ class StateFlow:
     name: str = "state"
     group_bytes_max: int = 200
     delay_ms: int | None = field(default=None, init=False)
+    time: str = field(default="", init=False)
 
     @classmethod
     def of(

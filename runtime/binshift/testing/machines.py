@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from binshift.errors import InvalidSettings
 from binshift.log.storage import Storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
@@ -19,7 +20,8 @@ from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, 
 from binshift.protocol.task import EpochTask
 from binshift.store.binstore import BinStore
 from binshift.store.contract import KeyValueStore, StoreLimits
-from binshift.testing.faults import Faults, Process
+from binshift.store.memory import MemoryStore
+from binshift.testing.faults import Faults, Killed, Process
 from binshift.testing.faulty import FaultyStorage, FaultyStore
 from binshift.testing.flows import Row
 
@@ -58,6 +60,7 @@ class Machine:
         executor: counts the executors there were; a new one has another number.
         process: the executor that is there, or was.
         alive: whether one is there.
+        broken: why no task of the background can be done there; "killed" takes the task's process with it.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Machine:
         self.executor = 0
         self.process = Process(f"executor {slot}.0")
         self.alive = True
+        self.broken = ""
         self._bins = bins
         self._files = files
         self._new_store = new_store
@@ -109,6 +113,10 @@ class Machine:
     def _store(self, operator: str) -> BinStore:
         return BinStore(FaultyStore(self.disk(operator), self._faults, self.process), self._bins, self._limits)
 
+    def _scratch(self) -> BinStore:
+        """A store for one task, which is gone afterwards."""
+        return BinStore(FaultyStore(MemoryStore(self._limits), self._faults, self.process), self._bins, self._limits)
+
     def _storage(self) -> Storage:
         return FaultyStorage(self._files, self._faults, self.process)
 
@@ -127,12 +135,17 @@ class Machine:
             self._faults.step(process, f"sending its summary of epoch {spec.epoch}")
             report(summary)
 
-        task = EpochTask(spec, operator, self._store(spec.operator), self._storage(), attempt)
+        store = self._scratch() if spec.scratch else self._store(spec.operator)
+        task = EpochTask(spec, operator, store, self._storage(), attempt)
         return Task(spec, _stepped(task.run(batches, sent)))
 
     def background(self, spec: BackgroundSpec, budget: Budget) -> BackgroundReport:
         """One background round."""
         process = self.process
+        if self.broken == "killed":
+            raise Killed(Process(f"a task on worker {self.slot}"), "its round")
+        if self.broken:
+            raise InvalidSettings(self.broken)
         report = run_round(spec, self._store(spec.operator), self._storage(), budget)
         self._faults.step(process, "reporting its round")
         return report

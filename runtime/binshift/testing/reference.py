@@ -20,7 +20,7 @@ class Reference:
     Attributes:
         flow: what it runs.
         state: each key's state now.
-        watermark_ms: of the next epoch; None before the first event.
+        watermark_ms: of the next epoch; 0 before the first event.
         outputs: what each epoch emitted.
 
     >>> reference = Reference(Totals())
@@ -33,9 +33,9 @@ class Reference:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.state: dict[Key, Row] = {}
-        self.watermark_ms: int | None = None
+        self.watermark_ms = 0
         self.outputs: list[list[Row]] = []
-        self._watermark_before: int | None = None
+        self._watermark_before = 0
 
     def epoch(self, rows: Sequence[Row]) -> list[Row]:
         """Process one epoch's rows; returns what it emits, in no particular order."""
@@ -50,15 +50,15 @@ class Reference:
         return output
 
     def _totals(self, flow: Totals, rows: Sequence[Row]) -> list[Row]:
-        watermark, before, changed, latest = self.watermark_ms, self._watermark_before, set(), None
+        watermark, before, changed = self.watermark_ms, self._watermark_before, set()
         for row in rows:
+            if flow.where is not None and not flow.where(row):
+                continue
             key = flow.key_of(row)
-            if flow.expires and before is not None and flow.expiry_of(key) <= before:
+            if flow.expires and flow.expiry_of(key) <= before:
                 continue  # late: the group was given up in the epoch before, or earlier
             self.state[key] = _added(self.state.get(key), row[flow.value])
             changed.add(key)
-            if flow.expires:
-                latest = row[flow.time] if latest is None else max(latest, row[flow.time])
         finished = self._finished(flow, watermark)
         emitted = changed if flow.mode is OutputMode.UPDATE else finished
         output: list[Row] = [
@@ -67,12 +67,12 @@ class Reference:
         for key in finished:
             del self.state[key]
         self._watermark_before = watermark
-        if flow.delay_ms is not None and latest is not None:
-            self.watermark_ms = max(latest - flow.delay_ms, latest - flow.delay_ms if watermark is None else watermark)
+        if flow.delay_ms is not None:
+            self.watermark_ms = max([watermark, *(row[flow.time] - flow.delay_ms for row in rows)])
         return output
 
-    def _finished(self, flow: Totals, watermark: int | None) -> list[Key]:
-        if not flow.expires or watermark is None or watermark == self._watermark_before:
+    def _finished(self, flow: Totals, watermark: int) -> list[Key]:
+        if not flow.expires or watermark == self._watermark_before:
             return []
         return [key for key in self.state if flow.expiry_of(key) <= watermark]
 

@@ -1,6 +1,6 @@
 """What Spark remembers of a stream, and what a sink does: the offset log, the commit log, the output by epoch.
 
-Spark writes a batch's offsets before it calls `foreachBatch`, and its commit after; a driver that comes back runs the
+Spark writes a batch's offsets, and its watermark by the batches before, ahead of calling `foreachBatch`, and its commit after; a driver that comes back runs the
 batch without a commit again, with the same input and the same batch time. The sink is idempotent by epoch: what is
 delivered again replaces what was there. Every delivery is kept, since each has to be the same.
 """
@@ -26,11 +26,13 @@ class Batch:
         epoch: its id.
         rows: its input.
         time_ms: its batch timestamp.
+        watermark_ms: the stream's, by the batches before.
     """
 
     epoch: Epoch
     rows: tuple[Row, ...]
     time_ms: int
+    watermark_ms: int
 
     @property
     def digest(self) -> str:
@@ -43,6 +45,7 @@ class Stream:
     """Spark's checkpoint and the sink.
 
     Attributes:
+        marks: the columns with an event time, and how far in milliseconds the watermark stays behind each.
         batches: the offset log.
         committed: the newest epoch in the commit log.
         outputs: what the sink holds, by epoch.
@@ -50,6 +53,7 @@ class Stream:
         watch: is shown every delivery before the sink takes it.
     """
 
+    marks: Sequence[tuple[str, int]] = ()
     batches: list[Batch] = field(default_factory=list)
     committed: Epoch = BEFORE_FIRST
     outputs: dict[Epoch, Outputs] = field(default_factory=dict)
@@ -63,9 +67,15 @@ class Stream:
 
     def offer(self, rows: Sequence[Row], time_ms: int) -> Batch:
         """Write the offsets of the next batch."""
-        batch = Batch(Epoch(len(self.batches)), tuple(rows), time_ms)
+        batch = Batch(Epoch(len(self.batches)), tuple(rows), time_ms, self._watermark())
         self.batches.append(batch)
         return batch
+
+    def _watermark(self) -> int:
+        """As Spark follows it at the marks: 0 before the first event, then the one furthest behind."""
+        seen = [row for batch in self.batches for row in batch.rows]
+        latest = (max((row[column] - delay for row in seen), default=0) for column, delay in self.marks)
+        return max(0, min(latest, default=0))
 
     def deliver(self, epoch: Epoch, outputs: Outputs) -> None:
         """The sink takes a whole epoch's output."""

@@ -97,7 +97,8 @@ class World:
         self.faults = faults
         self.rng = random.Random(seed)
         self.clock = ManualClock()
-        self.stream = Stream()
+        marks = [(flow.time, flow.delay_ms) for flow in flows.values() if flow.delay_ms is not None]
+        self.stream = Stream(marks)
         self.machines = {
             Worker(slot): Machine(Worker(slot), bins, self.files, new_store, tuning.stores, faults)
             for slot in range(slots)

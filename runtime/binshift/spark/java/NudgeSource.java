@@ -40,6 +40,12 @@ public class NudgeSource implements TableProvider {
     return after;
   }
 
+  /** The query of that name has ended. */
+  public static synchronized void forget(String name) {
+    OFFSETS.remove(name);
+    OWED.remove(name);
+  }
+
   public StructType inferSchema(CaseInsensitiveStringMap options) {
     return new StructType().add("nudge", DataTypes.BooleanType);
   }

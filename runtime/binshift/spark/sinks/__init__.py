@@ -4,7 +4,7 @@
 |---|---|---|---|
 | `console` | at least once, duplicates recognisable by epoch | yes | is printed again, with its number |
 | `memory` | idempotent by epoch | no | replaces its rows |
-| `parquet`, `orc`, `json`, `csv`, `text`, `avro`, `xml` | files, one directory per epoch | no | overwrites `epoch=N/` |
+| `parquet`, `orc`, `json`, `csv`, `text`, `avro`, `xml` | files, one directory per epoch | no | leaves `epoch=N/` as it is |
 | `kafka` | at least once, duplicates recognisable by epoch | no | is sent again, with the epoch in the header `binshift-epoch` |
 | `noop` | idempotent by epoch | no | leaves nothing either time |
 | `foreachBatch` | at least once, duplicates recognisable by epoch | yes | your function gets the same rows and epoch again |

@@ -20,7 +20,7 @@ class Guarantee(enum.StrEnum):
     """The later run replaces the earlier one: exactly once."""
 
     FILES = "files, one directory per epoch"
-    """The later run overwrites the epoch's directory: exactly once for readers of finished directories."""
+    """One run's files are the epoch's, and stay: exactly once for readers of finished directories."""
 
     AT_LEAST_ONCE = "at least once, duplicates recognisable by epoch"
     """Rows may come again; they belong to the same epoch as before."""

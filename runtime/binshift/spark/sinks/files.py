@@ -1,36 +1,36 @@
-"""File formats: each epoch in a directory of its own, overwritten when the epoch runs again.
+"""File formats: each epoch in a directory of its own, which never changes once it is there.
 
 The layout ``path/epoch=N/`` is Spark's partition layout: ``spark.read.parquet(path)`` gives the rows with a column
-``epoch``. An epoch's files are written to a directory that readers pass over, ``path/_staged-OWNER``, which gets the
-epoch's name once all is there and the driver has seen that it is the newest: one that slept while another took over has
-touched nothing of the other's. ``_SUCCESS`` marks a finished directory. An epoch without rows has a directory too.
+``epoch``. A run writes its files to a directory that readers pass over, ``path/_staged-N-NONCE``. Once the epoch is recorded,
+the log says which run's files are its result (`binshift.log.outputs`), and these get the epoch's name. All drivers and all
+replays publish the same files, and nobody ever removes what was published: so one that slept while another took over can lose,
+double or mix nothing, wherever it wakes. ``_SUCCESS`` in a finished directory lists its files. An epoch without rows has a
+directory too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from binshift.errors import InvalidQuery
+from binshift import failpoints
+from binshift.errors import DiskFull, InvalidQuery, TaskFailed
+from binshift.log.outputs import Output
+from binshift.spark import jvm
 from binshift.spark.sinks.contract import Guarantee
-from binshift.spark.sinks.folders import Folders
+from binshift.spark.sinks.folders import Folders, open_folders
+from binshift.spark.sinks.local_folders import LocalFolders
+from binshift.spark.sinks.manifest import written
 
 FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 EPOCH_PREFIX: Final = "epoch="
 STAGED_PREFIX: Final = "_staged-"
-FINISHED: Final = "_SUCCESS"
-STAGING: Final = {
-    # Dynamic overwriting would leave files of an earlier run in partitions that this one does not have.
-    "partitionOverwriteMode": "static",
-    # Nobody reads what is staged: tasks put their files where they belong, without another directory between.
-    "mapreduce.fileoutputcommitter.algorithm.version": "2",
-    # Object stores rename file by file: the mark comes after all of them.
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
+Choose = Callable[[str, str], Iterator[Output]]
+"""Given the directory and a staged folder in it: what counts as the epoch's result, best first; see `outputs.choose`."""
 
 
 class FileSink:
@@ -70,42 +70,70 @@ class FileSink:
         self._partition_by = list(partition_by)
         self._options = dict(options or {})
         self._staged = ""
-        self._folders: Folders | None = None
+        self._opened: Folders | LocalFolders | None = None
         self._tidied = False
 
     def write(self, result: DataFrame, epoch: int) -> None:
         """Stage the epoch; `publish` gives it its name.
 
         In a directory of its own, as that of a run that failed may not go away: file servers keep what a task still has open.
-        """
-        self._tidied &= not self._staged
-        self._staged = STAGED_PREFIX + secrets.token_hex(8)
-        writer = result.write.format(self.name).mode("overwrite").options(**self._options | STAGING)
-        writer.partitionBy(*self._partition_by).save(f"{self.path}/{self._staged}")
 
-    def publish(self, spark: SparkSession, epoch: int, confirm: Callable[[], None]) -> None:
-        """What `write` has staged takes the place of what the epoch had.
+        Raises:
+            TaskFailed, DiskFull: the file system refuses.
+        """
+        folders, java = self._folders(result.sparkSession), jvm.install(result.sparkSession)
+        self._tidied &= not self._staged
+        self._staged = f"{STAGED_PREFIX}{epoch}-{secrets.token_hex(8)}"
+        folders.make(self._staged)
+        writer = result.write.format(self.name).mode("append").options(**self._options)
+        with java.staged_files(result.sparkSession):
+            writer.partitionBy(*self._partition_by).save(f"{self.path}/{self._staged}")
+        folders.seal(written(self._staged, java.written(self._staged)))
+
+    def publish(self, spark: SparkSession, epoch: int, choose: Choose) -> None:
+        """The files that count get the epoch's name: those that `write` has staged, or those of another run.
+
+        It may be called again after an error.
 
         Args:
             spark: the session.
-            epoch: its number.
-            confirm: asked just before; raises if this driver must not publish any more.
+            epoch: its number; it is recorded.
+            choose: whose files count.
 
         Raises:
-            OSError: the file system refuses; then the epoch's directory may be gone until the epoch runs again.
+            InvalidQuery: the epoch's directory holds files of something else.
+            TaskFailed, DiskFull: the file system refuses.
+            Fenced: another driver has taken over.
         """
-        folders, name = self._folders or Folders(spark, self.path), f"{EPOCH_PREFIX}{epoch}"
-        self._folders = folders  # Hadoop's configuration is asked for once
-        confirm()
-        folders.remove(name)
-        folders.rename(self._staged, name)
+        folders, name = self._folders(spark), f"{EPOCH_PREFIX}{epoch}"
+        failpoints.reached("publish.before")
+        for chosen in choose(folders.url, self._staged):
+            failpoints.reached("publish.chosen")
+            if chosen.place == folders.url and folders.publish(chosen.folder, name):
+                break
+            if chosen.folder == self._staged:
+                raise TaskFailed(
+                    f"{folders.url}/{self._staged} is gone before epoch {epoch} was published: what removes it?"
+                )
+        failpoints.reached("publish.after")
+        self._tidied &= chosen.folder == self._staged
         self._staged = ""
-        folders.mark(f"{name}/{FINISHED}")
         if not self._tidied:
-            with contextlib.suppress(OSError):  # readers pass over it, and it is tried again
-                for left in folders.names(f"{STAGED_PREFIX}*"):
+            self._tidy(folders, epoch)
+
+    def _tidy(self, folders: Folders | LocalFolders, epoch: int) -> None:
+        """Remove what runs of this epoch and of those before have left: none of it can be chosen any more."""
+        with contextlib.suppress(TaskFailed, DiskFull):  # readers pass over it, and it is tried again
+            for left in folders.names(f"{STAGED_PREFIX}*"):
+                number = left.removeprefix(STAGED_PREFIX).partition("-")[0]
+                if not number.isdecimal() or int(number) <= epoch:
                     folders.remove(left)
-                self._tidied = True
+            self._tidied = True
+
+    def _folders(self, spark: SparkSession) -> Folders | LocalFolders:
+        if self._opened is None:
+            self._opened = open_folders(spark, self.path)  # Hadoop's configuration is asked for once
+        return self._opened
 
     def close(self) -> None:
         """Nothing is held."""
@@ -117,8 +145,8 @@ def refuse_old_output(spark: SparkSession, path: str, checkpoint: str) -> None:
     Raises:
         InvalidQuery: ``path`` has epochs, but the checkpoint is new.
     """
-    epochs = Folders(spark, path).names(f"{EPOCH_PREFIX}*")
-    if epochs and not Folders(spark, checkpoint.rstrip("/")).names("*"):
+    epochs = open_folders(spark, path).names(f"{EPOCH_PREFIX}*")
+    if epochs and not open_folders(spark, checkpoint.rstrip("/")).names("*"):
         raise InvalidQuery(
             f"{path} holds {len(epochs)} epochs of another query, which this new one would overwrite: choose another "
             f"directory, or go on from the checkpoint they were written with; {checkpoint} is empty"

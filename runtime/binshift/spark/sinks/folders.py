@@ -1,59 +1,183 @@
-"""Folders of a file system that Spark writes to, whichever it is: Hadoop's ``FileSystem``."""
+"""Folders of results on whatever file system Spark writes to: Hadoop's ``FileSystem``.
+
+A run's files are staged in a folder of their own, which is `sealed <Folders.seal>` with a manifest and then published under
+its epoch's name. On an object store a folder cannot be renamed at once, so files are moved one by one, by their names.
+That may be done by several drivers at a time and begun again by others: all of them move the same files, since one folder was
+chosen, and a file that is not where it was is where it should be.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from binshift import failpoints
+from binshift.errors import DiskFull
+from binshift.spark.failures import FULL
+from binshift.spark.sinks.local_folders import LocalFolders, failed, in_the_way
+from binshift.spark.sinks.manifest import FINISHED, Manifest, hidden, parsed
+
+MOVES_AT_ONCE: Final = 8
+"""Files moved together: each is a copy on an object store."""
+
+
+def open_folders(spark: SparkSession, root: str) -> Folders | LocalFolders:
+    """The directory ``root``, which need not be there yet."""
+    session: Any = spark
+    path = session._jvm.org.apache.hadoop.fs.Path(root)
+    files = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    qualified = files.makeQualified(path)
+    if str(files.getUri().getScheme()) == "file":
+        return LocalFolders(Path(str(qualified.toUri().getPath())))
+    return Folders(spark, files, str(qualified.toString()))
+
 
 class Folders:
-    """What lies in one folder. Whatever the file system refuses is an `OSError` with what it said.
+    """What lies in one directory.
 
-    Args:
-        spark: knows the file system.
-        root: the folder; it need not be there yet.
+    Whatever the file system refuses is a `TaskFailed` (`DiskFull` if it has no room) with its message.
+
+    Attributes:
+        url: where this is, for comparison and messages.
     """
 
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, spark: SparkSession, files: Any, root: str) -> None:
         session: Any = spark
-        self._path = session._jvm.org.apache.hadoop.fs.Path
-        self._root = root
-        self._files = self._path(root).getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+        self._jvm = session._jvm
+        self._files = files
+        self.url = root
 
     def names(self, pattern: str) -> list[str]:
-        """Names in the folder that match."""
-        with self._told():
-            found = self._files.globStatus(self._at(pattern))
-        return [status.getPath().getName() for status in found or ()]
+        """Names in the directory that match."""
+        with self._told(pattern):
+            return [str(status.getPath().getName()) for status in self._files.globStatus(self._at(pattern)) or ()]
+
+    def make(self, folder: str) -> None:
+        """A new folder for a run to write to."""
+        with self._told(folder):
+            self._files.mkdirs(self._at(folder))
+
+    def seal(self, manifest: Manifest) -> None:
+        """All of the run's files are there: nothing is added any more. Files that are not listed stay hidden."""
+        self._write(f"{manifest.folder}/{FINISHED}", manifest.text)
+
+    def publish(self, folder: str, name: str) -> bool:
+        """Let a sealed folder be ``name``, for readers; again and by several at once, too.
+
+        False if it is neither there nor was published: somebody took it away.
+
+        Raises:
+            InvalidQuery: ``name`` holds files of something else; they are left alone.
+        """
+        manifest, found = self._manifest(folder), self._manifest(name)
+        if manifest is None or manifest.folder != folder:
+            return found is not None and found.folder == folder
+        if found is not None and found.folder != folder:
+            raise in_the_way(f"{self.url}/{name}")
+        self._check_strangers(name, manifest)
+        failpoints.reached("publish.between")
+        for parent in sorted({f"{name}/{file}".rpartition("/")[0] for _, file in manifest.files}):
+            with self._told(parent):
+                self._files.mkdirs(self._at(parent))
+        with ThreadPoolExecutor(MOVES_AT_ONCE) as pool:
+            list(pool.map(lambda each: self._move(folder, name, each), manifest.files))
+        failpoints.reached("publish.moved")
+        self._write(f"{name}/{FINISHED}", manifest.text)
+        self.remove(folder)
+        return True
 
     def remove(self, name: str) -> None:
-        """Remove a file or folder with all it has; what is not there is as good as removed."""
-        with self._told():
+        """Remove a folder with all it has; what is not there is as good as removed."""
+        with self._told(name):
             self._files.delete(self._at(name), True)
 
-    def rename(self, name: str, new: str) -> None:
-        """Give a folder another name, which nothing has."""
-        with self._told():
-            renamed = self._files.rename(self._at(name), self._at(new))
-        if not renamed:
-            raise OSError(f"{self._root}/{name} cannot be renamed to {new}: is it still there, and is {new} gone?")
+    def _move(self, folder: str, name: str, file: tuple[int, str]) -> None:
+        size, path = file
+        source, target = f"{folder}/{hidden(path)}", f"{name}/{path}"
+        trouble = OSError("it is not there")
+        if self._size(target) != size:
+            try:
+                with self._raised():
+                    self._files.rename(self._at(source), self._at(target))
+            except OSError as error:  # perhaps only since another driver has just moved it
+                trouble = error
+            if self._size(target) != size:
+                raise failed(f"{self.url}/{target}", trouble)
+        failpoints.reached("publish.file")
 
-    def mark(self, name: str) -> None:
-        """Leave an empty file."""
-        with self._told():
-            self._files.create(self._at(name), True).close()
+    def _check_strangers(self, name: str, manifest: Manifest) -> None:
+        listed = {f"{name}/{file}" for _, file in manifest.files}
+        with self._told(name):
+            try:
+                each = self._files.listFiles(self._at(name), True)
+            except Py4JJavaError as error:
+                if _is_missing(error):
+                    return
+                raise
+            while each.hasNext():
+                path = str(each.next().getPath().toString()).removeprefix(f"{self.url}/")
+                if path not in listed and not path.rpartition("/")[2].startswith((".", "_")):
+                    raise in_the_way(f"{self.url}/{name}")
+
+    def _size(self, name: str) -> int:
+        """In bytes; -1 if it is not there."""
+        with self._told(name):
+            try:
+                return int(self._files.getFileStatus(self._at(name)).getLen())
+            except Py4JJavaError as error:
+                if _is_missing(error):
+                    return -1
+                raise
+
+    def _manifest(self, folder: str) -> Manifest | None:
+        with self._told(folder):
+            try:
+                stream = self._files.open(self._at(f"{folder}/{FINISHED}"))
+            except Py4JJavaError as error:
+                if _is_missing(error):
+                    return None
+                raise
+            try:
+                data = bytes(self._jvm.org.apache.hadoop.io.IOUtils.readFullyToByteArray(stream))
+            finally:
+                stream.close()
+        return parsed(data.decode(errors="replace"))
+
+    def _write(self, name: str, text: str) -> None:
+        with self._told(name):
+            stream = self._files.create(self._at(name), True)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _told(self, name: str) -> Iterator[None]:
+        try:
+            with self._raised():
+                yield
+        except OSError as error:
+            place = f"{self.url}/{name}"
+            if (full := FULL.search(str(error))) is not None:
+                raise DiskFull(f"{place} has no room ({full[0]}): free space there; it is tried again") from None
+            raise failed(place, error) from None
+
+    @contextlib.contextmanager
+    def _raised(self) -> Iterator[None]:
         try:
             yield
         except Py4JJavaError as error:
-            said = str(error.java_exception.toString()).splitlines()[0]
-            raise OSError(f"{self._root}: {said}") from None
+            raise OSError(str(error.java_exception.toString()).splitlines()[0]) from None
 
     def _at(self, name: str) -> Any:
-        return self._path(f"{self._root}/{name}")
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.url}/{name}")
+
+
+def _is_missing(error: Py4JJavaError) -> bool:
+    return "FileNotFoundException" in str(error.java_exception.getClass().getName())

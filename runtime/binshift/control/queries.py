@@ -1,0 +1,231 @@
+"""Several stateful queries of one program behind one API.
+
+`/v1/queries/{name}/...` is one query, by its name or its id. `/v1/...` without a name is the program: with one query that
+query, with more all of them together. There a target is every query's, as whoever asks has workers to give and not queries to
+name; a drain takes a worker's bins of all; a stop stops all. What they do together has numbers of its own, from
+`JOINT_FIRST` on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from binshift.control.contract import Surface
+from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, TargetRequest, WorkerLoad
+from binshift.control.rebalancing import RebalanceRequest
+from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration, NoSuchQuery
+from binshift.metrics import Observed
+from binshift.metrics.measured import EpochMeasured
+from binshift.model import Worker
+
+JOINT_FIRST: Final = 1_000_000_000
+"""No query has begun so many migrations by itself."""
+JOINT_KEPT: Final = 100
+"""Of what several queries did together, the newest are remembered."""
+ENDED: Final = frozenset({"settled", "cancelled", "failed"})
+
+
+class QueryShown(Answer):
+    """One stateful query of the program."""
+
+    name: str | None
+    id: str
+    state: State
+    reason: str
+    epoch: int
+
+
+class Queries(Answer):
+    """All of them, in the order in which they were started."""
+
+    queries: list[QueryShown]
+
+
+def shown(snapshot: Dataflow) -> QueryShown:
+    """A query in short."""
+    return QueryShown(
+        name=snapshot.name, id=snapshot.id or "", state=snapshot.state, reason=snapshot.reason, epoch=snapshot.epoch
+    )
+
+
+class Joint:
+    """The `Surface` of all queries of a program, where there are several.
+
+    Args:
+        surfaces: theirs, in the order in which they were started.
+    """
+
+    def __init__(self, surfaces: Sequence[Surface]) -> None:
+        self.surfaces = tuple(surfaces)
+        self._joint: OrderedDict[int, list[tuple[Surface, int]]] = OrderedDict()
+        self._next = JOINT_FIRST
+        self._lock = threading.Lock()
+
+    def unready(self) -> str:
+        """See `Surface`: why none of them can run an epoch."""
+        reasons = [each.unready() for each in self.surfaces]
+        return "" if "" in reasons else reasons[0]
+
+    def snapshot(self) -> Dataflow:
+        """See `Surface`: what is true of all, and of the epoch that has run longest."""
+        seen = [each.snapshot() for each in self.surfaces]
+        live = [each for each in seen if each.state is State.RUNNING]
+        first, others = (live or seen)[0], [each for each in seen if each.state is not State.RUNNING]
+        stuck = max((each for each in live if each.under_way), key=lambda each: each.under_way.seconds, default=None)  # type: ignore[union-attr]
+        newest = max((each.committed_at for each in seen if each.committed_at is not None), default=None)
+        worst = next((each for each in seen if each.state in (State.FAILED, State.FENCED)), seen[-1])
+        return first.model_copy(
+            update={
+                "state": State.RUNNING if live else worst.state,
+                "reason": "; ".join(
+                    f"{each.name or each.id}: {each.state.value} {each.reason}".strip() for each in others
+                ),
+                "name": None,
+                "id": None,
+                "run_id": None,
+                "committed_at": newest,
+                "under_way": None if stuck is None else stuck.under_way,
+                "workers": sorted({worker for each in seen for worker in each.workers}),
+                "target": _common([each.target for each in live or seen]),
+                "migration": self._newest(),
+            }
+        )
+
+    def workers(self) -> Sequence[WorkerLoad]:
+        """See `Surface`: the sums over all queries."""
+        found: dict[int, WorkerLoad] = {}
+        for each in (load for surface in self.surfaces for load in surface.workers()):
+            known = found.get(each.worker)
+            found[each.worker] = each if known is None else _sum(known, each)
+        return [found[worker] for worker in sorted(found)]
+
+    def bins(self, worker: Worker | None, first: int, limit: int) -> Bins:
+        """Each query has bins of its own.
+
+        Raises:
+            NoSuchQuery: always; the message has their names.
+        """
+        raise self._ambiguous("bins")
+
+    def migrations(self, limit: int) -> Sequence[Migration]:
+        """See `Surface`: of what the queries did together."""
+        with self._lock:
+            numbers = list(self._joint)[-limit:]
+        return [self.migration(number) for number in numbers]
+
+    def migration(self, number: int) -> Migration:
+        """See `Surface`."""
+        with self._lock:
+            parts = self._joint.get(number)
+        if parts is None:
+            raise NoSuchMigration(
+                f"there is no migration {number} of all queries; GET /v1/queries lists them, and "
+                "/v1/queries/NAME/migrations what each has done"
+            )
+        return _merged(number, [surface.migration(each) for surface, each in parts])
+
+    def put_target(self, wanted: TargetRequest) -> Migration | None:
+        """See `Surface`: for every query; asked again, it goes to those that did not take it."""
+        return self._together(lambda each: each.put_target(wanted))
+
+    def rebalance(self, wanted: RebalanceRequest) -> Migration:
+        """See `Surface`: of every query's bins.
+
+        Raises:
+            NoQueryYet: no query runs.
+        """
+        found = self._together(lambda each: each.rebalance(wanted))
+        if found is None:
+            raise NoQueryYet("the bins are not rebalanced: no query runs")
+        return found
+
+    def drain(self, worker: Worker) -> Migration:
+        """See `Surface`: of every query's bins."""
+        found = self._together(lambda each: each.drain(worker))
+        if found is None:
+            raise DrainRefused(f"worker {worker} is not drained: no query runs")
+        return found
+
+    def cancel(self, number: int, *, rollback: bool) -> Migration:
+        """See `Surface`."""
+        self.migration(number)
+        with self._lock:
+            parts = self._joint[number]
+        return _merged(number, [surface.cancel(each, rollback=rollback) for surface, each in parts])
+
+    def stop(self) -> None:
+        """See `Surface`."""
+        for each in self._live():
+            each.stop()
+
+    def epochs(self) -> Sequence[EpochMeasured]:
+        """Each query has epochs of its own, and its own metrics."""
+        return []
+
+    def observed(self) -> Observed:
+        """As `epochs`."""
+        return Observed()
+
+    def _live(self) -> list[Surface]:
+        return [each for each in self.surfaces if each.snapshot().state is State.RUNNING]
+
+    def _together(self, act: Callable[[Surface], Migration | None]) -> Migration | None:
+        begun = [(each, migration) for each in self._live() if (migration := act(each)) is not None]
+        if not begun:
+            return None
+        with self._lock:
+            number = self._next
+            self._next += 1
+            self._joint[number] = [(each, migration.id) for each, migration in begun]
+            while len(self._joint) > JOINT_KEPT:
+                self._joint.popitem(last=False)
+        return _merged(number, [migration for _, migration in begun])
+
+    def _newest(self) -> Migration | None:
+        found = self.migrations(JOINT_KEPT)
+        return next((each for each in found if each.phase not in ENDED), found[-1] if found else None)
+
+    def _ambiguous(self, what: str) -> NoSuchQuery:
+        names = ", ".join(str(seen.name or seen.id) for seen in (each.snapshot() for each in self.surfaces))
+        return NoSuchQuery(f"several queries run ({names}); ask /v1/queries/NAME/{what} for those of one")
+
+
+def _common(targets: Sequence[Target | None]) -> Target | None:
+    """The target that all have; None as long as one has none or another one, so that it is asked for again."""
+    given = [each for each in targets if each is not None]
+    if len(given) < len(targets) or len({(each.owner, each.generation, tuple(each.workers)) for each in given}) != 1:
+        return None
+    return given[0].model_copy(update={"settled": all(each.settled for each in given)})
+
+
+def _sum(one: WorkerLoad, other: WorkerLoad) -> WorkerLoad:
+    return WorkerLoad(
+        worker=one.worker,
+        registered=one.registered or other.registered,
+        effective=one.effective or other.effective,
+        bins=one.bins + other.bins,
+        keys=_added([one.keys, other.keys]),
+        bytes=_added([one.bytes, other.bytes]),
+        copies=_added([one.copies, other.copies]),
+    )
+
+
+def _merged(number: int, parts: Sequence[Migration]) -> Migration:
+    """Several as one: in the phase of the first that has not ended; failed or cancelled if one is."""
+    spoilt = [each for each in parts if each.phase in ENDED and each.phase != "settled"]
+    leading = next((each for each in parts if each.phase not in ENDED), (spoilt or parts)[0])
+    counts = ("steps_flipped", "steps_inflight", "steps_total", "bins_moved", "bins_copied", "bins_total")
+    summed = {
+        name: _added([getattr(each, name) for each in parts])
+        for name in (*counts, "bytes_moved", "bytes_copied", "bytes_total")
+    }
+    left = [each.seconds_left for each in parts if each.seconds_left is not None]
+    return leading.model_copy(update={**summed, "id": number, "seconds_left": max(left, default=None)})
+
+
+def _added(numbers: Sequence[int | None]) -> int | None:
+    known = [each for each in numbers if each is not None]
+    return sum(known) if known else None

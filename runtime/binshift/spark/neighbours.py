@@ -1,0 +1,126 @@
+"""The stateful queries of one Spark application, which share its executors.
+
+Each has a log, stores, jobs' pools and names of its own, so they know nothing of each other. What they share is counted here:
+the executors' task slots. It also keeps a program from starting one checkpoint twice, where the second driver would fence
+the first before Spark can refuse it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkContext
+
+from binshift.errors import InvalidQuery, InvalidSettings
+from binshift.model import Worker
+from binshift.spark.executors import Executor
+
+SLOTS_PER_QUERY = 2
+"""Of each executor: one for the query's epoch, one for its background work, which must not wait for each other."""
+
+
+class Running(Protocol):
+    """A query, as far as it matters here."""
+
+    @property
+    def isActive(self) -> bool: ...  # noqa: N802, D102 (PySpark's name)
+
+
+@dataclass(eq=False)
+class Neighbour:
+    """A query that starts or runs.
+
+    Attributes:
+        query: its id.
+        name: as the user gave it.
+        location: of its checkpoint.
+        running: None while it starts.
+    """
+
+    query: str
+    name: str | None
+    location: str
+    running: Running | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.running is not None and not self.running.isActive
+
+
+@dataclass
+class Neighbours:
+    """All of one application; get it from `of`."""
+
+    _held: list[Neighbour] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def enter(self, query: str, name: str | None, location: str) -> Neighbour:
+        """A query is about to start.
+
+        Raises:
+            InvalidQuery: it runs already, or another one has its name.
+        """
+        with self._lock:
+            self._held = [each for each in self._held if not each.over]
+            for each in self._held:
+                if each.query == query:
+                    raise InvalidQuery(
+                        f"the query with the checkpoint {location} runs in this application already: stop it first, or give "
+                        "this one a checkpoint of its own"
+                    )
+                if name is not None and each.name == name:
+                    raise InvalidQuery(
+                        f"a query named {name!r} runs in this application already: choose another queryName"
+                    )
+            entered = Neighbour(query, name, location)
+            self._held.append(entered)
+            return entered
+
+    def leave(self, neighbour: Neighbour) -> None:
+        """It has ended, or did not start. May be called again."""
+        with self._lock:
+            self._held = [each for each in self._held if each is not neighbour]
+
+    def check_slots(self, executors: Mapping[Worker, Executor], cpus_per_task: int) -> None:
+        """Refuse one query more than executors have task slots for.
+
+        Raises:
+            InvalidSettings: there are too few.
+        """
+        with self._lock:
+            queries = sum(not each.over for each in self._held)
+        check_slots(queries, executors.items(), cpus_per_task)
+
+
+def check_slots(queries: int, executors: Iterable[tuple[Worker, Executor]], cpus_per_task: int) -> None:
+    """See `Neighbours.check_slots`.
+
+    >>> check_slots(2, [(Worker(0), Executor("7", "127.0.0.2", 4))], 1)
+    >>> check_slots(3, [(Worker(0), Executor("7", "127.0.0.2", 4))], 1)
+    Traceback (most recent call last):
+    ...
+    binshift.errors.InvalidSettings: worker 0 has 4 task slots; 3 stateful queries need 6, 2 each: set spark.executor.cores to 6
+    """
+    wanted = queries * SLOTS_PER_QUERY
+    for worker, executor in executors:
+        slots = executor.cores // cpus_per_task
+        if slots < wanted:
+            raise InvalidSettings(
+                f"worker {worker} has {slots} task slots; {queries} stateful queries need {wanted}, {SLOTS_PER_QUERY} each: "
+                f"set spark.executor.cores to {wanted * cpus_per_task}"
+            )
+
+
+_applications: WeakKeyDictionary[SparkContext, Neighbours] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def of(context: SparkContext) -> Neighbours:
+    """The queries of an application."""
+    with _lock:
+        return _applications.setdefault(context, Neighbours())

@@ -1,0 +1,145 @@
+"""Folders of results on a file system that the driver's own process sees: a disk, or a mounted file server.
+
+Through the system's calls and not Java's: those take a file for missing when it cannot be looked at, and a directory for
+empty when it cannot be read. Nothing here depends on listing a directory, except what is tidied. A folder is renamed as a
+whole, so readers see all of an epoch or nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from binshift import diskerrors, failpoints
+from binshift.errors import DiskFull, InvalidQuery, TaskFailed
+from binshift.spark.sinks.manifest import FINISHED, Manifest, hidden, parsed
+
+_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+
+
+class LocalFolders:
+    """See `binshift.spark.sinks.folders.Folders` for what the methods promise.
+
+    Args:
+        root: the directory; it need not be there yet.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def url(self) -> str:
+        """Where this is, for comparison and messages."""
+        return self._root.as_uri()
+
+    def names(self, pattern: str) -> list[str]:
+        """See `Folders`."""
+        with self._told(pattern):
+            try:
+                return fnmatch.filter(os.listdir(self._root), pattern)
+            except FileNotFoundError:
+                return []
+
+    def make(self, folder: str) -> None:
+        """See `Folders`."""
+        with self._told(folder):
+            (self._root / folder).mkdir(parents=True)
+
+    def seal(self, manifest: Manifest) -> None:
+        """See `Folders`. The files are durable before the manifest is there."""
+        with self._told(manifest.folder):
+            base = self._root / manifest.folder
+            for size, name in manifest.files:
+                _show(base / hidden(name), base / name, size)
+            with (base / FINISHED).open("x") as file:
+                file.write(manifest.text)
+                file.flush()
+                os.fsync(file.fileno())
+            for folder in {base, *((base / name).parent for _, name in manifest.files)}:
+                _sync(folder)
+
+    def publish(self, folder: str, name: str) -> bool:
+        """See `Folders`."""
+        with self._told(name):
+            if not self._holds(folder, folder):
+                return self._holds(name, folder)
+            failpoints.reached("publish.between")
+            try:
+                (self._root / folder).rename(self._root / name)
+            except OSError as error:
+                if self._holds(name, folder):  # another driver has just done it
+                    return True
+                if error.errno in _IN_THE_WAY:
+                    raise in_the_way(f"{self.url}/{name}") from None
+                raise
+            _sync(self._root)
+            return True
+
+    def remove(self, name: str) -> None:
+        """See `Folders`."""
+        with self._told(name), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._root / name)
+
+    def _holds(self, name: str, folder: str) -> bool:
+        """Whether ``name`` is complete, and was written as ``folder``."""
+        try:
+            found = parsed((self._root / name / FINISHED).read_text(errors="replace"))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return found is not None and found.folder == folder
+
+    @contextlib.contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise failed(f"{self._root}/{name}", error) from error
+
+
+def failed(place: str, error: OSError) -> DiskFull | TaskFailed:
+    """What it means that results cannot be written or published."""
+    if error.errno in diskerrors.FULL:
+        return DiskFull(
+            f"{place} has no room ({error.strerror}): free space there; nothing is lost, and it is tried again"
+        )
+    return TaskFailed(f"the results at {place} could not be written or published: {error}")
+
+
+def in_the_way(place: str) -> InvalidQuery:
+    """An epoch's folder has files of somebody else, or of a log that was replaced."""
+    return InvalidQuery(
+        f"{place} holds files that this query did not write there: move them away and start the query again, which writes "
+        "the epoch again; or choose another directory"
+    )
+
+
+def _show(path: Path, shown: Path, size: int) -> None:
+    """Give a file, and Hadoop's checksums of it, the name that readers see; it is whole and durable then."""
+    path.rename(shown)
+    with contextlib.suppress(FileNotFoundError):
+        _checksums(path).rename(_checksums(shown))
+    descriptor = os.open(shown, os.O_RDONLY)
+    try:
+        found = os.fstat(descriptor).st_size
+        if found != size:
+            raise OSError(f"{shown} has {found} bytes of the {size} that were written")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checksums(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

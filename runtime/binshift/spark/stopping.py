@@ -1,0 +1,93 @@
+"""Stops a query, also when the user's own function asks for it in the middle of an epoch.
+
+A stop waits for the running epoch, and Spark's stop waits for the thread that runs it. A caller in that thread would wait for
+itself, and so would a caller that this thread waits for. The first case is known by the thread's id: another thread does the
+work. The second case cannot be known, so every wait here has a limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from binshift.spark.runner import Runner
+
+log = logging.getLogger(__name__)
+
+SPARK_STOP_SECONDS_MAX = 60.0
+"""How long the thread of an epoch that is given up may take to end."""
+
+
+def stop_query(runner: Runner, query: Any, end: Callable[[], None], before: Callable[[], None]) -> None:
+    """Stop after the running epoch.
+
+    Args:
+        runner: of the query's epochs.
+        query: Spark's.
+        end: called once the stream has ended.
+        before: called first.
+
+    Raises:
+        TimeoutError: the epoch's function does not return.
+    """
+
+    def stop() -> None:
+        before()
+        if not runner.quiesce():
+            log.warning(
+                "the running epoch is given up: Spark has nothing to do for it, and its function does not return"
+            )
+        _stop_spark(query)
+        end()
+
+    _aside(runner, stop)
+
+
+def abort_query(runner: Runner, query: Any, end: Callable[[], None]) -> None:
+    """Stop at once; arguments and errors as `stop_query`."""
+
+    def stop() -> None:
+        _stop_spark(query)
+        end()
+
+    runner.stopping.set()
+    _aside(runner, stop)
+
+
+def _aside(runner: Runner, stop: Callable[[], None]) -> None:
+    """Do it here, or in another thread if the epoch itself has asked."""
+    if not runner.within:
+        stop()
+        return
+
+    def logged() -> None:
+        try:
+            stop()
+        except Exception:  # the edge of a thread: no caller waits for it
+            log.exception("stopping the query failed")
+
+    threading.Thread(target=logged, name="binshift-stop", daemon=True).start()
+
+
+def _stop_spark(query: Any) -> None:
+    """Spark's own stop, which has no limit by default."""
+    failures: list[Exception] = []
+
+    def stop() -> None:
+        try:
+            query.stop()
+        except Exception as error:  # raised below, in the thread that has asked
+            failures.append(error)
+
+    thread = threading.Thread(target=stop, name="binshift-stop-spark", daemon=True)
+    thread.start()
+    thread.join(SPARK_STOP_SECONDS_MAX)
+    if thread.is_alive():
+        raise TimeoutError(
+            f"the stream has not ended within {SPARK_STOP_SECONDS_MAX:.0f} s: its foreachBatch function has to return. Does "
+            "it wait for the thread that calls stop()?"
+        )
+    if failures:
+        raise failures[0]

@@ -1,0 +1,96 @@
+"""Local stores of queries that are gone, on workers that live longer than they: found beside those in use, and removed.
+
+A store is a cache that survives its executor, so only its age tells that nobody will come back for it. Every task marks its
+query's folder; one that has no mark of the last week, and no store that a process has open, is taken to be abandoned. Should
+its query come back all the same, it builds its bins again from the log.
+
+This module must never remove a folder that it does not know by its name and everything in it: the place of stores is the
+user's choice, and others may keep something there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from binshift.store import cachedir
+
+log = logging.getLogger(__name__)
+
+ABANDONED_SECONDS = 7 * 24 * 3600.0
+"""A stream may be without input, and so without tasks, over a long week-end."""
+
+_QUERY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PLACE = re.compile(r"[\w.]+-\d+")
+"""A store of an operator on a worker, or the meeting place of a rehearsal."""
+_FILE = re.compile(rf"{re.escape(cachedir.HEADER)}\.\d+|\d+(\.met)?")
+_FILES = {cachedir.DATA, cachedir.HEADER, cachedir.LOCK, cachedir.USERS, "lock.mdb"}
+_REMOVED = ".abandoned-"
+
+
+def mark(query: Path) -> None:
+    """The query whose stores are below this folder lives."""
+    with suppress(OSError):  # a store that can be used all the same
+        os.utime(query)
+
+
+def remove_abandoned(root: Path, keep: str, now: float) -> list[str]:
+    """Remove the stores of queries that are gone; returns their names. Errors leave them to the next one to look.
+
+    Args:
+        root: below which every query has a folder of its own.
+        keep: the query that looks.
+        now: seconds since 1970.
+    """
+    removed = []
+    with suppress(OSError):
+        for folder in sorted(root.iterdir()):
+            if folder.name.startswith(_REMOVED):  # of one that was cut short
+                shutil.rmtree(folder, ignore_errors=True)
+            elif folder.name != keep and _QUERY.fullmatch(folder.name) and _remove(folder, now):
+                log.info("the local stores of query %s, unused for a week, are removed", folder.name)
+                removed.append(folder.name)
+    return removed
+
+
+def _remove(folder: Path, now: float) -> bool:
+    """Remove a query's folder, unless it is in use, young or not quite ours."""
+    with suppress(OSError), _nobody_uses(folder) as unused:
+        if unused and _is_ours(folder) and now - folder.stat().st_mtime > ABANDONED_SECONDS:
+            gone = folder.with_name(f"{_REMOVED}{secrets.token_hex(8)}")
+            folder.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+            return True
+    return False
+
+
+def _is_ours(folder: Path) -> bool:
+    for place in folder.iterdir():
+        if place.is_symlink() or not place.is_dir() or not _PLACE.fullmatch(place.name):
+            return False
+        if any(
+            not file.is_file() or not (file.name in _FILES or _FILE.fullmatch(file.name)) for file in place.iterdir()
+        ):
+            return False
+    return True
+
+
+@contextmanager
+def _nobody_uses(folder: Path) -> Iterator[bool]:
+    """Whether no process has a store below open; meanwhile none can open one."""
+    with ExitStack() as locks:
+        try:
+            for users in folder.glob(f"*/{cachedir.USERS}"):
+                file = locks.enter_context(users.open("rb"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
