@@ -14,7 +14,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from binshift.operators.aggregate import EVENT_TIME_COLUMN
 from binshift.operators.merge import merge
 from binshift.rows import RowCodec
 from binshift.spark.aggregates import AggregatePlan
@@ -36,11 +35,12 @@ def rows(seed: int, count: int, first_id: int) -> list[tuple[Any, ...]]:
 
     def row(n: int) -> tuple[Any, ...]:
         small, text = int(random.integers(-5, 6)), str(random.choice(["", "a", "B", "é", "\U0001f600", "\uffee", "ab"]))
+        rest = (b"", b"\xff", b"\xc3")[int(random.integers(0, 3))]  # as a string, it is no UTF-8
         moment = START + datetime.timedelta(milliseconds=int(random.integers(0, 7_200_000)))
         exact = Decimal(int(random.integers(-10_000, 10_000))).scaleb(-2)
         return (
             *(first_id + n, some(small), some(small * 10**9), some(float(random.choice(floats))), some(float(small))),
-            *(some(exact), some(exact), some(text), some(text.encode()), some(bool(small > 0)), some(moment)),
+            *(some(exact), some(exact), some(text), some(text.encode() + rest), some(bool(small > 0)), some(moment)),
             *(some(moment.replace(tzinfo=None)), some(moment.date()), some((some(small % 2), some(text)))),
             *(some([small, 1]), some(datetime.timedelta(seconds=small))),
         )
@@ -62,7 +62,7 @@ def fold(plan: AggregatePlan, batches: Sequence[DataFrame]) -> DataFrame:
     keys, values = RowCodec(plan.key_schema), RowCodec(plan.buffer_schema, canonical=False)
     stored: dict[bytes, bytes] = {}
     for batch in batches:
-        table = plan.partial(plan.prepare(batch)).drop(EVENT_TIME_COLUMN).toArrow().combine_chunks()
+        table = plan.partial(plan.prepare(batch)).toArrow().combine_chunks()
         if not table.num_rows:
             continue
         new = table.to_batches()[0]
@@ -130,6 +130,9 @@ def simple() -> list[Column]:
         *(F.bool_and("ok"), F.bool_or("ok"), F.expr("any(ok)"), F.bit_and("i"), F.bit_or("l"), F.bit_xor("i")),
         *(F.max_by("s", "id"), F.min_by("st", "id"), F.max_by("arr", F.col("x") + F.col("id") * 0 + F.col("id") / 7)),
         *(F.sort_array(F.collect_set(c)) for c in ("i", "x", "s", "d", "ts")),
+        *(f(F.col("b").cast("string")).cast("binary").alias(f"{f.__name__} of any bytes") for f in (F.min, F.max)),
+        F.sort_array(F.collect_set(F.col("b").cast("string")).cast("array<binary>")).alias("set.of any bytes"),
+        F.max_by(F.col("b").cast("string"), "id").cast("binary").alias("the last"),
         F.size(F.collect_list("s")),
     ]
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from binshift.local import LocalCluster
 
+collect_ignore = ["faulty_disk_server.py"]
+"""A program of its own. To import it loads libfuse, which a machine may lack; its tests are skipped then."""
+
 RUNTIME = Path(__file__).resolve().parent.parent
 CLUSTER_WORKERS = 4
 LONGEST_SECONDS = {"cluster": 600, "oracle": 1200}

@@ -21,6 +21,7 @@ from binshift.control.models import (
     WorkerLoad,
     moment,
 )
+from binshift.control.rebalancing import RebalanceRequest
 from binshift.control.tokens import Tokens
 from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics
@@ -103,6 +104,10 @@ class FakeSurface:
         if before.generation > wanted.generation:
             raise TargetOutdated(f"generation {wanted.generation} is older than {before.generation}")
         return None
+
+    def rebalance(self, wanted: RebalanceRequest) -> Migration:
+        self._write("rebalance", wanted)
+        return a_migration(13)
 
     def drain(self, worker: Worker) -> Migration:
         self._write("drain", worker)

@@ -31,12 +31,13 @@ class SimulatedQuery:
         self.stopped = threading.Event()
         stopping = threading.Event()
         view = SimpleNamespace(executors=self._executors)
-        self._runner = SimpleNamespace(view=view, stopping=stopping, under_way=None)
+        self._runner = SimpleNamespace(view=view, stopping=stopping, under_way=None, runs_failed=0)
+        self._mover = SimpleNamespace(observed=dict.fromkeys(map(Worker, range(100)), "executor"))
 
-    def _executors(self) -> dict[Worker, str]:
+    def _executors(self) -> dict[Worker, Any]:
         if self.spark_is_gone:
             raise ConnectionError("no answer from the JVM")
-        return dict.fromkeys(self.cluster.world.alive, "executor")
+        return {worker: SimpleNamespace(id="executor") for worker in self.cluster.world.alive}
 
     @property
     def _coordinator(self) -> Any:
@@ -74,6 +75,9 @@ class SimulatedQuery:
     def put_target(self, **wanted: Any) -> Migration | None:
         return self._steering.put(**wanted)
 
+    def rebalance(self, **wanted: Any) -> Migration:
+        return self._steering.rebalance(**wanted)
+
     def drain(self, worker: Worker) -> Migration:
         return self._steering.drain(worker)
 
@@ -94,6 +98,7 @@ class World:
         self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
         self.query = SimulatedQuery(self.cluster)
         self.surface = QuerySurface(self.query, QueryInside(self.query), lambda: self.now)  # type: ignore[arg-type]
+        self.cluster.driver.movement.now = lambda: self.now
         for _ in range(3):
             self.epoch()
 

@@ -149,7 +149,7 @@ class World:
             workers=workers,
             parts=parts,
             snapshots=tuple(each for each in accepted if self.index.snapshot_trouble(each) is None),
-            watermarks={"ts": None if epoch == 0 else 900 * epoch},
+            watermark_ms=900 * epoch,
             manifest=self.manifest,
         )
 

@@ -12,6 +12,7 @@ EVERYTHING = Observed(
     epoch=Epoch(41),
     route_version=3,
     executors=2,
+    background_failures={Worker(0): 3, Worker(1): 0},
     bins={Worker(0): 10, Worker(1): 6},
     keys={Worker(0): 100.0},
     bytes={Worker(0): 4096.0},
@@ -26,6 +27,7 @@ EVERYTHING = Observed(
     migration_left_seconds=12.5,
     copy_lag_epochs=1,
     copied_bytes=1000,
+    runs_failed=2,
     log_files=12,
     log_bytes=9000,
     snapshot_age_epochs=7,
@@ -55,3 +57,9 @@ class Measured:
     moved: int = 0
     moving: bool = False
     operators: tuple[Done, ...] = (Done(),)
+    behind: int | None = None
+
+    @property
+    def records_in(self) -> int:
+        """As many as rows, unless told otherwise."""
+        return self.rows_in if self.behind is None else self.behind

@@ -9,6 +9,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
+import spark_strings
 from hypothesis import strategies as st
 
 from binshift.operators.merge import MergeSpec, merge
@@ -23,7 +24,7 @@ longs = st.integers(-100, 100) | st.integers(-(2**63), LONG_MAX)
 floats = st.floats(width=64) | st.sampled_from([0.0, -0.0, math.nan, math.inf])
 finite = st.floats(-1e6, 1e6)
 counts = st.integers(0, 5)
-texts = st.text(max_size=3)
+texts = spark_strings.texts(3)
 decimals = st.decimals(Decimal(-1000), Decimal(1000), places=2) | st.sampled_from([WIDE_MAX, WIDE_MIN])
 ORDERED: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int64(), longs),
@@ -37,20 +38,18 @@ ORDERED: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 ]
 
 
-def column(type: pa.DataType, values: list[Any]) -> pa.Array:
-    return pa.array(values, type)
-
-
 def run(spec: MergeSpec, types: list[pa.DataType], old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> list[Any]:
     """Merge rows given as tuples of the spec's columns; rows come back as tuples."""
     schema = pa.schema(list(zip(spec.columns, types, strict=True)))
     batches = [
-        pa.RecordBatch.from_arrays([column(t, [row[i] for row in rows]) for i, t in enumerate(types)], schema=schema)
+        pa.RecordBatch.from_arrays(
+            [spark_strings.column(t, [row[i] for row in rows]) for i, t in enumerate(types)], schema=schema
+        )
         for rows in (old, new)
     ]
     merged = merge([spec], *batches)
     assert merged.schema == schema
-    return list(zip(*(c.to_pylist() for c in merged.columns), strict=True))
+    return list(zip(*map(spark_strings.values, merged.columns), strict=True))
 
 
 def pairs(*strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[list[tuple[tuple[Any, ...], tuple[Any, ...]]]]:
@@ -83,8 +82,6 @@ def spark_less(a: Any, b: Any) -> bool:
         return False
     if isinstance(b, float) and math.isnan(b):
         return True
-    if isinstance(a, str):
-        return bool(a.encode() < b.encode())
     return bool(a < b)
 
 

@@ -98,7 +98,7 @@ class World:
         for move in moves if self.state.order.pre_copy else ():
             there = self.copies[move.destination, move.bin]
             assert there is not None
-            assert there >= epoch - 1 - now.flip_deltas_max, "a flip before its copy was ready"
+            assert there >= epoch - 1 - self.state.flip_deltas, "a flip before its copy was ready"
         self.running_route, self.flips = self.route.moved(moves), True
 
     def epoch_starts(self) -> None:
@@ -158,6 +158,7 @@ class World:
             for (step, destination), attempt in list(self.attempts.items()):
                 self.copies_at(step, destination, self.recorded)
                 self.send(mg.CopyAt(step, destination, self.recorded, attempt))
+            self.send(mg.RoundReported())
             if self.state.ended:
                 return
             assert mg.wants_epoch(self.state), f"nobody can help this migration: {self.state}"

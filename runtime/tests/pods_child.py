@@ -81,6 +81,8 @@ def of_this_time(kind: str, file: Path) -> str:
     """What a kind that is another one the second time is now."""
     if kind == "fails-once" and file.exists():
         return "finishes"
+    if kind == "fails-then-loads":
+        return "loads" if file.exists() else "fails"
     if kind == "stubborn-once":
         again = file.exists()
         file.touch()

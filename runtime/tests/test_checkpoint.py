@@ -47,14 +47,15 @@ def test_a_location_without_conditional_create_is_refused() -> None:
 
 
 def test_offsets_give_time_and_a_digest_of_the_input(tmp_path: Path) -> None:
-    """The header does not enter the digest, the sources do."""
+    """The header gives time and watermark and does not enter the digest, the sources do."""
     (tmp_path / "offsets").mkdir()
     for epoch, (time_ms, offset) in enumerate([(5, "{}"), (6, "{}"), (6, "[1]")]):
-        text = f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":{time_ms}}}\n{offset}'
+        text = f'v1\n{{"batchWatermarkMs":{epoch},"batchTimestampMs":{time_ms}}}\n{offset}'
         (tmp_path / "offsets" / str(epoch)).write_text(text)
     files = open_storage(str(tmp_path))
     first, second, third = (offsets.read(files, Epoch(epoch)) for epoch in range(3))
     assert (first.batch_time_ms, second.batch_time_ms) == (5, 6)
+    assert [each.watermark_ms for each in (first, second, third)] == [0, 1, 2]
     assert first.digest == second.digest != third.digest
     with pytest.raises(LogDamaged, match="offset log"):
         offsets.parse("nonsense")

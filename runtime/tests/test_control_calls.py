@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from binshift.control.guard import BODY_BYTES_MAX
 from binshift.control.models import TargetRequest
+from binshift.control.rebalancing import RebalanceRequest
 from binshift.errors import (
     BinshiftError,
     DrainRefused,
@@ -167,6 +168,16 @@ def test_cancelling(surface: FakeSurface, query: str, rollback: bool) -> None:
     assert surface.writes == [("cancel", 3, rollback)]
 
 
+@pytest.mark.parametrize("body", [None, {}, {"strategy": "Fluid", "batchSize": 8, "preCopy": False}])
+def test_rebalancing(surface: FakeSurface, body: dict[str, object] | None) -> None:
+    """It answers 202 with its migration; how bins move may be said, and where they go may not."""
+    api = client(surface)
+    answer = api.post("/v1/rebalance", json=body) if body is not None else api.post("/v1/rebalance")
+    assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 13)
+    assert surface.writes == [("rebalance", RebalanceRequest.model_validate(body or {}))]
+    assert api.post("/v1/rebalance", json={"workers": [0]}).status_code == 422
+
+
 def test_draining_and_stopping(surface: FakeSurface) -> None:
     """A drain answers 202 with its migration, or 409 at once; a stop answers 202 and may be asked again."""
     api = client(surface)
@@ -257,19 +268,15 @@ def test_the_document_tells_every_call(surface: FakeSurface) -> None:
     """The OpenAPI document names each call, and that it needs a token."""
     document = client(surface, token=None).get("/openapi.json").json()
     calls = {(m.upper(), path) for path, methods in document["paths"].items() for m in methods}
+    of_a_query = {
+        *(("GET", "/dataflow"), ("GET", "/workers"), ("GET", "/bins"), ("GET", "/migrations")),
+        *(("GET", "/migrations/{id}"), ("DELETE", "/migrations/{id}"), ("PUT", "/target")),
+        *(("POST", "/workers/{worker}/drain"), ("POST", "/rebalance"), ("POST", "/stop")),
+    }
     assert calls == {
-        ("GET", "/healthz"),
-        ("GET", "/readyz"),
-        ("GET", "/metrics"),
-        ("GET", "/v1/dataflow"),
-        ("GET", "/v1/workers"),
-        ("GET", "/v1/bins"),
-        ("GET", "/v1/migrations"),
-        ("GET", "/v1/migrations/{id}"),
-        ("PUT", "/v1/target"),
-        ("DELETE", "/v1/migrations/{id}"),
-        ("POST", "/v1/workers/{worker}/drain"),
-        ("POST", "/v1/stop"),
+        *(("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/queries")),
+        *((method, f"/v1{path}") for method, path in of_a_query),
+        *((method, f"/v1/queries/{{query}}{path}") for method, path in of_a_query),
     }
     guarded = {p for p, ms in document["paths"].items() for m in ms.values() if "security" in m}
     assert guarded == {path for _, path in calls if path.startswith("/v1/")}

@@ -12,7 +12,6 @@ from measured_epochs import Measured
 
 from binshift.control import readings
 from binshift.control.models import moment
-from binshift.control.sightings import NOTES_MAX, Sighting, Sightings
 from binshift.model import Epoch
 
 
@@ -36,6 +35,18 @@ def test_percentiles_are_of_records() -> None:
     seen = readings.latency([*calm, Measured(Epoch(99), slow.committed_at, seconds={"total": 5.0}, rows_in=1000)])
     assert seen is not None
     assert seen.p95_seconds >= 5.0
+
+
+def test_percentiles_weigh_records_and_not_aggregated_rows() -> None:
+    """A backlog that the JVM reduces to a few rows weighs as many records as it had."""
+    calm = epochs(*[0.2] * 99)
+    backlog = Measured(Epoch(99), calm[-1].committed_at + 5, seconds={"total": 5.0}, rows_in=10, behind=100_000)
+    seen = readings.latency([*calm, backlog])
+    assert seen is not None
+    assert seen.p50_seconds >= 5.0
+    rate = readings.rates([*calm, backlog], now=backlog.committed_at)
+    assert rate is not None
+    assert rate.source_rows_per_second > 50 * rate.input_rows_per_second
 
 
 def test_latency_is_of_the_epochs_between_two_times() -> None:
@@ -126,15 +137,3 @@ def test_event_times_of_no_calendar_are_not_known() -> None:
     assert moment(-1e18) is None
     assert moment(float("nan")) is None
     assert moment(-1.0) is not None
-
-
-def test_sightings_keep_the_first_of_each() -> None:
-    """The first look at a migration is its beginning, the first look at its end is its end; old ones are forgotten."""
-    notes = Sightings()
-    notes.asked_by(1, 7)
-    for now, ended in ((10.0, False), (11.0, False), (12.0, True), (13.0, True)):
-        notes.look([(1, ended)], now)
-    assert notes.of(1) == Sighting(generation=7, started=10.0, ended=12.0)
-    notes.look([(number, True) for number in range(2, NOTES_MAX + 2)], 20.0)
-    assert notes.of(1) == Sighting()
-    assert notes.of(NOTES_MAX + 1).started == 20.0

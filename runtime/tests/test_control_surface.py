@@ -65,6 +65,34 @@ def test_every_part_of_an_epoch_can_be_told(world: World, part: Part) -> None:
     assert seen.part == part.value
 
 
+def test_an_epoch_in_trouble_says_why(world: World) -> None:
+    """While its runs fail, and not only once it has ended."""
+    world.query._runner.under_way = UnderWay(Epoch(3), world.now).at(Part.JOB, 2, "the disk is full")
+    seen = world.surface.snapshot().under_way
+    assert seen is not None
+    assert (seen.runs, seen.trouble) == (3, "the disk is full")
+
+
+@pytest.mark.parametrize("looks", [0, 7])
+def test_times_of_a_migration_are_its_own(world: World, looks: int) -> None:
+    """Whoever looks, and whether anybody does, its beginning and its end are the same, and so are its latencies."""
+    asked_at = world.now
+    begun = world.surface.put_target(target(4, 0, 1, 2, 3))
+    assert begun is not None
+    world.settle()
+    first, ended_at = world.surface.migration(begun.id), world.query.migrations[0].ended_at
+    for _ in range(5):
+        world.epoch()
+        for _ in range(looks):
+            world.surface.observed()
+            world.surface.snapshot()
+    done = world.surface.migration(begun.id)
+    assert done.started_at is not None
+    assert done.ended_at is not None
+    assert (done.started_at.timestamp(), done.ended_at.timestamp()) == (asked_at, ended_at)
+    assert done == first
+
+
 def test_a_target_settles(world: World) -> None:
     """A target is desired at once and settled when its bins are there; its migration knows its generation and times."""
     asked_at = world.now

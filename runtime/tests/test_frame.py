@@ -226,11 +226,9 @@ def test_unions_of_streams(clicks: DataFrame, batch: DataFrame, name: str) -> No
 
 
 def test_united_frames_agree_on_their_settings(clicks: DataFrame) -> None:
-    """Frames with differing settings or watermarks do not become one query."""
+    """Frames with differing settings do not become one query."""
     with pytest.raises(InvalidSettings, match=r"\{'bins': 8\} and \{'bins': 16\}"):
         stateful(clicks, bins=8).union(stateful(clicks, bins=16))
-    with pytest.raises(Unsupported, match="withWatermark after it"):
-        stateful(clicks).union(stateful(clicks).withWatermark("ts", "1 second"))
 
 
 def test_columns_of_a_frame_are_unresolved(clicks: DataFrame) -> None:

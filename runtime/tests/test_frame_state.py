@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
-from binshift.spark.definition import ArrowState, Definition, GroupedAggregation, Watermark
+from binshift.spark.definition import ArrowState, Definition, GroupedAggregation
 from binshift.spark.frame import StatefulFrame, stateful
-from binshift.spark.streaming_plan import state_nodes
+from binshift.spark.streaming_plan import has_watermark, state_nodes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,6 @@ untyped: Any = stateful
         (lambda clicks, rows: untyped(clicks.dropDuplicates(["user"])), r"\(Deduplicate\)"),
         (lambda clicks, rows: untyped(clicks.join(clicks.select("user"), "user")), r"\(Join\)"),
         (lambda clicks, rows: untyped(clicks.limit(3)), r"\(GlobalLimit\)"),
-        (lambda clicks, rows: untyped(clicks.withWatermark("ts", "1 second")), "call it on the StatefulFrame"),
         (lambda clicks, rows: untyped(clicks).select(F.sum("amount")), r"\(Aggregate\)"),
         (lambda clicks, rows: untyped(clicks).join(clicks, "user"), "not yet between two streams"),
         (lambda clicks, rows: untyped(clicks).join(untyped(clicks), "user"), "not yet between two streams"),
@@ -148,17 +147,20 @@ def test_columns_of_the_dataframe_itself_are_taken(clicks: DataFrame) -> None:
     ]
 
 
-def test_the_watermark_is_recorded_but_not_spark_s(clicks: DataFrame, definition_of: Callable[..., Definition]) -> None:
-    """The delay is parsed by Spark, follows its column through a rename, and puts no operator into the stream."""
-    frame = stateful(clicks).withWatermark("ts", "1 minute 30 seconds").withColumnRenamed("ts", "at").drop("amount")
-    definition = definition_of(frame.groupBy(F.window("at", "1 minute"), "user").count())
-    assert definition.watermark == Watermark("at", 90_000)
-    assert state_nodes(definition.source) == []
-    assert definition.source.columns == ["at", "user"]
+def test_the_watermark_is_spark_s(clicks: DataFrame, definition_of: Callable[..., Definition]) -> None:
+    """Spark's node stays in the stream, where it was put, on this frame or on the DataFrame; one of each united stream."""
+    ours = stateful(clicks).withWatermark("ts", "1 minute 30 seconds").where("ts < now()")
+    theirs = stateful(clicks.withWatermark("ts", "1 minute 30 seconds").where("ts < now()"))
+    united = ours.union(clicks.withWatermark("ts", "1 second"))
+    for frame, nodes in ((ours, 1), (theirs, 1), (united, 2), (ours.drop("ts"), 1)):
+        source = definition_of(frame.groupBy("user").count()).source
+        assert (state_nodes(source), has_watermark(source)) == ([], True)
+        assert str(source._jdf.queryExecution().analyzed()).count("EventTimeWatermark") == nodes
+    assert not has_watermark(clicks)
 
 
 def test_append_mode_needs_a_watermark_on_a_key(clicks: DataFrame, definition_of: Callable[..., Definition]) -> None:
-    """Spark's own rule about append holds, with the watermark that Spark does not have."""
+    """Spark's own rule about append holds."""
     with pytest.raises(InvalidQuery, match="without watermark"):
         stateful(clicks).groupBy(F.window("ts", "1 minute")).count().writeStream.format("noop").start()
     windowed = stateful(clicks).withWatermark("ts", "1 second").groupBy(F.window("ts", "1 minute")).count()
@@ -182,16 +184,12 @@ def test_a_wrong_watermark_is_refused_by_spark(
         stateful(clicks).withWatermark(column, delay)
 
 
-def test_a_watermark_without_its_column_is_refused(clicks: DataFrame) -> None:
-    """Once the event time is gone or computed anew, no watermark can follow it."""
-    frame = stateful(clicks).withWatermark("ts", "1 second")
-    for lost in (frame.drop("ts"), frame.withColumn("ts", F.expr("ts + INTERVAL 1 DAY"))):
-        with pytest.raises(InvalidQuery, match="dropped or computed anew"):
-            lost.groupBy("user").count()
+def test_a_second_watermark_is_refused(clicks: DataFrame) -> None:
+    """Spark would refuse to define a watermark anew in its first batch; behind the operator nothing follows that it could serve."""
     with pytest.raises(Unsupported, match="there is one already"):
-        frame.withWatermark("ts", "2 seconds")
+        stateful(clicks.withWatermark("ts", "1 second")).withWatermark("ts", "2 seconds")
     with pytest.raises(Unsupported, match="call it before"):
-        frame.groupBy("ts").count().withWatermark("ts", "2 seconds")
+        stateful(clicks).groupBy("ts").count().withWatermark("ts", "2 seconds")
 
 
 def _totals(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -36,6 +36,7 @@ limits = st.builds(
     copy_retries_max=st.integers(0, 2),
     flip_abandons_max=st.integers(0, 3),
     flip_deltas_max=st.integers(1, 2),
+    flip_misses_max=st.integers(0, 2),
     in_order=st.booleans(),
 )
 
@@ -83,6 +84,10 @@ class AnyOrder(RuleBasedStateMachine):
         epoch = Epoch(self.world.recorded - lag)
         self.world.copies_at(step, destination, epoch)
         self.world.send(mg.CopyAt(step, destination, epoch, self.world.attempts[step, destination]))
+
+    @rule()
+    def round_ends(self) -> None:
+        self.world.send(mg.RoundReported())
 
     @precondition(lambda self: self.world.attempts)
     @rule(choice=st.integers(0, 99), retryable=st.sampled_from([True, True, True, False]))
@@ -185,6 +190,7 @@ def happen(world: World, dice: random.Random) -> None:
             epoch = Epoch(world.recorded - dice.choice([0, 0, 1, 2]))
             world.copies_at(step, destination, epoch)
             world.send(mg.CopyAt(step, destination, epoch, attempt))
+            world.send(mg.RoundReported())
     elif dice.random() < 0.1:
         often: tuple[mg.Event, ...] = (
             mg.Started(),

@@ -13,7 +13,7 @@ import pytest
 from binshift.entries import merge_last_wins
 from binshift.errors import UserFunctionFailed
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
-from binshift.operators.aggregate import EVENT_TIME_COLUMN, EXPIRY_COLUMN, Aggregate, OutputMode, expiry_keys
+from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode, expiry_keys
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator, states_changed
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState, bin_groups
@@ -29,32 +29,33 @@ COUNT = (MergeSpec(Merge.COUNT, ("p0",)),)
 class Runs:
     """Runs epochs of an operator on one store, one after the other."""
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(
+        self, operator: Operator, read: Callable[[pa.RecordBatch], list[Any]] = pa.RecordBatch.to_pylist
+    ) -> None:
         self.operator = operator
+        self.read = read
         self.store = BinStore(MemoryStore(), bins=4)
         self.stamp = GENESIS
         self.epoch = Epoch(-1)
         fence = Fence(Term(1), Epoch(0), 0)
         self.store.install_copies(fence, BINS, Epoch(-1), [], begin=True, done=True)
-        self.watermark: int | None = None
+        self.watermark = 0
         self.late = 0
 
-    def run(
-        self, batches: list[pa.RecordBatch], watermark: int | None = None
-    ) -> tuple[list[dict[str, Any]], int | None]:
-        """One epoch: its output rows and the latest event time."""
+    def run(self, batches: list[pa.RecordBatch], watermark: int = 0) -> list[dict[str, Any]]:
+        """One epoch: its output rows."""
         self.epoch = Epoch(self.epoch + 1)
         context = EpochContext(self.epoch, 0, watermark, self.watermark, BINS)
         self.watermark = watermark
         with self._state() as state:
-            rows = [row for out in self.operator.run(iter(batches), state, context) for row in out.to_pylist()]
+            rows = [row for out in self.operator.run(iter(batches), state, context) for row in self.read(out)]
         self.late = state.rows_late
         after = Stamp(self.epoch, f"1.{self.epoch}.0.0")
         fence = Fence(Term(1), self.epoch, 0)
         changes = [merge_last_wins(state.changes)]
         self.store.commit_epoch(fence, expect=self.stamp, stamp=after, owned=BINS, changes=changes, undo=True)
         self.stamp = after
-        return rows, state.event_time_max_ms
+        return rows
 
     @contextmanager
     def _state(self) -> Iterator[EpochState]:
@@ -67,15 +68,14 @@ class Runs:
             return sum(part.num_rows for b in BINS for part in reader.scan(b))
 
 
-def counted(rows: list[tuple[int, str | None, int, int | None, int | None]]) -> pa.RecordBatch:
-    """(bin, key, count, expiry, event time) as the JVM delivers them."""
-    bins, keys, counts, expiries, times = zip(*rows, strict=True)
+def counted(rows: list[tuple[int, str | None, int, int | None]]) -> pa.RecordBatch:
+    """(bin, key, count, expiry) as the JVM delivers them."""
+    bins, keys, counts, expiries = zip(*rows, strict=True)
     columns = {
         BIN_COLUMN: pa.array(bins, pa.int32()),
         "k0": pa.array(keys, pa.string()),
         "p0": pa.array(counts, pa.int64()),
         EXPIRY_COLUMN: pa.array(expiries, pa.int64()),
-        EVENT_TIME_COLUMN: pa.array(times, pa.int64()),
     }
     return pa.RecordBatch.from_pydict(columns)
 
@@ -83,54 +83,57 @@ def counted(rows: list[tuple[int, str | None, int, int | None, int | None]]) -> 
 def test_update_mode_emits_every_changed_group_with_its_total() -> None:
     """A null key is a key; a group that does not change is not emitted."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE))
-    runs.run([counted([(0, "a", 2, None, 5), (1, None, 1, None, 9)])])
-    rows, latest = runs.run([counted([(1, None, 4, None, 7)])])
-    assert rows == [{"k0": None, "p0": 5}]
-    assert latest == 7
+    runs.run([counted([(0, "a", 2, None), (1, None, 1, None)])])
+    assert runs.run([counted([(1, None, 4, None)])]) == [{"k0": None, "p0": 5}]
 
 
 def test_append_mode_emits_a_group_once_when_it_is_over() -> None:
     """A group goes at the first epoch whose watermark is at or after its expiry, with its index."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.APPEND, expires=True))
-    assert runs.run([counted([(0, "a", 2, 100, 50), (0, "b", 1, 200, 60)])])[0] == []
-    assert runs.run([counted([(0, "a", 3, 100, 90)])], watermark=99)[0] == []
-    assert runs.run([], watermark=100)[0] == [{"k0": "a", "p0": 5}]
-    assert runs.run([], watermark=100)[0] == []
+    assert runs.run([counted([(0, "a", 2, 100), (0, "b", 1, 200)])]) == []
+    assert runs.run([counted([(0, "a", 3, 100)])], watermark=99) == []
+    assert runs.run([], watermark=100) == [{"k0": "a", "p0": 5}]
+    assert runs.run([], watermark=100) == []
     assert runs.keys_left() == 2
-    assert runs.run([], watermark=500)[0] == [{"k0": "b", "p0": 1}]
+    assert runs.run([], watermark=500) == [{"k0": "b", "p0": 1}]
     assert runs.keys_left() == 0
 
 
 def test_late_groups_are_dropped_and_counted() -> None:
-    """Late is at or before the watermark of the epoch before; a group that never ends is never late, and nothing late moves the time."""
+    """Late is at or before the watermark of the epoch before; a group that never ends is never late."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
-    late = counted([(0, "a", 1, 99, 300), (1, "b", 1, 100, 2), (1, "c", 1, 101, 3), (2, "d", 1, None, 4)])
+    late = counted([(0, "a", 1, 99), (1, "b", 1, 100), (1, "c", 1, 101), (2, "d", 1, None)])
     runs.run([], watermark=100)
-    rows, latest = runs.run([late], watermark=100)
-    assert [row["k0"] for row in rows] == ["c", "d"]
-    assert latest == 4
+    assert [row["k0"] for row in runs.run([late], watermark=100)] == ["c", "d"]
     assert runs.late == 2
-    assert runs.run([late.slice(0, 2)], watermark=100) == ([], None)
+    assert runs.run([late.slice(0, 2)], watermark=100) == []
+
+
+def test_groups_before_1970_are_late_from_the_first_epoch_on() -> None:
+    """Spark's watermark begins at 0, and what ends then or earlier is late."""
+    runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
+    assert [row["k0"] for row in runs.run([counted([(0, "a", 1, -5), (0, "b", 1, 0), (0, "c", 1, 1)])])] == ["c"]
+    assert (runs.late, runs.keys_left()) == (2, 2)
 
 
 @pytest.mark.parametrize("mode", [OutputMode.UPDATE, OutputMode.APPEND])
 def test_a_group_ends_with_the_rows_of_the_epoch_that_ends_it(mode: OutputMode) -> None:
     """The watermark moves past a group that was there, and one that was not; rows of both in that epoch count, later ones are late."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, mode, expires=True))
-    runs.run([counted([(0, "a", 1, 90, 50)])], watermark=10)
-    ending = counted([(0, "a", 2, 90, 51), (1, "b", 4, 100, 52)])
-    rows, _ = runs.run([ending], watermark=100)
+    runs.run([counted([(0, "a", 1, 90)])], watermark=10)
+    ending = counted([(0, "a", 2, 90), (1, "b", 4, 100)])
+    rows = runs.run([ending], watermark=100)
     assert sorted((row["k0"], row["p0"]) for row in rows) == [("a", 3), ("b", 4)]
     assert (runs.late, runs.keys_left()) == (0, 0)
-    assert runs.run([ending], watermark=100) == ([], None)
+    assert runs.run([ending], watermark=100) == []
     assert runs.late == 2
 
 
 def test_update_mode_forgets_groups_that_are_over() -> None:
     """With a watermark, state does not grow for ever; nothing is emitted for what is dropped."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
-    runs.run([counted([(2, "a", 2, 100, 50)])])
-    assert runs.run([], watermark=100)[0] == []
+    runs.run([counted([(2, "a", 2, 100)])])
+    assert runs.run([], watermark=100) == []
     assert runs.keys_left() == 0
 
 
@@ -141,10 +144,10 @@ def test_without_keys_every_epoch_emits_its_one_group() -> None:
     runs = Runs(Aggregate(keys, buffers, merges, OutputMode.UPDATE, keyless=True))
     columns = [pa.array([0], pa.int32()), pa.array([0], pa.int32()), pa.array([3]), pa.array(["b"])]
     some = pa.RecordBatch.from_arrays(columns, [BIN_COLUMN, "k0", "n", "most"])
-    assert runs.run([])[0] == [{"k0": 0, "n": 0, "most": None}]
-    assert runs.run([some])[0] == [{"k0": 0, "n": 3, "most": "b"}]
-    assert runs.run([some.slice(0, 0)])[0] == [{"k0": 0, "n": 3, "most": "b"}]
-    assert runs.run([some])[0] == [{"k0": 0, "n": 6, "most": "b"}]
+    assert runs.run([]) == [{"k0": 0, "n": 0, "most": None}]
+    assert runs.run([some]) == [{"k0": 0, "n": 3, "most": "b"}]
+    assert runs.run([some.slice(0, 0)]) == [{"k0": 0, "n": 3, "most": "b"}]
+    assert runs.run([some]) == [{"k0": 0, "n": 6, "most": "b"}]
     with runs.store.reader() as reader:
         elsewhere = EpochContext(Epoch(9), 0, None, None, BinSet([1, 2, 3]))
         assert list(runs.operator.run(iter([]), EpochState(reader), elsewhere)) == []
@@ -191,9 +194,9 @@ def test_the_function_sees_rows_and_state_of_its_keys(group_bytes_max: int) -> N
     """However the bins are grouped, the answer is the same; a key it leaves out of the state is forgotten."""
     runs = Runs(vectorised(add, group_bytes_max))
     runs.run([named([(0, "a", 1), (0, "a", 2), (1, "b", 5)]), named([(2, "c", 7)])])
-    rows, _ = runs.run([named([(0, "a", -9), (2, "c", 1)])])
+    rows = runs.run([named([(0, "a", -9), (2, "c", 1)])])
     assert sorted((r["name"], r["total"]) for r in rows) == [("a", -6), ("c", 8)]
-    rows, _ = runs.run([named([(0, "a", 4)])])
+    rows = runs.run([named([(0, "a", 4)])])
     assert rows == [{"name": "a", "total": 4}]
 
 

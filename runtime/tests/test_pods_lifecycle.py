@@ -10,7 +10,18 @@ from binshift.control.models import REASON_CHARACTERS_MAX, State
 from binshift.errors import Fenced, LogOwned
 from binshift.pods import lifecycle
 from binshift.pods.connection import LOST_SECONDS, Connection, knows
-from binshift.pods.lifecycle import Again, Outcome, Rest, after, again_reason, of_process, of_program, stopped, tail
+from binshift.pods.lifecycle import (
+    REASON_CHARACTERS,
+    Again,
+    Outcome,
+    Rest,
+    after,
+    again_reason,
+    of_process,
+    of_program,
+    stopped,
+    tail,
+)
 
 ENDS = (State.STOPPED, State.FINISHED, State.FAILED, State.FENCED)
 
@@ -54,7 +65,7 @@ RUNNING, STOPPED = (State.RUNNING, ""), (State.STOPPED, "")
         (STOPPED, False, None, "", State.FINISHED, "stopped its query"),
         (RUNNING, False, None, "", State.FAILED, "awaitTermination"),
         ((State.FAILED, "no space"), False, None, "", State.FAILED, "no space"),
-        (RUNNING, False, ValueError("x"), "Traceback\nValueError: x\n", State.FAILED, "Traceback\nValueError: x"),
+        (RUNNING, False, ValueError("x"), "Traceback\nValueError: x\n", State.FAILED, "ValueError: x\nTraceback"),
         (None, False, None, "the program ended with exit status 3", State.FAILED, "exit status 3"),
         (None, False, LogOwned("another"), "LogOwned: another", State.FAILED, "another"),
         ((State.FENCED, "a newer driver"), False, None, "", State.FENCED, "a newer driver"),
@@ -70,11 +81,29 @@ def test_an_end_is_called_by_its_name(
     assert words in outcome.reason
 
 
+def test_the_cause_comes_first() -> None:
+    """What was raised is at the beginning, however long the way to it and whatever Java says about it."""
+    frames = "".join(f"\tat org.apache.spark.SparkContext.f{n}(SparkContext.scala:{n})\n" for n in range(50))
+    said = f"An error occurred while calling None.\n: IllegalArgumentException: Executor memory 400m is too small\n{frames}"
+    error = RuntimeError(said)
+    text = "Traceback:\n" + "  File x.py, line 1\n" * 200 + f"RuntimeError: {said}"
+    reason = of_program(None, False, error, text).reason
+    assert reason.startswith(
+        "RuntimeError: An error occurred while calling None.\n: IllegalArgumentException: Executor"
+    )
+    assert reason.count("IllegalArgumentException") == 1
+    assert reason.endswith("File x.py, line 1")
+    assert len(reason) <= REASON_CHARACTERS
+    long = of_program(None, False, ValueError("y" * 10_000), f"Traceback\nValueError: {'y' * 10_000}").reason
+    assert long.startswith("ValueError: yyy")
+    assert len(long) <= REASON_CHARACTERS
+
+
 def test_no_wall_of_java_hides_the_cause() -> None:
     """What Java says is kept, the places in its code where it says so are not."""
     frames = "".join(f"\tat org.apache.hadoop.fs.s3a.S3AUtils.translate{n}(S3AUtils.java:285)\n" for n in range(200))
     text = f"Py4JJavaError: o131.globStatus.\n: UnknownStoreException: no bucket\n{frames}\t... 9 more\nCaused by: NoSuchBucket\n{frames}"
-    outcome = of_program(None, False, RuntimeError(), text)
+    outcome = of_program(None, False, None, text)
     assert outcome.reason == (
         "Py4JJavaError: o131.globStatus.\n: UnknownStoreException: no bucket\nCaused by: NoSuchBucket"
     )

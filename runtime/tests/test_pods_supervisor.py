@@ -110,6 +110,17 @@ def test_workers_that_are_needed_are_named(driver: Driver) -> None:
     seen = driver.awaited(lambda seen: seen.get("workers") == [0, 3])
     assert seen["state"] == "Loading"
     assert seen["reason"].endswith("hold its bins: 0, 3")
+    assert seen["failures"] == 0
+    driver.signal()
+    assert driver.ended() == 0
+
+
+def test_a_program_that_failed_is_told_apart_from_one_that_waits(driver: Driver) -> None:
+    """While a program that has failed loads again, why it failed and how often stays known beside the workers it waits for."""
+    driver.start("fails-then-loads")
+    seen = driver.awaited(lambda seen: seen.get("workers") == [0, 3])
+    assert (seen["state"], seen["failures"]) == ("Loading", 1)
+    assert "ValueError: no" in seen["reason"]
     driver.signal()
     assert driver.ended() == 0
 

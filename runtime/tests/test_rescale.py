@@ -22,6 +22,7 @@ from binshift.rescale import (
     Wait,
     Workers,
     decide,
+    lowest,
 )
 
 
@@ -42,75 +43,104 @@ SHRUNK = replace(CALM, target=target(2, 0), holding=slots(0))
 GROWING = replace(CALM, registered=slots(0, 1, 2), holding=slots(0, 1))
 
 ROWS: dict[str, tuple[set[int], Runtime | None, Desired, list[Action]]] = {
-    "at rest": ({0, 1}, CALM, Desired("me", 1, 2), []),
-    "first target": ({0, 1}, replace(CALM, target=None), Desired("me", 1, 2), [PutTarget(target(1, 0, 1))]),
+    "at rest": ({0, 1}, CALM, Desired("me", 1, lowest(2)), []),
+    "first target": ({0, 1}, replace(CALM, target=None), Desired("me", 1, lowest(2)), [PutTarget(target(1, 0, 1))]),
     "first target, not all there": (
         {0, 1},
         replace(CALM, target=None, registered=slots(0)),
-        Desired("me", 1, 2),
+        Desired("me", 1, lowest(2)),
         [Wait(Awaiting.REGISTRATION, slots(1))],
     ),
     "grow: start": (
         {0, 1},
         CALM,
-        Desired("me", 2, 3),
+        Desired("me", 2, lowest(3)),
         [StartWorkers(slots(2)), Wait(Awaiting.REGISTRATION, slots(2))],
     ),
-    "grow: started": ({0, 1, 2}, CALM, Desired("me", 2, 3), [Wait(Awaiting.REGISTRATION, slots(2))]),
-    "grow: registered": ({0, 1, 2}, GROWING, Desired("me", 2, 3), [PutTarget(target(2, 0, 1, 2))]),
+    "grow: started": ({0, 1, 2}, CALM, Desired("me", 2, lowest(3)), [Wait(Awaiting.REGISTRATION, slots(2))]),
+    "grow: registered": ({0, 1, 2}, GROWING, Desired("me", 2, lowest(3)), [PutTarget(target(2, 0, 1, 2))]),
     "grow: an old worker is away": (
         {0, 1, 2},
         replace(GROWING, registered=slots(0, 2)),
-        Desired("me", 2, 3),
+        Desired("me", 2, lowest(3)),
         [PutTarget(target(2, 0, 1, 2))],
     ),
-    "shrink: put": ({0, 1}, CALM, Desired("me", 2, 1), [PutTarget(target(2, 0))]),
-    "shrink: moving": ({0, 1}, replace(SHRUNK, settled=False), Desired("me", 2, 1), [Wait(Awaiting.MIGRATION)]),
+    "shrink: put": ({0, 1}, CALM, Desired("me", 2, lowest(1)), [PutTarget(target(2, 0))]),
+    "shrink: moving": ({0, 1}, replace(SHRUNK, settled=False), Desired("me", 2, lowest(1)), [Wait(Awaiting.MIGRATION)]),
     "shrink: just settled": (
         {0, 1},
         replace(SHRUNK, held_epochs=0),
-        Desired("me", 2, 1),
+        Desired("me", 2, lowest(1)),
         [Wait(Awaiting.HOLD, slots(1))],
     ),
     "shrink: bins left": (
         {0, 1},
         replace(SHRUNK, holding=slots(0, 1)),
-        Desired("me", 2, 1),
+        Desired("me", 2, lowest(1)),
         [Wait(Awaiting.BINS, slots(1))],
     ),
-    "shrink: done": ({0, 1}, SHRUNK, Desired("me", 2, 1), [StopWorkers(slots(1))]),
-    "same workers, newer generation": ({0, 1}, CALM, Desired("me", 2, 2), [PutTarget(target(2, 0, 1))]),
+    "shrink: done": ({0, 1}, SHRUNK, Desired("me", 2, lowest(1)), [StopWorkers(slots(1))]),
+    "same workers, newer generation": ({0, 1}, CALM, Desired("me", 2, lowest(2)), [PutTarget(target(2, 0, 1))]),
     "edit in the middle of shrinking": (
         {0, 1},
         replace(SHRUNK, settled=False),
-        Desired("me", 3, 2),
+        Desired("me", 3, lowest(2)),
         [PutTarget(target(3, 0, 1))],
     ),
     "edit back before the target of the growth was put": (
         {0, 1, 2},
         CALM,
-        Desired("me", 3, 2),
+        Desired("me", 3, lowest(2)),
         [PutTarget(target(3, 0, 1))],
     ),
-    "process died": ({0}, CALM, Desired("me", 1, 2), [StartWorkers(slots(1))]),
+    "process died": ({0}, CALM, Desired("me", 1, lowest(2)), [StartWorkers(slots(1))]),
     "leaver with bins died": (
         {0},
         replace(SHRUNK, settled=False, holding=slots(0, 1)),
-        Desired("me", 2, 1),
+        Desired("me", 2, lowest(1)),
         [StartWorkers(slots(1)), Wait(Awaiting.MIGRATION)],
     ),
-    "runtime away": ({0, 1, 2}, None, Desired("me", 2, 1), [Wait(Awaiting.RUNTIME)]),
-    "nothing there yet": (set(), None, Desired("me", 1, 2), [StartWorkers(slots(0, 1)), Wait(Awaiting.RUNTIME)]),
-    "another owner": ({0, 1}, CALM, Desired("you", 9, 1), [Wait(Awaiting.OTHER_OWNER)]),
-    "another owner, to be started": ({0, 1}, CALM, Desired("you", 9, 3), [Wait(Awaiting.OTHER_OWNER)]),
+    "a gap: put without the slot that cannot come": (
+        {0, 1, 2, 3},
+        replace(CALM, registered=slots(0, 1, 3)),
+        Desired("me", 2, slots(0, 1, 3), spare=slots(2)),
+        [PutTarget(target(2, 0, 1, 3))],
+    ),
+    "a gap: the spare process is neither stopped nor waited for": (
+        {0, 1, 2, 3},
+        replace(CALM, target=target(2, 0, 1, 3), registered=slots(0, 1, 3), holding=slots(0, 1, 3)),
+        Desired("me", 2, slots(0, 1, 3), spare=slots(2)),
+        [],
+    ),
+    "a gap: the spare process is started": (
+        {0, 1},
+        replace(CALM, registered=slots(0, 1)),
+        Desired("me", 1, slots(0, 1), spare=slots(2)),
+        [StartWorkers(slots(2))],
+    ),
+    "a gap, and shrinking: only what is above goes": (
+        {0, 1, 2, 3, 4, 5},
+        replace(CALM, target=target(3, 0, 1, 3), registered=slots(0, 1, 3, 4, 5), holding=slots(0, 1, 3)),
+        Desired("me", 3, slots(0, 1, 3), spare=slots(2)),
+        [StopWorkers(slots(4, 5))],
+    ),
+    "runtime away": ({0, 1, 2}, None, Desired("me", 2, lowest(1)), [Wait(Awaiting.RUNTIME)]),
+    "nothing there yet": (
+        set(),
+        None,
+        Desired("me", 1, lowest(2)),
+        [StartWorkers(slots(0, 1)), Wait(Awaiting.RUNTIME)],
+    ),
+    "another owner": ({0, 1}, CALM, Desired("you", 9, lowest(1)), [Wait(Awaiting.OTHER_OWNER)]),
+    "another owner, to be started": ({0, 1}, CALM, Desired("you", 9, lowest(3)), [Wait(Awaiting.OTHER_OWNER)]),
     "another owner replaced": (
         {0, 1},
         CALM,
-        Desired("you", 1, 1, takes_over=True),
+        Desired("you", 1, lowest(1), takes_over=True),
         [PutTarget(target(1, 0, owner="you"))],
     ),
-    "stale desire": ({0, 1}, CALM, Desired("me", 0, 3), [Wait(Awaiting.GENERATION)]),
-    "one generation, two meanings": ({0, 1}, CALM, Desired("me", 1, 3), [Wait(Awaiting.GENERATION)]),
+    "stale desire": ({0, 1}, CALM, Desired("me", 0, lowest(3)), [Wait(Awaiting.GENERATION)]),
+    "one generation, two meanings": ({0, 1}, CALM, Desired("me", 1, lowest(3)), [Wait(Awaiting.GENERATION)]),
 }
 
 
@@ -124,7 +154,14 @@ def test_row(name: str) -> None:
 def test_no_workers_is_refused() -> None:
     """Bins need somewhere to be; to stop everything is not a rescale."""
     with pytest.raises(MigrationRefused, match="0 workers"):
-        Desired("me", 1, 0)
+        Desired("me", 1, lowest(0))
+
+
+def some(dice: random.Random, owner: str, generation: int) -> Desired:
+    """Any workers among the lowest slots, with the others of these as spare ones."""
+    most = lowest(dice.randint(1, 5))
+    workers = frozenset(dice.sample(sorted(most), dice.randint(1, len(most))))
+    return Desired(owner, generation, workers, spare=most - workers, takes_over=True)
 
 
 @dataclass
@@ -171,7 +208,8 @@ class World:
             return
         assert wanted.workers <= self.registered | (self.target.workers if self.target else set())
         self.target, self.held_epochs = wanted, 0
-        self.route = self.route or {bin_: Worker(bin_ % len(wanted.workers)) for bin_ in range(8)}
+        dealt = sorted(wanted.workers)
+        self.route = self.route or {bin_: dealt[bin_ % len(dealt)] for bin_ in range(8)}
 
     def goes_on(self) -> None:
         """A process registers, a bin moves, an epoch is recorded."""
@@ -198,11 +236,11 @@ class World:
 def test_every_world_reaches_what_is_desired(seed: int) -> None:
     """Through failures, repeated and lost actions and edits in the middle, the end is the desired one, and is at rest."""
     dice = random.Random(seed)
-    world, desired = World(dice), Desired("me", 1, dice.randint(1, 5))
+    world, desired = World(dice), some(dice, "me", 1)
     for _ in range(dice.randrange(120)):
         if dice.random() < 0.05:
             owner = desired.owner if dice.random() < 0.8 else f"owner {dice.random()}"
-            desired = Desired(owner, desired.generation + 1, dice.randint(1, 5), takes_over=True)
+            desired = some(dice, owner, desired.generation + 1)
         observed = world.observe()
         actions = decide(observed, desired)
         assert decide(observed, desired) == actions
@@ -216,7 +254,7 @@ def test_every_world_reaches_what_is_desired(seed: int) -> None:
             world.act(action)
         world.goes_on()
     assert decide(world.observe(), desired) == ()
-    assert world.processes == desired.workers
+    assert world.processes == desired.processes
     assert world.target == Target(desired.owner, desired.generation, desired.workers)
     assert set(world.route.values()) <= desired.workers
 
@@ -224,9 +262,9 @@ def test_every_world_reaches_what_is_desired(seed: int) -> None:
 def test_carrying_out_what_is_asked_gets_further() -> None:
     """No decision repeats an order that has been carried out: after it, another one is made, or something is awaited."""
     world = World(random.Random(1))
-    desired = Desired("me", 1, 3)
+    desired = Desired("me", 1, lowest(3))
     for generation, count in ((1, 3), (2, 5), (3, 1)):
-        desired = Desired("me", generation, count)
+        desired = Desired("me", generation, lowest(count))
         for _ in range(60):
             orders = [a for a in decide(world.observe(), desired) if not isinstance(a, Wait)]
             for action in orders:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import Row
 
-from binshift.errors import Fenced, InvalidQuery
+from binshift.errors import InvalidQuery
 from binshift.spark import sinks
 from binshift.spark.sinks import (
     ConsoleSink,
@@ -86,75 +85,6 @@ def test_memory_replaces_a_replayed_epoch(spark: SparkSession, result: Callable[
     assert sorted(spark.table("collected").collect()) == sink.rows()
     sink.write(result(), 1)
     assert spark.table("collected").count() == 1
-
-
-def put(sink: FileSink, result: DataFrame, epoch: int) -> None:
-    """Write an epoch, as the newest driver."""
-    sink.write(result, epoch)
-    sink.publish(result.sparkSession, epoch, lambda: None)
-
-
-@pytest.mark.parametrize("name", ["parquet", "json", "csv", "orc"])
-def test_files_of_a_replayed_epoch_are_overwritten(
-    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path, name: str
-) -> None:
-    """Each epoch has its directory, which a later run writes anew; Spark reads all of them as one table."""
-    sink = sink_for(spark, name, result().schema, {"header": "true"}, path=f"{tmp_path}/")
-    assert isinstance(sink, FileSink)
-    for epoch, numbers in ((0, (1,)), (1, (2, 3)), (1, (7,))):
-        put(sink, result(*numbers), epoch)
-    read = (
-        spark.read.schema("n bigint, user string, epoch int").option("header", "true").format(name).load(str(tmp_path))
-    )
-    assert sorted((r.epoch, r.n, r.user) for r in read.collect()) == [(0, 1, "user 1"), (1, 7, "user 7")]
-    assert (tmp_path / "epoch=1" / "_SUCCESS").exists()
-
-
-def test_partitions_of_a_replayed_epoch_are_overwritten(
-    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
-) -> None:
-    """Directories that only the earlier run had are gone, even if the session overwrites dynamically."""
-    sink = FileSink("json", str(tmp_path), ["n", "user"], ["n"])
-    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-    try:
-        put(sink, result(2, 3), 4)
-        put(sink, result(7), 4)
-    finally:
-        spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
-    assert [each.name for each in (tmp_path / "epoch=4").glob("n=*")] == ["n=7"]
-
-
-def test_a_driver_that_was_replaced_touches_no_files_of_the_other(
-    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
-) -> None:
-    """It may write for as long as it likes: nothing is seen of it, and in the end nothing is left of it."""
-
-    def replaced() -> None:
-        raise Fenced("a newer driver has taken over")
-
-    old, new = (FileSink("parquet", str(tmp_path), ["n", "user"]) for _ in range(2))
-    put(old, result(1), 0)
-    old.write(result(2), 1)
-    put(new, result(2), 1)
-    old.write(result(3), 1)
-    with pytest.raises(Fenced):
-        old.publish(spark, 1, replaced)
-    read = sorted((row.epoch, row.n) for row in spark.read.parquet(str(tmp_path)).collect())
-    assert read == [(0, 1), (1, 2)]
-    put(FileSink("parquet", str(tmp_path), ["n", "user"]), result(4), 2)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["epoch=0", "epoch=1", "epoch=2"]
-
-
-def test_an_epoch_that_cannot_be_published_says_why(
-    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
-) -> None:
-    """Somebody has removed what was staged: nothing is published, and the query ends."""
-    sink = FileSink("parquet", str(tmp_path), ["n", "user"])
-    sink.write(result(1), 0)
-    shutil.rmtree(next(tmp_path.glob("_staged-*")))
-    with pytest.raises(OSError, match="_staged-"):
-        sink.publish(spark, 0, lambda: None)
-    assert not (tmp_path / "epoch=0").exists()
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from binshift.errors import Unsupported
-from binshift.operators.aggregate import EVENT_TIME_COLUMN
-from binshift.spark.aggregates import compile_aggregate, difference
+from binshift.spark.aggregates import WATERMARK_KEY, compile_aggregate, difference
 
 pytestmark = pytest.mark.cluster
 
@@ -22,19 +21,23 @@ def frame(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], DDL)
 
 
+def marked(frame: DataFrame, column: str) -> DataFrame:
+    """A static frame with an event time; `withWatermark` marks streams only."""
+    return frame.withMetadata(column, {WATERMARK_KEY: 5})
+
+
 def test_expiry_is_the_first_millisecond_that_is_not_before_the_end(spark: SparkSession) -> None:
-    """Groups are over exactly when Spark's ``end <= watermark`` holds in microseconds; event times round down."""
+    """Groups are over exactly when Spark's ``end <= watermark`` holds in microseconds."""
     moments = ["1969-12-31 23:59:59.999001Z", "1970-01-01 00:00:00.000001Z", "2024-01-01 00:00:00Z", None]
     frame = spark.createDataFrame([(m,) for m in moments], "t string").select(F.to_timestamp("t").alias("ts"))
-    plan = compile_aggregate(frame, ["ts"], [F.count("*")], watermark=("ts", 5), output_mode="append")
+    frame = marked(frame, "ts")
+    plan = compile_aggregate(frame, ["ts"], [F.count("*")], output_mode="append")
     assert plan.event_time_key is not None
-    partial = plan.partial(plan.prepare(frame)).select(F.unix_micros("k0"), plan.event_time_key, EVENT_TIME_COLUMN)
-    found = {row[0]: (row[1], row[2]) for row in partial.collect()}
+    partial = plan.partial(plan.prepare(frame)).select(F.unix_micros("k0"), plan.event_time_key)
+    found = {row[0]: row[1] for row in partial.collect()}
     new_year = 1_704_067_200_000
-    assert found == {-999: (0, -1), 1: (1, 0), new_year * 1000: (new_year, new_year), None: (None, None)}
-    windowed = compile_aggregate(
-        frame, [F.window(frame["ts"], "1 second").alias("w")], [F.count("*")], ("ts", 5), "append"
-    )
+    assert found == {-999: 0, 1: 1, new_year * 1000: new_year, None: None}
+    windowed = compile_aggregate(frame, [F.window(frame["ts"], "1 second").alias("w")], [F.count("*")], "append")
     assert windowed.event_time_key is not None
     ends = windowed.partial(windowed.prepare(frame)).select(windowed.event_time_key).collect()
     assert {row[0] for row in ends} == {0, 1000, new_year + 1000}
@@ -42,17 +45,18 @@ def test_expiry_is_the_first_millisecond_that_is_not_before_the_end(spark: Spark
 
 def test_which_key_decides_that_a_group_is_over(spark: SparkSession, frame: DataFrame) -> None:
     """The time column or a window over it; nothing else, and nothing in complete mode. Streams carry their own mark."""
+    ts = marked(frame, "ts")
     compiled = {
-        "column": compile_aggregate(frame, ["i", "ts"], [F.count("*")], ("ts", 0), "append"),
-        "window": compile_aggregate(frame, ["i", F.window("ntz", "1 hour")], [F.count("*")], ("ntz", 0), "append"),
-        "other": compile_aggregate(frame, ["i", F.window("ntz", "1 hour")], [F.count("*")], ("ts", 0)),
-        "complete": compile_aggregate(frame, ["ts"], [F.count("*")], ("ts", 0), "complete"),
+        "column": compile_aggregate(ts, ["i", "ts"], [F.count("*")], "append"),
+        "window": compile_aggregate(marked(frame, "ntz"), ["i", F.window("ntz", "1 hour")], [F.count("*")], "append"),
+        "other": compile_aggregate(ts, ["i", F.window("ntz", "1 hour")], [F.count("*")]),
+        "complete": compile_aggregate(ts, ["ts"], [F.count("*")], "complete"),
         "none": compile_aggregate(frame, ["ts"], [F.count("*")]),
     }
     assert {name for name, plan in compiled.items() if plan.event_time_key is not None} == {"column", "window"}
     stream = spark.readStream.format("rate").load().withWatermark("timestamp", "5 seconds")
     earlier = stream.withColumn("w", F.window("timestamp", "1 minute"))
-    assert compile_aggregate(earlier, ["w"], [F.sum("value")], ("timestamp", 5000), "append").event_time_key is not None
+    assert compile_aggregate(earlier, ["w"], [F.sum("value")], "append").event_time_key is not None
 
 
 @pytest.mark.parametrize(
@@ -87,17 +91,15 @@ def test_what_cannot_be_merged_is_refused_by_name(
 
 
 def test_what_a_watermark_needs(frame: DataFrame) -> None:
-    """Append without an event-time key, two event-time keys, a missing or wrong watermark column."""
+    """Append without an event-time key, or with two."""
     count = [F.count("*")]
-    for keys, watermark, message in (
-        (["s"], ("ts", 0), "output mode append"),
-        (["ts"], None, "output mode append"),
-        (["ts", F.window("ts", "1 hour")], ("ts", 0), "several keys made of the event time"),
-        (["s"], ("missing", 0), r"withWatermark\('missing'\)"),
-        (["s"], ("i", 0), r"withWatermark\('i'\)"),
+    for of, keys, message in (
+        (marked(frame, "ts"), ["s"], "output mode append"),
+        (frame, ["ts"], "output mode append"),
+        (marked(frame, "ts"), ["ts", F.window("ts", "1 hour")], "several keys made of the event time"),
     ):
         with pytest.raises(Unsupported, match=message):
-            compile_aggregate(frame, keys, count, watermark, "append")  # type: ignore[arg-type]
+            compile_aggregate(of, keys, count, "append")  # type: ignore[arg-type]
 
 
 def test_columns_that_cannot_be_found_again_are_refused(spark: SparkSession, frame: DataFrame) -> None:

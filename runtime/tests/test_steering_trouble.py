@@ -102,7 +102,7 @@ def test_a_worker_that_vanishes_on_its_way_in_is_given_up(cluster: SimulatedClus
     cluster.background()
     movement = cluster.driver.movement
     assert Worker(3) in movement.destinations()
-    movement.given_up(Worker(3), "has no executor after 60 s: start one and ask again")
+    movement.give_up("worker 3 has no executor after 60 s: start one and ask again")
     cluster.settle()
     assert migration.ended
     assert "worker 3 has no executor" in migration.reason

@@ -34,6 +34,8 @@ HOUSE_POINTS = (
     *("snapshot.before", "snapshot.after", "manifest.before", "manifest.after"),
     *("retention.before", "retention.between"),
 )
+FILE_POINTS = ("publish.before", "publish.chosen", "publish.between", "publish.after")
+"""Only where results are files."""
 POINTS = (*TASK_POINTS, *DRIVER_POINTS, *MOVE_POINTS, *HOUSE_POINTS)
 VICTIMS = ("python", "executor", "worker", "driver", "master", "all")
 STOPPED = ("python", "machine", "worker", "driver")

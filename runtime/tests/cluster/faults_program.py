@@ -24,6 +24,8 @@ from binshift.errors import BinshiftError
 from binshift.spark import conf
 
 POLL_SECONDS = 0.05
+FILES = "files"
+"""Where the epochs are, if they are to be files of Spark's own formats."""
 
 
 class Publisher:
@@ -86,9 +88,11 @@ def main(master: str, checkpoint: str, out: str, settings: str) -> None:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     frame = aggregated(stream(session), **given["binshift"])
-    writer = (
-        frame.writeStream.outputMode("update").foreachBatch(Publisher(Path(out))).trigger(processingTime="0.2 seconds")
-    )
+    writer = frame.writeStream.outputMode("update").trigger(processingTime="0.2 seconds")
+    if given["tester"].get("files"):
+        writer = writer.format("parquet").option("path", f"{out}/{FILES}")
+    else:
+        writer = writer.foreachBatch(Publisher(Path(out)))
     query = writer.option("checkpointLocation", checkpoint).start()
     threading.Thread(target=told, args=(query, Path(out)), daemon=True).start()
     threading.Thread(target=steered, args=(query,), daemon=True).start()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from faults_cases import POINTS, Case, Cost, Played
+from faults_cases import FILE_POINTS, POINTS, Case, Cost, Played
 
 KEEP_VARIABLE = "BINSHIFT_KEEP_FAULTS"
 """Environment: with it, results are merged into the kept ones and the page is written anew."""
@@ -35,7 +35,7 @@ def table(results: Results) -> str:
     used = [column for column in COLUMNS if any(key[1:] == column for key in by_case)]
     heads = [f"{victim} {'stopped' if stop else 'killed'}" for victim, stop in used]
     lines = ["| point | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
-    for point in POINTS:
+    for point in (*POINTS, *FILE_POINTS):
         cells = [cell(by_case.get((point, *column))) for column in used]
         if any(cells):
             lines.append(f"| `{point}` | " + " | ".join(cells) + " |")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from counted import Reference
+from pyarrow import parquet
 
 from binshift import cds
 from binshift.failpoints import VARIABLE
@@ -217,7 +218,7 @@ class World:
     def published(self) -> int:
         """The newest epoch whose output is there, with all before it."""
         last = self.checked - 1
-        while (self.out / f"{last + 1}.json").exists():
+        while self._place(last + 1).exists():
             last += 1
         return last
 
@@ -247,10 +248,32 @@ class World:
                 [[name, str(group), *figures] for (name, group), figures in self.reference.epoch(epoch).items()],
                 key=str,
             )
-            found = json.loads((self.out / f"{epoch}.json").read_text())
+            found = self._rows(epoch)
             wrong = [(a, b) for a, b in zip(found, wanted, strict=False) if a != b][:3]
             assert found == wanted, f"epoch {epoch} has {len(found)} rows of {len(wanted)}, wrong are {wrong}"
             self.checked = epoch + 1
+
+    @property
+    def _files(self) -> bool:
+        """Whether the program publishes files of one of Spark's formats."""
+        return bool(self.conf["tester"].get("files"))
+
+    def _place(self, epoch: int) -> Path:
+        """What is there once an epoch is published."""
+        return self.out / (f"files/epoch={epoch}/_SUCCESS" if self._files else f"{epoch}.json")
+
+    def _rows(self, epoch: int) -> list[list[Any]]:
+        """The rows of a published epoch, as any reader sees them."""
+        if not self._files:
+            found: list[list[Any]] = json.loads(self._place(epoch).read_text())
+            return found
+        rows = [list(row.values()) for row in parquet.ParquetDataset(self._place(epoch).parent).read().to_pylist()]
+        return sorted([[row[0], str(row[1]), *row[2:6]] for row in rows], key=str)
+
+    def check_all(self) -> None:
+        """As `check`, of every epoch from the first on: none has changed since it was published."""
+        self.reference, self.checked = Reference(), 0
+        self.check()
 
     def timings(self) -> list[dict[str, float]]:
         """When each epoch was recorded, how long it took and in how many runs; in the order of time."""

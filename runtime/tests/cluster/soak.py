@@ -104,7 +104,9 @@ class Soak:
         self.done: Counter[str] = Counter()
         self._random = random.Random(seed)
         self._cluster, self._session, self._checkpoint = cluster, session, checkpoint
-        self.samples = Samples(self._roots, cluster.directory, checkpoint / "binshift")
+        # PySpark's own folder is below that of all temporary files of the application.
+        temporary = Path(session.sparkContext._temp_dir).parent
+        self.samples = Samples(self._roots, cluster.directory, checkpoint / "binshift", temporary)
 
     def _roots(self) -> dict[str, list[int]]:
         """The driver is this process and its JVM; the cluster's daemons, which are below it too, count with neither."""

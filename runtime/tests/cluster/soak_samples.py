@@ -51,6 +51,8 @@ BOUNDS: Mapping[str, Bound] = {
     "store MiB": Bound(0.10, 2),
     "log MiB": Bound(0.15, 2),
     "log files": Bound(0.15, 50),
+    "temporary files": Bound(0.05, 8),
+    "temporary MiB": Bound(0.05, 4),
 }
 """Memory is what processes have for themselves (RssAnon): pages of files belong to the system."""
 
@@ -66,12 +68,14 @@ class Samples:
         processes: gives those of the driver and of the executors.
         stores: the folder below which the local stores are.
         log: the folder of the log.
+        temporary: the folder of the driver's temporary files.
         taken: by name, in the order of time.
     """
 
     processes: Callable[[], Mapping[str, Sequence[int]]]
     stores: Path
     log: Path
+    temporary: Path
     taken: dict[str, list[float]] = field(default_factory=dict)
     _end: threading.Event = field(default_factory=threading.Event)
 
@@ -98,7 +102,9 @@ class Samples:
             for at, what in enumerate(("MiB", "handles", "threads")):
                 found[f"{who} {what}"] = sum(used[at] for used in usage)
         store, log = sizes(self.stores, "data.mdb"), sizes(self.log)
-        return found | {"store MiB": sum(store) / MIB, "log MiB": sum(log) / MIB, "log files": len(log)}
+        found |= {"store MiB": sum(store) / MIB, "log MiB": sum(log) / MIB, "log files": len(log)}
+        temporary = sizes(self.temporary)
+        return found | {"temporary files": len(temporary), "temporary MiB": sum(temporary) / MIB}
 
     def verdict(self, seconds: float) -> list[tuple[str, float, float, float, bool]]:
         """For each figure: the medians of the second and last third, the greatest, and whether it is flat."""

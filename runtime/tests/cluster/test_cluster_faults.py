@@ -69,12 +69,15 @@ def _told(request: pytest.FixtureRequest) -> Iterator[None]:
         said.write_line("\n" + tell(RESULTS))
 
 
-def worlds(folder: Path, *, quick: bool, drivers: int = 1) -> Iterator[World]:
-    """A cluster with a program on it that has run for a while; at the end the log alone must be enough."""
+def worlds(folder: Path, *, quick: bool, drivers: int = 1, files: bool = False) -> Iterator[World]:
+    """A cluster with a program on it that has run for a while; at the end the log alone must be enough.
+
+    With ``files``, its results are parquet files; else those of a function of its own.
+    """
     cluster = HurtCluster(folder / "cluster", WORKERS, 2 * drivers, f"{650 * drivers}m")
     cluster.points, cluster.timeout_seconds = folder / "points", 5 if quick else 12
     (folder / "points").mkdir()
-    conf = {"spark": SPARK | (QUICK if quick else {}), "binshift": dict(SETTINGS), "tester": dict(TESTER)}
+    conf = {"spark": SPARK | (QUICK if quick else {}), "binshift": dict(SETTINGS), "tester": TESTER | {"files": files}}
     if quick:
         conf["binshift"]["lost_worker_timeout_seconds"] = 3.0
     with cluster:

@@ -44,9 +44,15 @@ def moody() -> StateFlow:
     return StateFlow.of(function, ("key",), ROWS, LINKS, CHAIN, "moody")
 
 
+def unlike_the_latest(row: Row) -> bool:
+    """A filter on the event time, behind the watermark: it also drops some of the rows that move the watermark on."""
+    return bool(row["time"] % 700 < 600)
+
+
 def flows_for(rng: random.Random) -> dict[str, Flow]:
     """Some dataflow: every kind of operator, once in a while two at a time."""
-    windowed = Totals("windows", window_ms=WINDOW_MS, delay_ms=1_000, mode=rng.choice(list(OutputMode)))
+    mode, where = rng.choice(list(OutputMode)), rng.choice([None, unlike_the_latest])
+    windowed = Totals("windows", window_ms=WINDOW_MS, delay_ms=1_000, where=where, mode=mode)
     kinds: list[list[Flow]] = [[Totals()], [chain()], [windowed], [chain(), windowed]]
     return {flow.name: flow for flow in rng.choices(kinds, weights=[3, 3, 3, 1])[0]}
 

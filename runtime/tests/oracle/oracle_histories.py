@@ -7,7 +7,6 @@ end, a driver that starts has to reach the newest target, and the log alone has 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
 import traceback
@@ -15,17 +14,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oracle_flows import flows_for, moody, rows_for
-from oracle_tuning import tuning_for
+from oracle_tuning import tale, tuning_for
 
-from binshift.errors import EpochFailed, Fenced, MigrationRefused, StorageUnavailable
+from binshift.errors import Fenced, MigrationRefused, StorageUnavailable
 from binshift.log.storage import Storage
 from binshift.log.verification import verify
 from binshift.model import Worker
 from binshift.strategies import Strategy
 from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster
+from binshift.testing.driver import Beside
 from binshift.testing.machines import NewStore
 
 SLOTS = 4
+
+ROUND_EPOCHS = (0, 0, 0, 1, 2, 3, 4, 6, 8)
+"""Epochs that pass while a round of background work runs: none on an idle stream, many where rounds are slow."""
 
 
 @dataclass
@@ -39,6 +42,7 @@ class Misfortune:
         cluster: where.
         nested: whether this is happening meanwhile; one thing at a time.
         in_round: whether a background round is under way, beside which an epoch may run.
+        at_commit: what happens once a record exists and Spark has not committed its epoch; the driver dies with it.
     """
 
     rng: random.Random
@@ -47,9 +51,14 @@ class Misfortune:
     cluster: SimulatedCluster | None = None
     nested: bool = False
     in_round: bool = False
+    at_commit: Callable[[], None] | None = None
 
     def __call__(self, effect: Effect) -> Fault | Meanwhile | None:
         """What goes wrong at this effect."""
+        if self.at_commit is not None and effect.what.startswith("Spark's commit"):
+            befall, self.at_commit = self.at_commit, None
+            befall()
+            return Fault.KILL
         if not self.left or self.nested or self.rng.random() > self.chance:
             return None
         self.left -= 1
@@ -71,7 +80,8 @@ class Misfortune:
         assert self.cluster is not None
         cluster, options = self.cluster, [self._take_over]
         if effect.process.name.startswith("executor"):
-            options += [self._epoch if self.in_round else cluster.background]
+            idle = cluster.world.stream.pending is None
+            options += ([self._epoch] if idle else []) if self.in_round else [cluster.background]
         act = self.rng.choice(options)
 
         def meanwhile() -> None:
@@ -85,10 +95,7 @@ class Misfortune:
 
     def _epoch(self) -> None:
         assert self.cluster is not None
-        if self.cluster.world.stream.pending is None:
-            self.cluster.epoch(rows_for(self.rng, len(self.cluster.world.stream.batches), 8, 6))
-        else:
-            self.cluster.background()
+        self.cluster.epoch(rows_for(self.rng, len(self.cluster.world.stream.batches), 8, 6))
 
     def _take_over(self) -> None:
         assert self.cluster is not None
@@ -113,7 +120,8 @@ class History:
     def __post_init__(self) -> None:
         self.rng = rng = random.Random(self.seed)
         self.keys, self.rows_max = rng.choice([(4, 6), (12, 16), (40, 24)])
-        self.epochs = rng.randint(6, 12)
+        self.round_epochs = random.Random(f"rounds of {self.seed}").choice(ROUND_EPOCHS)
+        self.epochs = rng.randint(6, 12) + 3 * self.round_epochs
         self.misfortune = Misfortune(random.Random(self.seed + 1), rng.randint(0, 5), rng.choice([0.003, 0.01, 0.03]))
         flows, tuning = flows_for(rng), tuning_for(rng)
         if self.moody:
@@ -138,6 +146,11 @@ class History:
         number = len(self.cluster.world.stream.batches)
         return rows_for(random.Random(f"{self.seed} {number}"), number, self.keys, self.rows_max)
 
+    @property
+    def beside(self) -> list[Beside]:
+        """What happens beside a round."""
+        return [lambda: self.cluster.epoch(self.next_rows())] * self.round_epochs
+
     def play(self) -> SimulatedCluster:
         """All of it."""
         actions: list[tuple[int, Callable[[], object]]] = [
@@ -148,6 +161,7 @@ class History:
             (1, self.lose),
             (1, self.be_away),
             (1, self.drain),
+            (1, self.break_or_mend),
             (1, self.cluster.restart_driver),
             (1, self.cluster.take_over),
             (1, self.cluster.wake_zombies),
@@ -175,7 +189,7 @@ class History:
         """A round."""
         self.misfortune.in_round = True
         try:
-            self.cluster.background()
+            self.cluster.background(self.beside)
         finally:
             self.misfortune.in_round = False
 
@@ -203,14 +217,19 @@ class History:
         self.rng.choice([self.cluster.kill, self.cluster.wipe, self.cluster.forget])(slot)
 
     def be_away(self) -> None:
-        """A worker is away for a round or two; where others take over, for an epoch or two as well."""
-        slot = self.rng.randrange(SLOTS)
+        """A worker is away for a round or two; where others take over, for an epoch or two as well.
+
+        It may go at the worst moment: when the driver dies between a record and Spark's commit.
+        """
+        slot, takes_over = self.rng.randrange(SLOTS), self.cluster.world.tuning.take_over
+        if self.faulty and takes_over and self.rng.random() < 0.5:
+            self.misfortune.at_commit = lambda: self.cluster.away(slot)
+            self.cluster.epoch(self.next_rows())
         self.cluster.away(slot)
         for _ in range(self.rng.randint(1, 2)):
             self.background()
-            if self.cluster.world.tuning.take_over and self.rng.random() < 0.6:
-                with contextlib.suppress(EpochFailed):  # a replay waits for the workers of its record
-                    self.cluster.epoch(self.next_rows())
+            if takes_over and self.rng.random() < 0.6:
+                self.cluster.epoch(self.next_rows())
         self.cluster.back(slot)
 
     def drain(self) -> None:
@@ -220,13 +239,20 @@ class History:
         if self.rng.random() < 0.5:
             self.cluster.kill(slot)
 
+    def break_or_mend(self) -> None:
+        """A worker can do no background work, or can again."""
+        machine = self.cluster.world.machines[Worker(self.rng.randrange(SLOTS))]
+        machine.broken = "" if machine.broken else self.rng.choice(["its disk is gone", "killed"])
+
     def calm_down(self) -> None:
         """No more faults: what is under way ends, what was asked for is reached, what was promised holds."""
         self.misfortune.left = 0
         cluster = self.cluster
+        for machine in cluster.world.machines.values():
+            machine.broken = ""
         cluster.finish()
         cluster.wake_zombies()
-        cluster.settle()
+        cluster.settle(self.beside)
         cluster.epoch(self.next_rows())
         cluster.restart_driver()
         cluster.epoch(self.next_rows())
@@ -253,7 +279,7 @@ def play(seed: int, **options: object) -> SimulatedCluster:
     try:
         return history.play()
     except BaseException as error:
-        error.add_note(tale(history))
+        error.add_note(tale(history.seed, history.script, history.cluster.world.faults))
         raise
 
 
@@ -266,17 +292,3 @@ def fate(seed: int, moody: bool) -> str:
         # Also what is no error: a history must end by itself, and nobody else is waiting for it here.
         return traceback.format_exc()
     return ""
-
-
-def tale(history: History) -> str:
-    """What happened, for the message of a failure."""
-    faults = history.cluster.world.faults
-    return "\n".join(
-        [
-            f"BINSHIFT_SEED={history.seed}",
-            f"actions: {'; '.join(history.script)}",
-            f"faults: {faults.struck or 'none'}",
-            "the last effects:",
-            *list(faults.trace)[-15:],
-        ]
-    )

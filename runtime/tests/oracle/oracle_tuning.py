@@ -1,12 +1,14 @@
-"""Settings of the random histories."""
+"""Settings of the random histories, and what is shown of one that fails."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from binshift.migration import Limits
 from binshift.store.contract import StoreLimits
 from binshift.testing import Tuning
+from binshift.testing.faults import Faults
 
 
 def tuning_for(rng: random.Random) -> Tuning:
@@ -31,3 +33,9 @@ def tuning_for(rng: random.Random) -> Tuning:
             lock_seconds_max=0.05,
         ),
     )
+
+
+def tale(seed: int, script: Sequence[str], faults: Faults) -> str:
+    """What happened, for the message of a failure."""
+    lines = [f"BINSHIFT_SEED={seed}", f"actions: {'; '.join(script)}", f"faults: {faults.struck or 'none'}"]
+    return "\n".join([*lines, "the last effects:", *list(faults.trace)[-15:]])

@@ -155,7 +155,7 @@ def test_an_epoch_out_of_order_is_refused() -> None:
     busy(cluster, 3)
     for epoch in (cluster.last + 2, cluster.last - 1):
         with pytest.raises(LogDamaged, match=f"batch {epoch}"):
-            cluster.driver.coordinator.plan(epoch, "", 0, cluster.world.alive)  # type: ignore[arg-type]
+            cluster.driver.coordinator.plan(epoch, "", 0, 0, cluster.world.alive)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))

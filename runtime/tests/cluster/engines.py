@@ -1,0 +1,118 @@
+"""One program on two engines: binshift's and Spark's own, over the same files, a file a batch; and what each batch was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import binshift
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+SCHEMA = "ts timestamp, k long, items array<long>"
+TIMES = (
+    [0, 1, 12],
+    [15, 60],  # 60 is what the parts between drop: by it the windows up to 50 end
+    [3, 16, 49],  # 3 and 16 still count, as late is by the batch before
+    [4, 17, 51],  # 4 and 17 are late, unless 60 went unseen
+    [90, 61],
+    [79, 81, 95],
+    [10, 80, 200],
+    [205],
+)
+Epochs = dict[int, Counter[tuple[Any, ...]]]
+
+
+def put(folder: Path, number: int, times: Sequence[float], start: datetime = START) -> None:
+    """A file that becomes batch ``number``; the last row has no items, and k is 9, which no static frame knows."""
+    folder.mkdir(exist_ok=True)
+    last = len(times) - 1
+    columns = {
+        "ts": pa.array([start + timedelta(seconds=at) for at in times], pa.timestamp("us", "UTC")),
+        "k": pa.array([9 if at == last else at % 2 for at in range(len(times))], pa.int64()),
+        "items": pa.array([[] if at == last else [at, at] for at in range(len(times))], pa.list_(pa.int64())),
+    }
+    hidden = folder.parent / f"{number}.parquet"
+    pq.write_table(pa.table(columns), hidden)
+    os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
+    hidden.rename(folder / hidden.name)
+
+
+def source(session: SparkSession, folder: Path) -> DataFrame:
+    """A file a batch."""
+    return session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
+def ours(session: SparkSession, folder: Path) -> Any:
+    """The same for binshift."""
+    return binshift.stateful(source(session, folder), bins=16, workers=2)
+
+
+class Sink:
+    """Keeps each batch's rows by its number, an empty batch too; the newest run of a batch counts."""
+
+    def __init__(self) -> None:
+        self.epochs: Epochs = {}
+        self.runs: list[int] = []
+
+    def __call__(self, frame: DataFrame, epoch: int) -> None:
+        """Keep the rows of one batch."""
+        self.runs.append(epoch)
+        rows = Counter(tuple(row) for row in frame.collect())
+        assert self.epochs.setdefault(epoch, rows) == rows, f"batch {epoch} came again with other rows"
+
+
+def run(frame: Any, checkpoint: Path, sink: Any, mode: str = "update", **trigger: bool) -> None:
+    """Run a query, of binshift or of Spark, over what there is."""
+    writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
+    assert writer.trigger(**(trigger or {"availableNow": True})).start().awaitTermination(240)
+
+
+def taken(frame: Any, checkpoint: Path, mode: str = "update") -> Epochs:
+    """What a query emits of all files there are, by batch."""
+    sink = Sink()
+    run(frame, checkpoint, sink, mode)
+    return sink.epochs
+
+
+def uncommit(checkpoint: Path, epoch: int) -> None:
+    """As if the driver had died before Spark's commit of ``epoch``, the newest."""
+    for name in (str(epoch), f".{epoch}.crc"):
+        (checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
+def watermarks(checkpoint: Path) -> list[int]:
+    """The watermark of each batch, by Spark's offset log."""
+    return [metadata["batchWatermarkMs"] for metadata in offsets(checkpoint)]
+
+
+def times(checkpoint: Path) -> list[datetime]:
+    """The time of each batch, by Spark's offset log."""
+    return [datetime.fromtimestamp(metadata["batchTimestampMs"] / 1000, UTC) for metadata in offsets(checkpoint)]
+
+
+def offsets(checkpoint: Path) -> list[dict[str, int]]:
+    """The second line of each entry of Spark's offset log."""
+    numbers = sorted(int(path.name) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
+    assert numbers == list(range(len(numbers)))
+    return [json.loads((checkpoint / "offsets" / str(n)).read_text().splitlines()[1]) for n in numbers]
+
+
+@contextmanager
+def with_conf(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A conf for a while."""
+    before = session.conf.get(name)
+    session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        session.conf.set(name, before)

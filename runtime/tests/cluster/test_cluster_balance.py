@@ -1,0 +1,96 @@
+"""Hot bins on a real cluster: shared by their records, at a rebalance and at a rescale, through the control API."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import awaiting
+import httpx2
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import binshift
+from binshift.control import ControlSettings, Tokens, serve
+from binshift.spark.routing_columns import bin_of
+
+pytestmark = pytest.mark.cluster
+
+TOKEN = "admin-token-0123456789"
+BINS = 64
+HOT = 32
+HOT_RECORDS = 0.9
+BOUND = 1.1
+"""Of the planner; it holds as no bin weighs a tenth of a worker's mean load."""
+CYCLE_EPOCHS = 4096
+"""Longer than the test: the bytes of bins stay unknown, and records alone weigh."""
+awaited = partial(awaiting.awaited, seconds=180.0)
+
+
+def hot_names(session: SparkSession) -> dict[int, str]:
+    """A name for each of the bins that a new query of two workers has on worker 0."""
+    names = session.range(2000).select(F.concat(F.lit("h"), F.col("id")).alias("name"))
+    found = names.select("name", bin_of([F.col("name")], BINS).alias("bin")).where(F.col("bin") < HOT).collect()
+    return {row["bin"]: row["name"] for row in found}
+
+
+def started(session: SparkSession, names: list[str], path: Path) -> Any:
+    """A count by name in which nine tenths of the records have the hot names."""
+    source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 12_000).option("numPartitions", 2)
+    hot = F.element_at(F.array(*map(F.lit, names)), (F.floor(F.col("value") / 10) % HOT + 1).cast("int"))
+    name = F.when(F.col("value") % 10 != 0, hot).otherwise(F.concat(F.lit("u"), F.col("value") % 500))
+    frame = source.load().select(name.alias("name"))
+    counted = (
+        binshift.stateful(frame, bins=BINS, workers=2, snapshot_cycle_epochs=CYCLE_EPOCHS)
+        .groupBy("name")
+        .agg(F.count("*"))
+    )
+    writer = counted.writeStream.outputMode("update").format("noop").queryName("hot")
+    return writer.option("checkpointLocation", str(path)).start()
+
+
+def test_hot_bins_are_shared(session: SparkSession, tmp_path: Path) -> None:
+    """All of them are on one of two workers; after a rebalance, and after a rescale to three, no worker is above the bound."""
+    names = hot_names(session)
+    assert len(names) == HOT
+    with serve(ControlSettings(tokens=Tokens(TOKEN))) as control, ExitStack() as ending:
+        api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+
+        def settled(migration: Any) -> Any:
+            def look() -> Any:
+                return api.get(f"/v1/migrations/{migration['id']}").raise_for_status().json()
+
+            done = awaited(look, lambda seen: seen["endedAt"] is not None)
+            assert done["phase"] == "settled", done
+            return done
+
+        def loads() -> list[float]:
+            found = Counter[int]()
+            for each in api.get("/v1/bins").json()["bins"]:
+                found[each["worker"]] += HOT_RECORDS / HOT * (each["bin"] in names) + (1 - HOT_RECORDS) / BINS
+            return [load * len(found) for _, load in sorted(found.items())]
+
+        query = started(session, list(names.values()), tmp_path)
+        ending.callback(query.stop)
+        control.attach(query)
+        awaited(lambda: query.epoch, lambda epoch: epoch >= 1)
+        assert max(loads()) > 1.8
+        answer = api.post("/v1/rebalance", json={"strategy": "Batched", "batchSize": 4})
+        assert answer.status_code == 202, answer.text
+        assert settled(answer.json()["migration"])["strategy"] == "Batched"
+        assert len(loads()) == 2
+        assert max(loads()) <= BOUND
+        wanted = {"owner": "7d3c", "generation": 1, "workers": [0, 1, 2]}
+        settled(api.put("/v1/target", json=wanted).raise_for_status().json()["migration"])
+        assert len(loads()) == 3
+        assert max(loads()) <= BOUND
+        again = settled(api.post("/v1/rebalance").json()["migration"])
+        assert again["binsTotal"] == 0
+        assert "already balanced" in again["reason"]
+        dataflow = api.get("/v1/dataflow").json()
+        assert dataflow["target"]["owner"] == "7d3c"
+        assert dataflow["rates"]["sourceRowsPerSecond"] > 4 * dataflow["rates"]["inputRowsPerSecond"]

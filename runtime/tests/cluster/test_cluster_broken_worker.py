@@ -1,0 +1,85 @@
+"""A worker that registers with a file in the place of its store: the others keep copying and writing snapshots, and it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import awaiting
+import httpx2
+import pytest
+from counted import Outputs, aggregated, stream
+from pyspark.sql import SparkSession
+
+from binshift.control import ControlSettings, Tokens, serve
+from binshift.local import LocalCluster
+from binshift.log.inspect import verify
+
+pytestmark = pytest.mark.cluster
+
+BROKEN = 3
+CYCLE_EPOCHS = 8
+TOKEN = "admin-token-0123456789"
+awaited = partial(awaiting.awaited, seconds=180.0)
+
+
+@pytest.fixture
+def broken(cluster: LocalCluster) -> Iterator[Path]:
+    """The file that is in the place of a worker's stores; afterwards they are there again."""
+    place = cluster.directory / f"worker-{BROKEN}" / "store"
+    aside = place.with_name("aside")
+    if place.exists():
+        place.rename(aside)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.touch()
+    yield place
+    place.unlink()
+    if aside.exists():
+        aside.rename(place)
+
+
+def snapshots(query: Any) -> int:
+    """The oldest of the bins' newest snapshots, as an age in epochs."""
+    index = query._coordinator._log.index
+    return int(index.last - index.snapshot_epochs("state").min())
+
+
+def test_a_store_that_cannot_be_opened(session: SparkSession, broken: Path, tmp_path: Path) -> None:
+    """Snapshots are named as ever and bins move between the others; a move to the broken worker ends with its error."""
+    outputs = Outputs()
+    frame = aggregated(
+        stream(session), bins=32, workers=2, snapshot_cycle_epochs=CYCLE_EPOCHS, store_map_bytes=64 << 20
+    )
+    writer = frame.writeStream.outputMode("update").foreachBatch(outputs).option("checkpointLocation", str(tmp_path))
+    query: Any = writer.start()
+    try:
+        with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:
+            control.attach(query)
+            api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
+
+            def worker() -> Any:
+                found = api.get("/v1/workers").raise_for_status().json()["workers"]
+                return next((each for each in found if each["worker"] == BROKEN), None)
+
+            seen = awaited(worker, lambda seen: seen is not None and seen["backgroundFailures"] > 2)
+            assert "StoreDamaged" in seen["backgroundError"]
+            assert str(broken) in seen["backgroundError"]
+            metrics = httpx2.get(f"{control.health.url}/metrics").text
+            assert f'binshift_worker_background_failures{{worker="{BROKEN}"}}' in metrics
+            query.await_epoch(query.epoch + 3 * CYCLE_EPOCHS, 180)
+            assert snapshots(query) <= 2 * CYCLE_EPOCHS
+            assert query.rescale(3).wait(120).value == "settled"
+            refused = query.rescale(4)
+            refused.wait(180)
+            assert refused.status in ("failed", "cancelled")
+            assert f"worker {BROKEN}" in refused.reason
+            query.await_epoch(query.epoch + 2 * CYCLE_EPOCHS, 180)
+            assert snapshots(query) <= 2 * CYCLE_EPOCHS
+        query.stop()
+    finally:
+        if query.isActive:
+            query.abort()
+    outputs.check(query.epoch, "with a broken worker")
+    assert verify(str(tmp_path / "binshift")) == []

@@ -1,0 +1,37 @@
+"""The terminal of `binshift run` with a real example: a bounded number of lines, none at INFO, no traceback at its end."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from runs import asked, awaited, left, running
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "minimal" / "minimal.py"
+LINES_MAX = 30
+"""A dozen lines of its own, and a few warnings of Spark's at most."""
+
+
+@pytest.mark.cluster
+def test_the_terminal_is_quiet(tmp_path: Path) -> None:
+    """Start, a rescale and Ctrl-C leave few lines: no INFO, no traceback, and the folder of Spark's logs once, which has them."""
+    cluster, output = tmp_path / "cluster", tmp_path / "output"
+    with running(tmp_path, str(EXAMPLE), "--directory", str(cluster), "--", str(output)) as process:
+        awaited(lambda: (output / "epoch=5").exists(), bool)
+        scaled = asked(tmp_path, "scale", "1", "--wait")
+        assert scaled.returncode == 0, scaled.stderr
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+    lines = (tmp_path / "run.log").read_text(errors="replace").splitlines()
+    told = "\n".join(lines)
+    assert len(lines) <= LINES_MAX, told
+    assert " INFO " not in told, told
+    assert "Traceback" not in told, told
+    assert told.count(f"logs: {cluster}") == 1, told
+    assert "bins; workers: [0, 1]" in told, told
+    assert "migration settled" in told, told
+    assert any(" INFO " in each.read_text(errors="replace") for each in cluster.glob("worker-*/app-*/*/spark.log"))
+    assert not any(" INFO " in each.read_text(errors="replace") for each in cluster.glob("worker-*/app-*/*/stderr"))
+    assert (cluster / "driver.log").exists()
+    assert left(tmp_path) == []

@@ -1,0 +1,72 @@
+"""Queries that their own functions stop, on Spark."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counted import aggregated, stream
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift.spark import runner, stopping
+
+pytestmark = pytest.mark.cluster
+
+PATIENCE_SECONDS = 240.0
+LAST = 2
+"""The epoch whose function stops the query."""
+
+
+def test_a_function_stops_its_own_query(session: SparkSession, tmp_path: Path) -> None:
+    """The epoch is recorded, the query ends without an error, later stops return, and the next start goes on from there."""
+    started, seen = threading.Event(), list[int]()
+
+    def function(frame: DataFrame, epoch: int) -> None:
+        seen.append(epoch)
+        assert started.wait(PATIENCE_SECONDS)
+        if epoch == LAST:
+            query.stop()
+
+    writer = aggregated(stream(session), bins=16, workers=2).writeStream.outputMode("update")
+    query: Any = writer.foreachBatch(function).option("checkpointLocation", str(tmp_path)).start()
+    started.set()
+    assert query.awaitTermination(PATIENCE_SECONDS)
+    assert not query.isActive
+    query.stop()
+    assert query.exception() is None
+    assert seen == [0, 1, 2]
+    assert query.epoch == LAST
+    again: Any = writer.option("checkpointLocation", str(tmp_path)).start()
+    again.await_epoch(LAST + 1, PATIENCE_SECONDS)
+    again.stop()
+
+
+def test_a_function_waits_for_the_thread_that_stops_its_query(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread is sent back with a reason, so the function returns, and the query ends."""
+    monkeypatch.setattr(runner, "STOP_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 1.0)
+    started, told = threading.Event(), list[str]()
+
+    def stop() -> None:
+        try:
+            query.stop()
+        except TimeoutError as error:
+            told.append(str(error))
+
+    def function(frame: DataFrame, epoch: int) -> None:
+        assert started.wait(PATIENCE_SECONDS)
+        thread = threading.Thread(target=stop, daemon=True)
+        thread.start()
+        thread.join(PATIENCE_SECONDS)
+
+    writer = aggregated(stream(session), bins=16, workers=2).writeStream.outputMode("update")
+    query: Any = writer.foreachBatch(function).option("checkpointLocation", str(tmp_path)).start()
+    started.set()
+    assert query.awaitTermination(PATIENCE_SECONDS)
+    assert "its foreachBatch function has to return" in told[0]
+    assert not query.isActive
+    query.stop()

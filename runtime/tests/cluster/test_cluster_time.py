@@ -1,0 +1,96 @@
+"""The current time of a batch, as in Spark: the same in every run of it, in keys, aggregates and behind the operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engines import TIMES, Sink, ours, put, run, source, taken, times, uncommit, with_conf
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+pytestmark = pytest.mark.cluster
+
+CLOCKS = (
+    "year(current_timestamp()) div 1000",
+    "year(CURRENT_DATE) div 1000",
+    "year(localtimestamp()) div 1000",
+    "unix_timestamp() div 10000000000",
+)
+"""Keys made of the time that stay the same while the test runs, whenever that is."""
+
+
+def clocked(frame: Any) -> Any:
+    """Times in keys, in a filter of an aggregate, and behind the operator; one in each form of Spark's."""
+    keys = [F.expr(text).alias(f"at{number}") for number, text in enumerate(CLOCKS)]
+    counted = frame.groupBy(F.window(F.current_timestamp(), "365000 days"), "k", *keys).agg(
+        F.expr("count(*) FILTER (WHERE ts < current_timestamp())").alias("n")
+    )
+    return counted.withColumns(
+        {
+            "now": F.current_timestamp(),
+            "local": F.localtimestamp(),
+            "day": F.current_date(),
+            "unix": F.unix_timestamp(),
+            "zone": F.current_timezone(),
+            "older": F.expr("current_timestamp() > timestamp'2020-01-01'"),
+        }
+    ).where("now > timestamp'2020-01-01'")
+
+
+def test_the_current_time_is_the_batch_s(session: SparkSession, tmp_path: Path) -> None:
+    """In keys, aggregates and behind the operator, on every run of an epoch and in its replay; in the session's time zone."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "ours"
+    for batch, seconds in enumerate(TIMES[:2]):
+        put(folder, batch, seconds)
+    with with_conf(session, "spark.sql.session.timeZone", "Asia/Tokyo"):
+        kept = Sink()
+        run(clocked(ours(session, folder)), checkpoint, kept)
+        uncommit(checkpoint, 1)
+        run(clocked(ours(session, folder)), checkpoint, kept)
+        assert kept.runs == [0, 1, 1]
+        sparks = taken(clocked(source(session, folder)), tmp_path / "sparks")
+        for found, at in ((kept.epochs, times(checkpoint)), (sparks, times(tmp_path / "sparks"))):
+            for epoch, rows in found.items():
+                assert {row[-6].astimezone(UTC) for row in rows} == {at[epoch]}
+                assert {row[-5] for row in rows} == {(at[epoch] + timedelta(hours=9)).replace(tzinfo=None)}
+                assert {row[-4] for row in rows} == {(at[epoch] + timedelta(hours=9)).date()}
+                assert {row[-3] for row in rows} == {int(at[epoch].timestamp())}
+        counts = [[Counter(row[:-6] for row in rows) for rows in each.values()] for each in (kept.epochs, sparks)]
+        assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("key", ["date_trunc('year', now())", "current_date() > date'2020-01-01'", "'constant'"])
+def test_the_only_key_may_be_one_value_in_a_batch(key: str, session: SparkSession, tmp_path: Path) -> None:
+    """The exchange by worker stays where Spark could fold the key; `now()`, a clock in Spark, is the batch's time here."""
+    folder = tmp_path / "in"
+    for batch, seconds in enumerate(TIMES[:3]):
+        put(folder, batch, seconds)
+    counted = ours(session, folder).groupBy(F.expr(key).alias("key")).agg(F.count("*").alias("n"))
+    found = taken(counted.selectExpr("n", "now() AS at"), tmp_path / "ours")
+    assert [sorted(row[0] for row in rows) for rows in found.values()] == [[3], [5], [8]]
+    assert [{row[1].astimezone(UTC) for row in rows} for rows in found.values()] == [
+        {at} for at in times(tmp_path / "ours")
+    ]
+
+
+@pytest.mark.parametrize("text", ["max(current_timestamp())", "count(current_date())", "sum(unix_timestamp())"])
+def test_a_time_within_an_aggregate_is_refused_as_by_spark(text: str, session: SparkSession, tmp_path: Path) -> None:
+    """Spark takes a batch's time for non-deterministic and refuses it in its first batch; here that is before the start."""
+    folder = tmp_path / "in"
+    put(folder, 0, TIMES[0])
+
+    def query(frame: Any) -> Any:
+        return frame.groupBy("k").agg(F.expr(text))
+
+    with pytest.raises(StreamingQueryException) as spark:
+        taken(query(source(session, folder)), tmp_path / "sparks")
+    with pytest.raises(AnalysisException) as found:
+        taken(query(ours(session, folder)), tmp_path / "ours")
+    assert found.value.getCondition() == "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
+    assert str(found.value).partition(" SQLSTATE")[0] in str(spark.value)
+    assert not (tmp_path / "ours" / "binshift").exists()

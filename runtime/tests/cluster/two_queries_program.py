@@ -1,0 +1,192 @@
+"""A program with two stateful queries, which judges itself: ``program MASTER FOLDER CONF``; ``CONF`` is Spark conf in JSON.
+
+An aggregation and an `applyInArrowWithState`, started by two threads at once; each is rescaled by itself while both run, one
+is stopped and started again, and in the end the program's target applies to both. Every epoch of both is compared with its
+reference.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+import totals
+from awaiting import awaited
+from counted import Outputs, aggregated, stream
+from pyspark.sql import SparkSession
+
+from binshift.control import ControlSettings, Tokens, serve
+from binshift.errors import InvalidQuery, InvalidSettings
+from binshift.log.inspect import verify
+from binshift.spark import conf
+
+TOKEN = "two-queries-admin-token"
+SECONDS = 150.0
+OPENER = build_opener(ProxyHandler({}))
+MORE = 3
+"""Epochs that each step waits for."""
+
+
+class Program:
+    """Both queries, and what they have put out."""
+
+    def __init__(self, session: SparkSession, folder: Path) -> None:
+        self.session, self.folder = session, folder
+        self.counts, self.kept = Outputs(), totals.Kept()
+        self.control = serve(ControlSettings(tokens=Tokens(TOKEN, None)))
+
+    def start_counts(self, name: str = "counts", folder: str = "counts") -> Any:
+        """The aggregation."""
+        frame = aggregated(stream(self.session), bins=32, workers=2)
+        return self._started(frame, name, folder, self.counts)
+
+    def start_totals(self) -> Any:
+        """The function of one's own."""
+        return self._started(totals.framed(self.session, totals.summed), "totals", "totals", self.kept)
+
+    def _started(self, frame: Any, name: str, folder: str, sink: Callable[..., None]) -> Any:
+        writer = frame.writeStream.queryName(name).outputMode("update").foreachBatch(sink)
+        writer = writer.trigger(processingTime="0.3 seconds").option("checkpointLocation", str(self.folder / folder))
+        query = writer.start()
+        self.control.attach(query)
+        return query
+
+    def asked(self, method: str, path: str, body: object = None) -> Any:
+        """What the control API answers."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        request = Request(self.control.api.url + path, data=data, headers=headers, method=method)
+        with OPENER.open(request, timeout=60) as answer:
+            return json.loads(answer.read())
+
+    def target(self, path: str, generation: int, workers: list[int]) -> Any:
+        """Ask for workers, as an operator does."""
+        return self.asked("PUT", path, {"owner": "tester", "generation": generation, "workers": workers})
+
+
+def both_started(program: Program) -> tuple[Any, Any]:
+    """Started by two threads at the same time."""
+    found: dict[str, Any] = {}
+
+    def begin(name: str, start: Callable[[], Any]) -> None:
+        found[name] = start()
+
+    threads = [
+        threading.Thread(target=begin, args=("counts", program.start_counts)),
+        threading.Thread(target=begin, args=("totals", program.start_totals)),
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return found["counts"], found["totals"]
+
+
+def go_on(*queries: Any) -> None:
+    """Each of them records some more epochs."""
+    for last, query in [(query.epoch, query) for query in queries]:
+        query.await_epoch(last + MORE, SECONDS)
+
+
+def check_refusals(program: Program) -> None:
+    """What cannot be is refused before anything is begun, and harms neither query."""
+    with pytest.raises(InvalidSettings, match="3 stateful queries need 6"):
+        program.start_counts("third", "third")
+    with pytest.raises(InvalidQuery, match="runs in this application already"):
+        program.start_counts("again")
+    with pytest.raises(InvalidQuery, match="a query named 'totals'"):
+        program.start_counts("totals", "other")
+
+
+def check_api(program: Program) -> None:
+    """Each query is addressed by its name; without one, what is true of both is told, and what is not is refused."""
+    assert {each["name"] for each in program.asked("GET", "/v1/queries")["queries"]} == {"counts", "totals"}
+    assert program.asked("GET", "/v1/queries/totals/dataflow")["name"] == "totals"
+    assert len(program.asked("GET", "/v1/queries/counts/bins")["bins"]) == 32
+    assert sum(each["bins"] for each in program.asked("GET", "/v1/workers")["workers"]) == 64
+    for path in ("/v1/bins", "/v1/queries/others/dataflow"):
+        with pytest.raises(HTTPError, match="404"):
+            program.asked("GET", path)
+    with OPENER.open(f"{program.control.health.url}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    assert {line.partition(" ")[0] for line in lines if line.startswith("binshift_epoch{")} == {
+        'binshift_epoch{query="counts"}',
+        'binshift_epoch{query="totals"}',
+    }, lines
+
+
+def played(program: Program) -> None:
+    """The whole of it."""
+    counts, summed = both_started(program)
+    go_on(counts, summed)
+    check_refusals(program)
+    check_api(program)
+    counts.rescale(3).wait(SECONDS)
+    assert (counts.workers, summed.workers) == ((0, 1, 2), (0, 1))
+    go_on(counts, summed)
+    program.target("/v1/queries/totals/target", 1, [1, 2])
+    awaited(lambda: summed.workers, lambda workers: workers == (1, 2), SECONDS)
+    assert counts.workers == (0, 1, 2)
+    go_on(counts, summed)
+    program.asked("POST", "/v1/queries/counts/stop")
+    awaited(lambda: counts.isActive, lambda active: not active, SECONDS)
+    assert summed.isActive
+    go_on(summed)
+    thread = threading.Thread(target=lambda: again.append(program.start_counts()))
+    again = list[Any]()
+    thread.start()
+    thread.join()
+    counts = again[0]
+    go_on(counts, summed)
+    # What an operator wants of one query of the program, it wants of all.
+    awaited(lambda: counts.workers, lambda workers: workers == (1, 2), SECONDS)
+    migration = program.target("/v1/target", 2, [0, 1])["migration"]
+    awaited(
+        lambda: program.asked("GET", f"/v1/migrations/{migration['id']}"),
+        lambda seen: seen["phase"] == "settled",
+        SECONDS,
+    )
+    assert (counts.workers, summed.workers) == ((0, 1), (0, 1))
+    awaited(lambda: program.asked("GET", "/v1/dataflow")["target"], lambda target: target["settled"], SECONDS)
+    go_on(counts, summed)
+    program.asked("POST", "/v1/stop")
+    awaited(lambda: counts.isActive or summed.isActive, lambda active: not active, SECONDS)
+    program.counts.check(counts.epoch, "counts")
+    assert [program.kept.epochs[epoch] for epoch in range(summed.epoch + 1)] == list(totals.answers(summed.epoch + 1))
+    for each in ("counts", "totals"):
+        assert verify(str(program.folder / each / "binshift")) == []
+
+
+def main(master: str, folder: str, settings: str) -> None:
+    """Run it; whatever is wrong is raised."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).appName("two queries")
+    for key, value in (conf.required() | json.loads(settings)).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    program = Program(session, Path(folder))
+    status = 1
+    try:
+        with program.control:
+            played(program)
+        status = 0
+    except BaseException:  # said here, as nothing after `os._exit` is
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # not to wait for queries that may still run
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

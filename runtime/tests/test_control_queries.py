@@ -1,0 +1,147 @@
+"""Several queries behind one API: each by its name, all of them without one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from control_fakes import ADMIN, FakeSurface, a_migration
+from prometheus_client.registry import CollectorRegistry
+from starlette.testclient import TestClient
+
+from binshift.control.app import control_app
+from binshift.control.models import Dataflow, Migration, State
+from binshift.control.queries import JOINT_FIRST
+from binshift.control.slot import Slot
+from binshift.control.tokens import Tokens
+from binshift.metrics import Observed
+from binshift.metrics.program import ProgramMetrics
+from binshift.model import Epoch, Worker
+
+TARGET = {"owner": "uid", "generation": 7, "workers": [0, 1, 2]}
+
+
+@dataclass
+class Named(FakeSurface):
+    """One query of several.
+
+    Attributes:
+        name: its name.
+        state: what it does.
+        phase: of its migrations.
+    """
+
+    name: str = ""
+    state: State = State.RUNNING
+    phase: str = "copying"
+
+    def snapshot(self) -> Dataflow:
+        """See `FakeSurface`."""
+        return super().snapshot().model_copy(update={"name": self.name, "id": f"id-{self.name}", "state": self.state})
+
+    def migration(self, number: int) -> Migration:
+        """See `FakeSurface`."""
+        return a_migration(number).model_copy(update={"phase": self.phase})
+
+    def observed(self) -> Observed:
+        """See `FakeSurface`."""
+        return Observed(epoch=Epoch(len(self.name)))
+
+
+class Both:
+    """A program with two queries, and a caller of its API."""
+
+    def __init__(self) -> None:
+        self.one, self.other = Named(name="one"), Named(name="other")
+        self.slot = Slot()
+        self.slot.add(self.one)
+        self.slot.add(self.other)
+        self.registry = CollectorRegistry()
+        ProgramMetrics(self.registry, self.slot.named)
+        app = control_app(self.slot, Tokens(ADMIN, None), self.registry)
+        self.client = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"}, raise_server_exceptions=False)
+
+
+@pytest.fixture
+def both() -> Both:
+    """See `Both`."""
+    return Both()
+
+
+def test_queries_are_listed_and_addressed_by_name_or_id(both: Both) -> None:
+    """A change through a query's own path is that query's alone; a name that nobody has is not found."""
+    listed = both.client.get("/v1/queries").json()["queries"]
+    assert [(each["name"], each["state"]) for each in listed] == [("one", "Running"), ("other", "Running")]
+    assert both.client.get("/v1/queries/id-other/dataflow").json()["name"] == "other"
+    assert both.client.put("/v1/queries/other/target", json=TARGET).status_code == 202
+    assert (len(both.one.writes), len(both.other.writes)) == (0, 1)
+    missing = both.client.get("/v1/queries/third/dataflow")
+    assert (missing.status_code, missing.json()["error"]) == (404, "NoSuchQuery")
+    assert "one, other" in missing.json()["message"]
+
+
+def test_a_target_without_a_query_is_that_of_all(both: Both) -> None:
+    """It goes to each, has one number, and is settled once it is everywhere; until all have it the program has no target."""
+    assert both.client.get("/v1/dataflow").json()["target"] is None
+    both.client.put("/v1/queries/other/target", json=TARGET)
+    assert both.client.get("/v1/dataflow").json()["target"] is None
+    accepted = both.client.put("/v1/target", json=TARGET | {"generation": 8})
+    assert accepted.status_code == 202
+    migration = accepted.json()["migration"]
+    assert migration["id"] == JOINT_FIRST
+    seen = both.client.get("/v1/dataflow").json()
+    assert (seen["state"], seen["name"], seen["target"]["generation"]) == ("Running", None, 8)
+    both.one.phase = "settled"
+    path = f"/v1/migrations/{migration['id']}"
+    assert both.client.get(path).json()["phase"] == "copying"
+    both.other.phase = "settled"
+    assert both.client.get(path).json()["phase"] == "settled"
+    both.other.phase = "failed"
+    assert both.client.get(path).json()["phase"] == "failed"
+    assert both.client.get(path).json()["binsTotal"] == 2 * (a_migration(0).bins_total or 0)
+
+
+def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:
+    """Bins and migrations of a query have numbers that others have, too."""
+    refused = both.client.get("/v1/bins")
+    assert (refused.status_code, refused.json()["error"]) == (404, "NoSuchQuery")
+    assert "/v1/queries/NAME/bins" in refused.json()["message"]
+    assert both.client.get("/v1/migrations/3").status_code == 404
+    assert both.client.get("/v1/queries/one/migrations/3").status_code == 200
+
+
+def test_a_drain_and_a_stop_without_a_query_are_for_all(both: Both) -> None:
+    """A pod that goes has bins of each."""
+    assert both.client.post("/v1/workers/1/drain").status_code == 202
+    assert both.client.post("/v1/stop").status_code == 202
+    assert [each.writes[0] for each in (both.one, both.other)] == [("drain", Worker(1))] * 2
+    assert both.one.stopped
+    assert both.other.stopped
+
+
+def test_a_query_that_ended_leaves_the_others_alone(both: Both) -> None:
+    """The program runs as long as one does, and says what became of the other; its successor takes its place."""
+    both.one.state = State.FAILED
+    seen = both.client.get("/v1/dataflow").json()
+    assert seen["state"] == "Running"
+    assert seen["reason"].startswith("one: Failed")
+    both.slot.add(Named(name="one"))
+    assert [each["state"] for each in both.client.get("/v1/queries").json()["queries"]] == ["Running", "Running"]
+    both.other.state = State.STOPPED
+    for each in both.slot.each():
+        assert isinstance(each, Named)
+        each.state = State.STOPPED
+    assert both.client.get("/v1/dataflow").json()["state"] == "Stopped"
+    both.slot.add(Named(name="next"))
+    assert [each["name"] for each in both.client.get("/v1/queries").json()["queries"]] == ["next"]
+
+
+def test_metrics_of_several_queries_have_their_names(both: Both) -> None:
+    """With one query there is no such label, so that nothing changes for whoever has one."""
+    lines = both.client.get("/metrics").text.splitlines()
+    assert {'binshift_epoch{query="one"} 3.0', 'binshift_epoch{query="other"} 5.0'} <= set(lines)
+    assert sum(line.startswith("# TYPE binshift_epoch ") for line in lines) == 1
+    alone, registry = Slot(Named(name="one")), CollectorRegistry()
+    ProgramMetrics(registry, alone.named)
+    text = TestClient(control_app(alone, Tokens(ADMIN, None), registry)).get("/metrics").text
+    assert "binshift_epoch 3.0" in text.splitlines()

@@ -1,0 +1,57 @@
+"""What jobs leave behind on the driver: nothing, however much their functions carry and however they end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.accumulators import _accumulatorRegistry
+from pyspark.sql import SparkSession
+
+from binshift.spark.collecting import LARGE_BYTES, collecting, handed
+
+MIB = 1 << 20
+
+
+def temporary(session: SparkSession) -> list[Path]:
+    """The files in the driver's temporary folders of this application."""
+    folder = Path(session.sparkContext._temp_dir)
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def job(session: SparkSession, size: int, fails: bool = False) -> list[object]:
+    """One job whose function carries so many bytes, as one with the file lists of many bins does; what it collected."""
+    content = os.urandom(size)
+    with collecting(session.sparkContext) as collected:
+
+        def carries(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from batches
+            collected.add([len(content)])
+            if fails:
+                raise ValueError("as a task may")
+
+        frame = session.range(0, 2, 1, 2).mapInArrow(handed(session.sparkContext, carries, collected), "id long")
+        with pytest.raises(Exception, match="as a task may") if fails else nullcontext():
+            frame.write.format("noop").mode("append").save()
+        return list(collected.value)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_large_functions_leave_no_files(spark: SparkSession, fails: bool) -> None:
+    """Jobs of 3 MiB each, well or failed, leave the temporary folder as it was, and no accumulator."""
+    before, registered = temporary(spark), len(_accumulatorRegistry)
+    for _ in range(3):
+        found = job(spark, 3 * MIB, fails)
+        assert fails or found == [3 * MIB] * 2
+    assert temporary(spark) == before
+    assert len(_accumulatorRegistry) == registered
+
+
+def test_small_functions_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ordinary epoch pays nothing for it."""
+    monkeypatch.setattr(type(spark.sparkContext), "broadcast", None)
+    assert job(spark, LARGE_BYTES // 2) == [LARGE_BYTES // 2] * 2

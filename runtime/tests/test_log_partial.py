@@ -1,0 +1,36 @@
+"""Files of the log that tasks are still writing, beside a collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from log_drivers import FORMAT
+
+from binshift.errors import InvalidSettings
+from binshift.log import layout
+from binshift.log.local_files import LocalStorage
+from binshift.log.log import PARTIAL_GRACE_SECONDS, Log
+from binshift.model import Epoch
+from binshift.settings import Settings
+
+
+def test_a_collection_leaves_what_is_being_written(tmp_path: Path) -> None:
+    """However short the grace period, a task finishes its file beside collections; one that nobody finishes goes in the end."""
+    storage = LocalStorage(tmp_path, durable=False)
+    log = Log.on(storage, FORMAT, grace_seconds=0.0)
+    upload, abandoned = storage.upload("deltas/x"), storage.upload("deltas/y")
+    upload.write(b"some rows")
+    for now in (0.0, 10.0, 20.0):
+        assert log.collect(spark_committed=Epoch(-1), now=now).deleted == ()
+    upload.finish()
+    assert storage.get("deltas/x") == b"some rows"
+    assert len(log.collect(spark_committed=Epoch(-1), now=PARTIAL_GRACE_SECONDS).deleted) == 1
+    assert list(storage.list(layout.PARTIAL)) == []
+    abandoned.abort()
+
+
+def test_some_grace_there_is() -> None:
+    """A query whose log forgets at once, below the readers of an epoch that runs, is refused."""
+    with pytest.raises(InvalidSettings, match="log_grace_seconds is 0; it must be at least 1"):
+        Settings(log_grace_seconds=0)

@@ -1,0 +1,89 @@
+"""Copies that background rounds leave too far behind: how many deltas a flip takes then."""
+
+from __future__ import annotations
+
+import pytest
+from log_worlds import DictStorage
+from migration_script import NOW, asked, copied, flips, made, run
+
+from binshift import entries
+from binshift.log.blocks import write_file
+from binshift.log.bringup import DeltaPart
+from binshift.log.index import BringUp
+from binshift.migration import Event, Limits, MigrationState, RoundReported
+from binshift.model import BinSet, Epoch, Fence, Term
+from binshift.protocol.background import ROUND_LIMITS
+from binshift.protocol.bringup import bring_up
+from binshift.store.binstore import BinStore
+from binshift.store.memory import MemoryStore
+from binshift.testing import SimulatedCluster, Totals
+
+
+def rounds(state: MigrationState, epochs: int, number: int) -> tuple[MigrationState, list[int]]:
+    """So many rounds, each of so many epochs and reported within the next; the deltas allowed after each."""
+    allowed, at = [], NOW
+    for _ in range(number):
+        ordered = at
+        events: list[Event] = []
+        for _ in range(epochs):
+            at = Epoch(at + 1)
+            events += run(at)
+        opening, record = run(at + 1)
+        state, actions = asked(state, *events, opening, *copied(0, epoch=ordered), RoundReported(), record)
+        at = Epoch(at + 1)
+        allowed.append(state.flip_deltas)
+        if flips(actions):
+            break
+    return state, allowed
+
+
+@pytest.mark.parametrize(("epochs", "allowed"), [(2, [3, 3]), (4, [3, 3, 6, 6]), (8, [3, 3, 6, 12, 12])])
+def test_rounds_that_last_many_epochs(epochs: int, allowed: list[int]) -> None:
+    """From the third miss in a row on, more deltas are allowed, until the step flips."""
+    _, found = rounds(made(limits=Limits()), epochs, 9)
+    assert found == allowed
+
+
+def test_one_round_in_time_takes_the_deltas_back() -> None:
+    """What was allowed is as at the beginning once no copy is further behind than that."""
+    state, _ = rounds(made(limits=Limits(gap_epochs=99)), 8, 4)
+    assert state.flip_deltas > 3
+    state, _ = asked(state, *copied(0, epoch=state.recorded), RoundReported())
+    assert state.flip_deltas == 3
+
+
+def test_loading_is_no_miss() -> None:
+    """While no copy is there, rounds take as long as they take."""
+    state, _ = asked(made(), *(event for epoch in range(11, 40) for event in (*run(epoch), RoundReported())))
+    assert state.flip_deltas == 3
+
+
+def test_copies_that_are_there_already_need_no_round() -> None:
+    """On an idle stream, a migration asked for again finds its copies up to date, and flips."""
+    cluster = SimulatedCluster(Totals(), bins=8, workers=1, slots=2)
+    for _ in range(3):
+        cluster.epoch([{"key": f"k{n}", "value": 1, "time": 0} for n in range(9)])
+        cluster.background()
+    first = cluster.rescale(2)
+    cluster.background()
+    cluster.background()
+    first.cancel()
+    second = cluster.rescale(2)
+    cluster.settle()
+    assert (first.status, second.status) == ("cancelled", "settled")
+
+
+def test_a_round_whose_reading_takes_all_its_time_gets_somewhere() -> None:
+    """Deltas that have been read are applied, though the budget was over by then: the next round would read them again."""
+    storage, store, bins = DictStorage(), BinStore(MemoryStore(), 16), BinSet([1])
+    fence = Fence(Term(1), Epoch(3), 0)
+    store.install_copies(fence, bins, Epoch(1), [], begin=True, done=True)
+    deltas = []
+    for epoch in (2, 3):
+        rows = entries.make([1] * 3000, [b"%05d" % at for at in range(3000)], [b"v"] * 3000)
+        file = write_file(storage, f"deltas/{epoch}", [rows])
+        assert file is not None
+        deltas.append(DeltaPart(Epoch(epoch), file, bins))
+    files = BringUp("sum", Epoch(3), bins, BinSet(), ((Epoch(1), bins),), (), tuple(deltas))
+    bring_up(store, storage, fence, bins, Epoch(3), files, limits=ROUND_LIMITS, pause=lambda: False)
+    assert store.status().copies == {1: 2}

@@ -1,0 +1,114 @@
+"""Several stateful queries of one application: what they share is counted, and the same one is not started twice."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from binshift.errors import InvalidQuery, InvalidSettings
+from binshift.model import Worker
+from binshift.spark import jvm
+from binshift.spark.executors import Executor
+from binshift.spark.neighbours import Neighbours, of
+from binshift.spark.nodata import nudged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class Query:
+    """A query that runs until it is told not to."""
+
+    isActive: bool = True  # noqa: N815 (PySpark's name)
+
+
+def executors(cores: int) -> dict[Worker, Executor]:
+    """Two workers, one of which has so many slots."""
+    return {Worker(0): Executor("0", "127.0.0.2", 16), Worker(1): Executor("1", "127.0.0.3", cores)}
+
+
+def test_a_query_needs_two_slots_on_every_worker() -> None:
+    """One for its epoch, one for background work; the error has the numbers, and what has ended needs none."""
+    held = Neighbours()
+    first = held.enter("a", None, "/a")
+    held.check_slots(executors(2), 1)
+    held.enter("b", None, "/b")
+    held.check_slots(executors(4), 1)
+    with pytest.raises(
+        InvalidSettings, match=r"worker 1 has 3 task slots; 2 .* need 4, 2 each: set spark.executor.cores to 4"
+    ):
+        held.check_slots(executors(3), 1)
+    with pytest.raises(InvalidSettings, match=r"worker 1 has 3 task slots; .* set spark.executor.cores to 8"):
+        held.check_slots(executors(7), 2)
+    first.running = Query(isActive=False)
+    held.check_slots(executors(2), 1)
+
+
+def test_a_query_that_runs_is_not_started_again() -> None:
+    """Neither by its checkpoint nor by its name; once it has ended or did not start, it is."""
+    held = Neighbours()
+    first = held.enter("a", "clicks", "/a")
+    first.running = query = Query()
+    with pytest.raises(InvalidQuery, match="/a runs in this application already"):
+        held.enter("a", "others", "/a")
+    with pytest.raises(InvalidQuery, match="a query named 'clicks'"):
+        held.enter("b", "clicks", "/b")
+    held.enter("b", None, "/b")
+    held.enter("c", None, "/c")
+    query.isActive = False
+    again = held.enter("a", "clicks", "/a")
+    held.leave(first)
+    with pytest.raises(InvalidQuery):
+        held.enter("a", "clicks", "/a")
+    held.leave(again)
+    held.enter("a", "clicks", "/a")
+
+
+def in_a_thread(act: Callable[[], Any]) -> Any:
+    """What ``act`` gives or raises in a thread of its own."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(act())
+        except Exception as error:  # whatever it is, it is raised again below
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
+
+
+def test_any_thread_finds_the_classes(spark: SparkSession) -> None:
+    """A query may be started by another thread than the first one was, and by several at once."""
+    stream = spark.readStream.format("rate").load()
+    java = jvm.install(spark)
+
+    def plan() -> list[str]:
+        assert jvm.install(spark) is java
+        return nudged(stream, spark, "threads").columns
+
+    assert in_a_thread(plan) == stream.columns
+    assert of(spark.sparkContext) is in_a_thread(lambda: of(spark.sparkContext))
+
+
+def test_nothing_is_kept_of_a_query_that_has_ended(spark: SparkSession) -> None:
+    """A driver may start queries for years."""
+    java = jvm.install(spark)
+    for owed in (False, True):
+        java.nudge("over", owed=owed)
+    kind = java._class(jvm.NUDGE_FORMAT)
+    fields = [field for field in kind.getDeclaredFields() if field.getName() in ("OFFSETS", "OWED")]
+    for field in fields:
+        field.setAccessible(True)
+    assert [field.get(None).containsKey("over") for field in fields] == [True, True]
+    java.forget("over")
+    assert [field.get(None).containsKey("over") for field in fields] == [False, False]

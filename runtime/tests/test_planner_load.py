@@ -1,0 +1,101 @@
+"""Routes are balanced by measured load within the stated bound, with little movement, and then stay as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_planner import EPSILON, least_moves, loads_of, routes, weight_lists, worker_sets
+
+from binshift.model import Worker
+from binshift.planner import SLACK, TOLERATED, balanced_route, counted_weights, target_route
+from binshift.routing import Route
+from binshift.seating import Floor
+
+
+@given(routes(), worker_sets, weight_lists)
+def test_no_worker_is_above_the_bound(route: Route, workers: list[Worker], weights: list[float]) -> None:
+    """A worker above 1.1 times the mean has only bins that by themselves are heavier than a tenth of the mean."""
+    given_weights = np.array(weights[: route.bins], dtype=np.float64)
+    target = balanced_route(route, workers, given_weights)
+    weight = counted_weights(given_weights, route.bins)
+    mean = weight.sum() / len(workers)
+    for worker, load in zip(workers, loads_of(target, workers, weight), strict=True):
+        if load > mean * (1 + TOLERATED) + EPSILON:
+            assert weight[target.bins_of(worker).array].min() > mean * TOLERATED - EPSILON
+    assert len(target.workers) == min(len(workers), route.bins)
+    assert set(target.workers) <= set(workers)
+
+
+@given(routes(), worker_sets, weight_lists)
+def test_a_balanced_route_stays(route: Route, workers: list[Worker], weights: list[float]) -> None:
+    """The same question about the answer is answered by the very same route: a driver that starts again moves nothing."""
+    given_weights = np.array(weights[: route.bins], dtype=np.float64)
+    target = balanced_route(route, workers, given_weights)
+    assert balanced_route(target, workers, given_weights) is target
+    assert balanced_route(target, workers, given_weights, SLACK) is target or target is route
+
+
+@given(routes(), worker_sets, weight_lists, st.sampled_from([0.0, SLACK, TOLERATED]))
+def test_what_is_left_alone_is_what_a_plan_would_not_change(
+    route: Route, workers: list[Worker], weights: list[float], slack: float
+) -> None:
+    """The look at a route and the plan for it agree: one says that nothing has to move exactly if the other moves nothing."""
+    given_weights = np.array(weights[: route.bins], dtype=np.float64)
+    for each in (route, target_route(route, workers, given_weights, slack=slack)):
+        planned = target_route(each, workers, given_weights, slack=slack)
+        floor = Floor(each, np.unique(workers), counted_weights(given_weights, each.bins), slack)
+        assert floor.balanced() == (planned is each)
+
+
+@given(routes(), worker_sets, weight_lists)
+def test_little_moves_for_balance(route: Route, workers: list[Worker], weights: list[float]) -> None:
+    """What moves is what leavers had and others had beyond 1.05 times the mean, and at most two bins more for each worker."""
+    given_weights = np.array(weights[: route.bins], dtype=np.float64)
+    target = balanced_route(route, workers, given_weights)
+    weight = counted_weights(given_weights, route.bins)
+    mean, before = weight.sum() / len(workers), loads_of(route, workers, weight)
+    needed = weight.sum() - before.sum() + np.maximum(before - mean * (1 + SLACK), 0).sum()
+    moved = weight[route.moves_to(target.owners).bins].sum()
+    assert moved <= needed + len(workers) * (SLACK * mean + 2 * weight.max()) + EPSILON
+
+
+@given(routes(), worker_sets)
+def test_unknown_loads_are_counts(route: Route, workers: list[Worker]) -> None:
+    """Without weights everyone gets floor or ceil of the bins, with the fewest moves."""
+    target = balanced_route(route, workers, None)
+    counts = [len(target.bins_of(w)) for w in workers]
+    assert max(counts) - min(counts) <= 1
+    assert len(route.moves_to(target.owners)) == least_moves(route, workers)
+
+
+def test_growth_follows_the_bytes_and_not_the_numbers() -> None:
+    """Where a tenth of the bins holds nearly everything, four workers get a quarter of the load each."""
+    route = Route.initial(1024, [Worker(0), Worker(1)])
+    weights = np.where(np.arange(1024) < 100, 1000.0, 1.0)
+    workers = [Worker(w) for w in range(4)]
+    by_counts, by_load = (loads_of(balanced_route(route, workers, w), workers, weights) for w in (None, weights))
+    assert by_counts.max() > 1.9 * weights.sum() / 4
+    assert by_load.max() <= (1 + TOLERATED) * weights.sum() / 4
+
+
+def test_a_drift_within_the_bound_is_left_alone() -> None:
+    """Nine per cent too much on one worker move nothing; twelve do, and no more than it takes."""
+    route = Route.initial(256, [Worker(0), Worker(1)])
+    for share, moves in ((1.09, 0), (1.13, 12)):
+        weights = np.where(route.owners == 0, share, 2 - share)
+        target = balanced_route(route, route.workers, weights)
+        assert len(route.moves_to(target.owners)) <= moves
+        assert (target is route) == (moves == 0)
+
+
+@pytest.mark.parametrize("bins", [1, 4, 64])
+def test_each_worker_gets_a_bin(bins: int) -> None:
+    """One key that has everything leaves no worker without a bin, as far as there are bins: a target is reached by all."""
+    route = Route.initial(bins, [Worker(0)])
+    weights = np.zeros(bins)
+    weights[0] = 1e9
+    workers = [Worker(w) for w in range(9)]
+    assert len(balanced_route(route, workers, weights).workers) == min(bins, 9)
+    assert len(target_route(route, workers, weights, slack=0.5).workers) == min(bins, 9)

@@ -1,0 +1,119 @@
+"""The program's side of the channel, where the program has several queries."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from binshift.control.models import State
+from binshift.model import Worker
+from binshift.pods import channel
+from binshift.pods.program import Child
+
+SECONDS = 30.0
+
+
+@dataclass(eq=False)
+class Surface:
+    """A query as the child sees it."""
+
+    does: State = State.RUNNING
+    stop_asked: bool = False
+    application: str = "app-1"
+
+    def state(self) -> tuple[State, str]:
+        """What it does."""
+        return self.does, ""
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.stop_asked, self.does = True, State.STOPPED
+
+
+@dataclass
+class Driver:
+    """What the driver hears, and the control API in its place."""
+
+    words: list[channel.Word] = field(default_factory=list)
+    serving: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, word: channel.Word) -> None:
+        """Heard."""
+        self.words.append(word)
+
+    def attach(self, query: Any) -> Any:
+        """Each query is its own surface."""
+        return query
+
+    def start(self) -> None:
+        """Serve."""
+        self.serving.set()
+
+    def stop(self) -> None:
+        """Serve no longer."""
+        self.serving.clear()
+
+    def kinds(self) -> list[str]:
+        """The words heard so far, by kind."""
+        return [type(word).__name__ for word in self.words]
+
+
+def begun() -> tuple[Driver, Child]:
+    """A child that has started no query."""
+    driver = Driver()
+    return driver, Child(cast(Any, driver), cast(Any, driver))
+
+
+def wait(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> None:
+    """Until what ``look`` gives is ``wanted``."""
+    deadline = time.monotonic() + SECONDS
+    while not wanted(seen := look()):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.01)
+
+
+def test_the_driver_hears_of_the_first_query_and_of_the_end_of_the_last() -> None:
+    """What concerns one of several is between the caller and that query; the driver would take it for the program's."""
+    driver, child = begun()
+    one, other = Surface(), Surface()
+    child.recorded(frozenset({Worker(0)}))
+    child.started(cast(Any, one))
+    child.recorded(frozenset({Worker(1)}))
+    child.started(cast(Any, other))
+    one.stop()
+    again = Surface()
+    child.started(cast(Any, again))
+    assert driver.kinds() == ["Recorded", "Started"]
+    child.heard(channel.STOP)
+    wait(driver.kinds, lambda kinds: kinds == ["Recorded", "Started", "Stopping", "Over"])
+    assert [each.stop_asked for each in (other, again)] == [True, True]
+    child.ended(None, "")
+    assert driver.words[-1] == channel.Ended(State.STOPPED, "", True)
+
+
+def test_a_program_that_ends_while_one_of_its_queries_runs_has_failed() -> None:
+    """That another one has ended in order makes no difference."""
+    driver, child = begun()
+    one, other = Surface(), Surface()
+    child.started(cast(Any, one))
+    child.started(cast(Any, other))
+    other.does = State.FINISHED
+    child.ended(None, "")
+    last = driver.words[-1]
+    assert isinstance(last, channel.Ended)
+    assert (last.state, "while its query was running" in last.reason) == (State.FAILED, True)
+
+
+def test_queries_one_after_the_other_are_each_the_programs() -> None:
+    """As ever: the driver hears of each."""
+    driver, child = begun()
+    for _ in range(2):
+        query = Surface()
+        child.started(cast(Any, query))
+        query.does = State.FINISHED
+        before = len(driver.words)
+        wait(lambda: len(driver.words), lambda count, before=before: count > before)
+    assert driver.kinds() == ["Started", "Over", "Started", "Over"]

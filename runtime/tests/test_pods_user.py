@@ -1,0 +1,74 @@
+"""A pod may run as any user: Spark's processes find a name for it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from binshift.errors import InvalidSettings
+from binshift.pods import daemons, user
+
+NOBODY = 1_234_567
+"""A user that no machine has a name for."""
+
+
+@pytest.fixture
+def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is that user."""
+    monkeypatch.setattr(os, "getuid", lambda: NOBODY)
+    monkeypatch.setattr(os, "getgid", lambda: 0)
+
+
+def library(folder: Path) -> str:
+    """A place with something that is called like the library."""
+    (folder / "x86").mkdir()
+    (folder / "x86" / "libnss_wrapper.so").write_bytes(b"")
+    return str(folder / "*" / "libnss_wrapper.so")
+
+
+def test_a_user_with_a_name_needs_nothing(tmp_path: Path) -> None:
+    """Where the system knows who one is, the environment stays as it is."""
+    assert user.variables(tmp_path, library(tmp_path), tmp_path) == {}
+
+
+@pytest.mark.usefixtures("nameless")
+def test_a_user_without_a_name_gets_one(tmp_path: Path) -> None:
+    """The list of users has all that the image has, and this one with its number, group and home."""
+    found = user.variables(tmp_path, library(tmp_path), tmp_path)
+    lines = Path(found["NSS_WRAPPER_PASSWD"]).read_text(encoding="utf-8").splitlines()
+    assert lines[:-1] == Path("/etc/passwd").read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == f"binshift-{NOBODY}:x:{NOBODY}:0:binshift:{tmp_path}:/usr/sbin/nologin"
+    assert found["LD_PRELOAD"] == str(tmp_path / "x86" / "libnss_wrapper.so")
+    assert (found["USER"], found["LOGNAME"], found["HOME"]) == (f"binshift-{NOBODY}",) * 2 + (str(tmp_path),)
+
+
+@pytest.mark.usefixtures("nameless")
+def test_an_image_without_the_library_is_told_of(tmp_path: Path) -> None:
+    """Instead of an error from deep inside Java, one reads what the image lacks and what else would do."""
+    with pytest.raises(InvalidSettings, match=f"user {NOBODY} .* libnss-wrapper.*securityContext"):
+        user.variables(tmp_path, str(tmp_path / "none"), tmp_path)
+
+
+@pytest.mark.usefixtures("nameless")
+def test_daemons_start_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Master and worker, and through it every executor, are started with the name; what a pod says of home and user comes after."""
+    monkeypatch.setattr(user, "LIBRARIES", library(tmp_path))
+    monkeypatch.setattr(user, "USERS", tmp_path / "passwd")
+    (tmp_path / "passwd").write_text("", encoding="utf-8")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    found = daemons.daemon_environment({"HOME": "/", "BINSHIFT_DIRECTORY": str(tmp_path)}, "host", "")
+    assert (found["USER"], found["HOME"]) == (f"binshift-{NOBODY}", str(tmp_path))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+def test_this_is_what_a_nameless_user_meets() -> None:
+    """A process of a number without a name is told that there is none: what the module goes by."""
+    asked = f"import os, pwd; os.setuid({NOBODY}); pwd.getpwuid(os.getuid())"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)
+    assert "KeyError" in done.stderr
+    assert pwd.getpwuid(0).pw_name == "root"

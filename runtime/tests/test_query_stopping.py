@@ -1,0 +1,167 @@
+"""A query is stopped from outside, by its own function, and by a thread that its function waits for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import DataFrame
+
+from binshift.model import Epoch
+from binshift.spark import runner as runners
+from binshift.spark import stopping
+from binshift.spark.dataflow import DataflowQuery
+from binshift.spark.runner import Runner
+
+PATIENCE_SECONDS = 60.0
+"""After which something hangs."""
+
+
+class Idle:
+    """A watch without running jobs."""
+
+    def working(self, kind: str) -> bool:
+        return False
+
+
+class OneFunction(Runner):
+    """A runner whose epochs are a call of the user's function, and nothing else."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        nothing = cast(Any, None)
+        super().__init__(
+            nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, cast(Any, Idle()), nothing, nothing
+        )
+        self.function = function
+
+    def _one(self, batch: DataFrame, epoch: Epoch) -> None:
+        self.function()
+
+
+class Stream:
+    """Spark's query: its stop waits for the thread of the batch."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.stops = 0
+        self.thread: threading.Thread | None = None
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 (PySpark's name)
+        return not self.ended.is_set()
+
+    def awaitTermination(self) -> None:  # noqa: N802 (PySpark's name)
+        self.ended.wait()
+
+    def stop(self) -> None:
+        self.stops += 1
+        self.ended.set()
+        if self.thread is not None:
+            self.thread.join()
+
+
+class Mover:
+    """Has nothing to stop."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
+class Coordinator:
+    """Has a movement."""
+
+    class movement:  # noqa: N801 (an attribute)
+        running: Callable[[], bool]
+
+
+class Played:
+    """A query with one batch, whose function is given the query."""
+
+    def __init__(self, function: Callable[[DataflowQuery], None]) -> None:
+        self.stream = Stream()
+        self.runner = OneFunction(lambda: function(self.query))
+        parts = cast(Any, (self.stream, Coordinator(), None, Mover(), self.runner, lambda: None))
+        self.query = DataflowQuery(*parts)
+        batch = cast(Any, None)
+        self.stream.thread = threading.Thread(target=lambda: self.runner.epoch(batch, 0), daemon=True)
+        self.stream.thread.start()
+
+    def await_end(self) -> None:
+        assert self.stream.ended.wait(PATIENCE_SECONDS), "the query does not end"
+        assert self.stream.thread is not None
+        self.stream.thread.join(PATIENCE_SECONDS)
+        assert not self.stream.thread.is_alive(), "the function hangs"
+
+
+def test_a_function_stops_its_own_query() -> None:
+    """The call returns, the epoch goes on to its end, then the stream ends; later stops return."""
+    after: list[bool] = []
+
+    def function(query: DataflowQuery) -> None:
+        query.stop()
+        after.append(query.isActive)
+
+    played = Played(function)
+    played.await_end()
+    assert after == [True]
+    played.query.stop()
+    assert not played.query.isActive
+
+
+def test_a_function_aborts_its_own_query() -> None:
+    """As `stop`, without waiting for the epoch."""
+    played = Played(lambda query: query.abort())
+    played.await_end()
+
+
+@pytest.mark.parametrize("how", ["stop", "abort"])
+def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadlock cannot be detected: `stop` gives up after a limit, and its error gives the reason."""
+    monkeypatch.setattr(runners, "STOP_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 0.3)
+    told: list[str] = []
+
+    def stopped(query: DataflowQuery) -> None:
+        try:
+            getattr(query, how)()
+        except TimeoutError as error:
+            told.append(str(error))
+
+    def function(query: DataflowQuery) -> None:
+        thread = threading.Thread(target=stopped, args=(query,), daemon=True)
+        thread.start()
+        thread.join(PATIENCE_SECONDS)
+
+    played = Played(function)
+    played.await_end()
+    assert "its foreachBatch function has to return" in told[0]
+    played.query.stop()
+
+
+def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch that takes long is finished all the same."""
+    monkeypatch.setattr(runners, "STOP_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(runners, "STOP_POLL_SECONDS", 0.01)
+    looks, go_on, running = threading.Semaphore(0), threading.Event(), threading.Event()
+
+    def working(kind: str) -> bool:
+        looks.release()
+        return True
+
+    def function(query: DataflowQuery) -> None:
+        running.set()
+        assert go_on.wait(PATIENCE_SECONDS)
+
+    played = Played(function)
+    monkeypatch.setattr(played.runner.watch, "working", working)
+    assert running.wait(PATIENCE_SECONDS)
+    stopper = threading.Thread(target=played.query.stop, daemon=True)
+    stopper.start()
+    for _ in range(5):
+        assert looks.acquire(timeout=PATIENCE_SECONDS)
+    assert played.stream.stops == 0
+    go_on.set()
+    stopper.join(PATIENCE_SECONDS)
+    assert played.stream.stops == 1

@@ -1,0 +1,175 @@
+"""A driver dies between an epoch's record and Spark's commit, and workers of that record stay away.
+
+The epoch comes again, and its output has to be emitted again: also that of bins whose worker is not there. Others compute
+it from the log, in stores of no consequence, and the epoch after it gives them the bins.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from binshift.errors import EpochFailed
+from binshift.model import Worker
+from binshift.protocol.migrations import Request
+from binshift.testing import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
+
+TAKES_OVER = Tuning(take_over=True, defaults=Request(batch_size=512))
+
+
+def rows(number: int, keys: int = 40) -> list[Row]:
+    return [{"key": f"k{i}", "value": number * 100 + i, "time": number} for i in range(number % 3, keys, 2)]
+
+
+class Misfortune:
+    """Kills the driver at Spark's commit of some epochs, and has workers go away at that moment.
+
+    Attributes:
+        gone: who goes away, by epoch.
+        deaths: of executors afterwards, each when its task is done.
+    """
+
+    def __init__(self) -> None:
+        self.gone: dict[int, list[int]] = {}
+        self.deaths = 0
+        self.cluster: SimulatedCluster | None = None
+
+    def __call__(self, effect: Effect) -> Fault | None:
+        for epoch, workers in self.gone.items():
+            if effect.what == f"Spark's commit of epoch {epoch}":
+                del self.gone[epoch]
+                assert self.cluster is not None
+                for worker in workers:
+                    self.cluster.away(worker)
+                return Fault.KILL
+        if self.deaths and not self.gone and effect.what.startswith("sending its summary"):
+            self.deaths -= 1
+            return Fault.KILL
+        return None
+
+
+def cluster_of(
+    workers: int, *, bins: int = 16, slots: int | None = None, tuning: Tuning = TAKES_OVER
+) -> tuple[SimulatedCluster, Misfortune]:
+    """A cluster on which three epochs have run."""
+    misfortune = Misfortune()
+    cluster = SimulatedCluster(
+        Totals(), workers=workers, bins=bins, slots=slots, tuning=tuning, faults=Faults(misfortune)
+    )
+    misfortune.cluster = cluster
+    for number in range(3):
+        cluster.epoch(rows(number))
+        cluster.background()
+    return cluster, misfortune
+
+
+@pytest.mark.parametrize(("bins", "away"), [(4, [1]), (16, [1]), (16, [0, 2]), (16, [0, 1, 2]), (4096, [2])])
+def test_an_epoch_is_emitted_again_without_its_workers(bins: int, away: list[int]) -> None:
+    """The output is the recorded epoch's, the epoch after it is given to those that are there, and its answer is right."""
+    cluster, misfortune = cluster_of(3, bins=bins, slots=4)
+    misfortune.gone = {3: away}
+    cluster.epoch(rows(3))
+    assert cluster.world.stream.deliveries[3] == 2
+    cluster.epoch(rows(4))
+    assert cluster.route is not None
+    assert not set(cluster.route.workers) & set(away)
+    for worker in away:
+        cluster.back(worker)
+    cluster.settle()
+    cluster.epoch(rows(5))
+    cluster.settle()
+    assert cluster.route.workers == (0, 1, 2)
+    cluster.witness.rebuild()
+    assert cluster.leftovers() == {}
+
+
+def test_the_first_epoch_is_emitted_again_without_a_worker() -> None:
+    """There is no state before it, and nothing to bring up."""
+    misfortune = Misfortune()
+    cluster = SimulatedCluster(Totals(), workers=2, tuning=TAKES_OVER, faults=Faults(misfortune))
+    misfortune.cluster = cluster
+    misfortune.gone = {0: [1]}
+    cluster.epoch(rows(0))
+    cluster.epoch(rows(1))
+    assert cluster.route is not None
+    assert cluster.route.workers == (0,)
+
+
+def test_drivers_may_die_there_again_and_again() -> None:
+    """Each driver emits the epoch once more, with fewer workers each time."""
+    cluster, _ = cluster_of(3, slots=3)
+    cluster.world.stream.offer(rows(3), 3_000)
+    cluster.witness.expect(cluster.world.stream.batches[-1])
+    cluster.driver.epoch(cluster.world.stream.batches[-1])
+    cluster.away(1)
+    cluster.restart_driver()
+    cluster.driver.epoch(cluster.world.stream.batches[-1])
+    cluster.away(2)
+    cluster.finish()
+    assert cluster.world.stream.deliveries[3] == 3
+    cluster.epoch(rows(4))
+    assert cluster.route is not None
+    assert cluster.route.workers == (0,)
+
+
+@pytest.mark.parametrize("bins", [16, 4096])
+@pytest.mark.parametrize("away", [[], [1]], ids=["all there", "one away"])
+def test_runs_of_a_replay_may_fail_one_after_the_other(bins: int, away: list[int]) -> None:
+    """Executors die when their stores are at the recorded state already: the next run undoes or rebuilds, and emits the same."""
+    cluster, misfortune = cluster_of(3, bins=bins)
+    misfortune.gone, misfortune.deaths = {3: away}, 3
+    cluster.epoch(rows(3))
+    assert misfortune.deaths == 0
+    cluster.epoch(rows(4))
+    cluster.background()
+    cluster.witness.rebuild()
+
+
+def test_a_worker_that_comes_back_after_the_epoch_was_emitted_without_it_goes_on() -> None:
+    """Its store is an epoch behind, or undone, and is brought to where the record says."""
+    cluster, misfortune = cluster_of(2)
+    misfortune.gone = {3: [1]}
+    cluster.epoch(rows(3))
+    cluster.back(1)
+    cluster.epoch(rows(4))
+    cluster.settle()
+    cluster.epoch(rows(5))
+    assert cluster.route is not None
+    assert cluster.route.workers == (0, 1)
+    cluster.witness.rebuild()
+
+
+def test_an_idle_worker_of_the_record_is_not_waited_for() -> None:
+    """A worker that took part only to give its last bins away is left out of a replay, also where nobody may take over."""
+    cluster, misfortune = cluster_of(2, tuning=Tuning())
+    cluster.rescale(1, "AllAtOnce", pre_copy=False)
+    misfortune.gone = {3: [1]}
+    cluster.epoch(rows(3))
+    cluster.settle()
+    assert cluster.world.stream.deliveries[3] == 2
+    cluster.epoch(rows(4))
+    assert cluster.route is not None
+    assert cluster.route.workers == (0,)
+
+
+def test_where_nobody_may_take_over_a_replay_waits_for_workers_that_own_bins() -> None:
+    """As any other epoch."""
+    cluster, misfortune = cluster_of(2, tuning=Tuning())
+    misfortune.gone = {3: [1]}
+    with pytest.raises(EpochFailed, match="no executor for worker 1"):
+        cluster.epoch(rows(3))
+    cluster.back(1)
+    cluster.epoch(rows(4))
+
+
+def test_nothing_of_an_absent_worker_s_is_touched() -> None:
+    """What stands in for it works elsewhere: neither its own store nor that of the one that computes learns of it."""
+    cluster, misfortune = cluster_of(2)
+    held = cluster.world.machines[Worker(1)].look("totals").status()
+    misfortune.gone = {3: [1]}
+    cluster.epoch(rows(3))
+    after = cluster.world.machines[Worker(1)].look("totals").status()
+    assert after.stamp.epoch == 3
+    assert after.owned == held.owned
+    here = cluster.world.machines[Worker(0)].look("totals").status()
+    assert not here.owned & held.owned
+    assert not here.copies.keys() & set(held.owned)

@@ -1,0 +1,155 @@
+"""What reaches the terminal of `binshift run`: the program's own output, warnings, and a line when something changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from binshift.control.models import Dataflow, EpochUnderWay, Migration, State
+from binshift.running.changes import Changes
+from binshift.running.quiet import Sieve, configured
+from binshift.running.words import Words
+
+WARNING = b"26/11/23 08:18:12 WARN BlockManager: slow disk"
+INFO = b"26/11/23 08:18:12 INFO Executor: Running task 0.0"
+BROKEN = [
+    b"Traceback (most recent call last):",
+    b'  File "daemon.py", line 9, in manager',
+    b"BrokenPipeError: [Errno 32]",
+]
+MEANT = [b"Traceback (most recent call last):", b'  File "app.py", line 9, in f', b"", b"ValueError: a bad row"]
+STACK = [b"java.io.EOFException", b"\tat java.net.Socket.read(Socket.java:1)", b"Caused by: x", b"\t... 12 more"]
+
+
+def sifted(*lines: bytes, ending: bool = False) -> list[bytes]:
+    """What a sieve passes of lines that come one by one."""
+    sieve = Sieve()
+    sieve.ending = ending
+    return [each for line in lines for each in sieve.passed([line])]
+
+
+def test_what_users_print_and_warnings_pass() -> None:
+    """Lines at INFO do not, nor what each start writes, nor empty ones; a warning comes with its stack."""
+    start = (
+        b'Spark Executor Command: "java"',
+        b"=====================",
+        b"",
+        b"WARNING: Using incubator modules: jdk.incubator",
+    )
+    assert sifted(*start, INFO, *STACK, b"a row without a name", INFO, WARNING, *STACK, b"more") == [
+        b"a row without a name",
+        WARNING,
+        *STACK,
+        b"more",
+    ]
+
+
+def test_a_cut_connection_is_no_traceback() -> None:
+    """A Python worker that is cut off leaves none; any other error comes whole."""
+    assert sifted(*BROKEN, b"hello", *MEANT) == [b"hello", *MEANT]
+
+
+def test_the_end_of_executors_is_not_told() -> None:
+    """What Spark says of it is left out, with its stacks; what a function has printed last is not."""
+    assert sifted(WARNING, *STACK, b"the last row", *BROKEN, WARNING, ending=True) == [b"the last row"]
+
+
+def test_spark_logs_to_files(tmp_path: Path) -> None:
+    """Driver and executors are led to a configuration each; Java options that were there stay, and blanks do no harm."""
+    cluster = tmp_path / "a cluster"
+    cluster.mkdir()
+    conf = configured(cluster, {"spark.driver.defaultJavaOptions": "-Xshare:auto", "spark.x": "y"})
+    assert conf["spark.x"] == "y"
+    for each in ("driver", "executor"):
+        option, *rest = conf[f"spark.{each}.defaultJavaOptions"].split()
+        assert rest == (["-Xshare:auto"] if each == "driver" else [])
+        assert option == f"-Dlog4j2.configurationFile={cluster.as_uri()}/log4j2-{each}.properties"
+    assert f"fileName = {cluster}/driver.log" in (cluster / "log4j2-driver.properties").read_text()
+    assert "fileName = spark.log" in (cluster / "log4j2-executor.properties").read_text()
+
+
+def test_warnings_of_the_driver_are_told(tmp_path: Path) -> None:
+    """From its file, but not those of a run before."""
+    (tmp_path / "driver.log").write_bytes(b"26/11/23 08:18:12 WARN Old: of the run before\n")
+    told: list[tuple[str, str]] = []
+    words = Words(tmp_path, lambda name, line: told.append((name, line)))
+    with (tmp_path / "driver.log").open("ab") as out:
+        out.write(INFO + b"\n" + WARNING + b"\n")
+    words.pass_on()
+    words.ending = True
+    with (tmp_path / "driver.log").open("ab") as out:
+        out.write(WARNING + b"\n")
+    words.pass_on()
+    assert told == [("driver", WARNING.decode())]
+
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def migration(number: int, phase: Any, bins: int | None = None, reason: str = "") -> Migration:
+    """One that takes two seconds."""
+    return Migration(
+        id=number,
+        phase=phase,
+        reason=reason,
+        generation=1,
+        workers=[0, 1],
+        strategy="Fluid",
+        batch_size=1,
+        pre_copy=True,
+        bins_total=bins,
+        bins_moved=bins if phase == "settled" else 0,
+        started_at=BEGAN,
+        ended_at=BEGAN + timedelta(seconds=2) if phase in ("settled", "cancelled") else None,
+    )
+
+
+def seen(**facts: Any) -> Dataflow:
+    """A dataflow of two workers that runs."""
+    usual: dict[str, Any] = {"state": State.RUNNING, "epoch": 5, "workers": [0, 1], "registered": [0, 1]}
+    return Dataflow(**usual | facts)
+
+
+def changes(*looks: Dataflow) -> list[tuple[str, dict[str, object]]]:
+    """What is told, look by look; each is looked at twice."""
+    compared = Changes()
+    return [(event, dict(facts)) for look in looks for _ in range(2) for event, facts in compared.of(look)]
+
+
+def test_workers_and_migrations_are_told_once() -> None:
+    """Who comes and goes, who holds bins, when a migration begins and how it ended."""
+    told = changes(
+        seen(),
+        seen(registered=[0, 1, 2]),
+        seen(registered=[0, 1, 2], migration=migration(1, "planned")),
+        seen(registered=[0, 1, 2], migration=migration(1, "copying", 8)),
+        seen(registered=[0, 2], workers=[0, 2], migration=migration(1, "settled", 8)),
+        seen(registered=[0, 2], workers=[0, 2], migration=migration(2, "cancelled", None, "superseded by migration 3")),
+    )
+    assert told == [
+        ("bins", {"workers": [0, 1], "epoch": 5}),
+        ("workers registered", {"workers": [2]}),
+        ("migration begun", {"id": 1, "strategy": "Fluid", "bins": 8}),
+        ("workers away", {"workers": [1]}),
+        ("bins", {"workers": [0, 2], "epoch": 5}),
+        ("migration settled", {"id": 1, "bins": 8, "seconds": 2.0, "reason": ""}),
+        ("migration cancelled", {"id": 2, "bins": 0, "seconds": 2.0, "reason": "superseded by migration 3"}),
+    ]
+
+
+def test_a_migration_of_nothing_says_so() -> None:
+    """It has no beginning to tell, and ends with the reason."""
+    idle = migration(1, "settled", 0, "nothing had to move")
+    assert [event for event, _ in changes(seen(migration=idle))] == ["bins", "migration settled"]
+
+
+@pytest.mark.parametrize("runs", [1, 2, 9])
+def test_an_epoch_in_trouble_is_told_once_and_so_is_its_end(runs: int) -> None:
+    """From the second failed run on, by its reason."""
+    running = EpochUnderWay(epoch=6, runs=runs, part="job", seconds=1.0, trouble="the disk is full")
+    told = [event for event, _ in changes(seen(under_way=running), seen(epoch=6))]
+    trouble = ["epoch in trouble", "epoch recorded after trouble"] if runs > 2 else []
+    assert told == ["bins", *trouble]

@@ -1,0 +1,198 @@
+"""Result files of one epoch by several drivers, in every order of their steps: all rows are there, once, whatever any of them believes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import interleaved
+import pytest
+from hadoop_store import FakeStore
+from interleaved import Walker, every_order
+
+from binshift import failpoints
+from binshift.log import outputs, terms
+from binshift.log.local_files import LocalStorage
+from binshift.model import Epoch
+from binshift.spark.sinks import FileSink, folders
+from binshift.spark.sinks.manifest import FINISHED, parsed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST = 7
+"""The epoch that all drivers publish."""
+NAMES = "abc"
+
+
+class Forgetful(LocalStorage):
+    """A log on a file server whose clients remember for a while that a file was not there: no driver sees the term of another."""
+
+    def exists(self, name: str) -> bool:
+        """Never."""
+        return False
+
+
+class World:
+    """A directory of results, a log, and what runs of epochs have written.
+
+    Args:
+        folder: everything is in it.
+        staged: a directory with what each driver's run of each epoch has written.
+        spark: the session.
+        remote: whether results are on an object store, where nothing is renamed at once.
+    """
+
+    def __init__(self, folder: Path, staged: Path, spark: SparkSession, remote: bool) -> None:
+        self.results, self.staged, self.spark = folder / "results", staged, spark
+        self.results.mkdir(parents=True)
+        self.log = Forgetful(folder / "log", durable=False)
+        self.remote = remote
+        self.finished: dict[int, set[str]] = {}
+        self.published = set[int]()
+
+    def driver(self, name: str, epochs: int) -> Walker:
+        """One that runs so many epochs from `FIRST` on; with 0, it runs the first at one go."""
+        term = terms.take_term(self.log, name, name)
+        sink = FileSink("parquet", str(self.results), ["n"])
+        if self.remote:
+            store = FakeStore(self.results)
+            sink._opened = folders.Folders(self.spark, store, store.url)
+            sink._opened._jvm = store
+
+        def steps() -> None:
+            for epoch in range(FIRST, FIRST + max(1, epochs)):
+                folder = f"_staged-{epoch}-{name}"
+                shutil.copytree(self.staged / folder, self.results / folder)
+                for path in (self.results / folder).glob("part-*") if self.remote else ():
+                    path.rename(path.with_name(f".{path.name}"))
+                sink._staged = folder
+                sink.publish(
+                    self.spark,
+                    epoch,
+                    lambda place, mine, epoch=epoch: outputs.choose(self.log, term, Epoch(epoch), place, mine),
+                )
+                self.published.add(epoch)
+
+        return Walker(name, steps, at_one_go=not epochs)
+
+    def check(self, history: Sequence[str]) -> None:
+        """What is visible is of one run and never changes once it is finished, and what a driver has published is there."""
+        for epoch in range(FIRST, FIRST + 2):
+            place = self.results / f"epoch={epoch}"
+            seen = {path.name for path in place.rglob("*.parquet") if not path.name.startswith(".")}
+            finished = (place / FINISHED).exists()
+            assert finished or epoch not in self.published, f"epoch {epoch} is lost by {history}"
+            if not finished:
+                assert epoch not in self.finished, f"epoch {epoch} is finished no more by {history}"
+                continue
+            manifest = parsed((place / FINISHED).read_text())
+            assert manifest is not None, history
+            assert seen == {name for _, name in manifest.files}, f"epoch {epoch} is mixed by {history}"
+            assert self.finished.setdefault(epoch, seen) == seen, f"epoch {epoch} is another by {history}"
+
+
+@pytest.fixture(scope="module")
+def staged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What real runs have written: three drivers, two epochs, two files each."""
+    place = tmp_path_factory.mktemp("staged")
+    for name, epoch in itertools.product(NAMES, (FIRST, FIRST + 1)):
+        sink = FileSink("parquet", str(place), ["n"])
+        sink.write(spark.range(epoch, epoch + 4, 1, 2).toDF("n"), epoch)
+        (place / sink._staged).rename(place / f"_staged-{epoch}-{name}")
+        manifest = place / f"_staged-{epoch}-{name}" / FINISHED
+        manifest.write_text(manifest.read_text().replace(sink._staged, f"_staged-{epoch}-{name}"))
+    return place
+
+
+@pytest.fixture
+def begun(spark: SparkSession, staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
+    """Makes worlds whose drivers stop at failpoints."""
+    spark.range(1).count()
+    monkeypatch.setattr(failpoints, "reached", interleaved.reached)
+    monkeypatch.setattr(folders, "ThreadPoolExecutor", InTurn)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # as slow as the disk, and no power cut is played
+    numbers = itertools.count()
+
+    def make(remote: bool = False) -> World:
+        number = next(numbers)
+        shutil.rmtree(tmp_path / str(number - 1), ignore_errors=True)
+        return World(tmp_path / str(number), staged, spark, remote)
+
+    return make
+
+
+class InTurn:
+    """In place of a pool of threads: one file after the other, in the driver's own."""
+
+    def __init__(self, workers: int) -> None:
+        pass
+
+    def __enter__(self) -> InTurn:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    map = staticmethod(map)
+
+
+def rows(world: World) -> list[tuple[int, int]]:
+    """What an ordinary reader gets: epoch and number."""
+    return sorted((row.epoch, row.n) for row in world.spark.read.parquet(str(world.results)).collect())
+
+
+def played(
+    begun: Callable[..., World], drivers: Sequence[tuple[str, int]], remote: bool = False, switches_max: int = 1000
+) -> tuple[World, int]:
+    """All orders of these drivers, each with its number of epochs; the last world, and how many orders there were."""
+    worlds = list[World]()
+
+    def begin() -> tuple[Sequence[Walker], Callable[[Sequence[str]], None]]:
+        world = begun(remote)
+        worlds[:] = [world]
+        walkers = [world.driver(name, epochs) for name, epochs in drivers]
+
+        def check(history: Sequence[str]) -> None:
+            world.check(history)
+            for each in walkers:
+                if each.error is not None:
+                    raise AssertionError(history) from each.error
+
+        return walkers, check
+
+    orders = every_order(begin, switches_max)
+    return worlds[0], orders
+
+
+@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one goes on"])
+def test_no_order_of_two_drivers_loses_or_doubles_rows(
+    begun: Callable[..., World], drivers: Sequence[tuple[str, int]]
+) -> None:
+    """Neither ever learns of the other's term; what one has published stays, whole and the same, wherever the other wakes."""
+    world, orders = played(begun, drivers)
+    assert orders > 200
+    last = FIRST + max(epochs for _, epochs in drivers)
+    assert rows(world) == [(epoch, n) for epoch in range(FIRST, last) for n in range(epoch, epoch + 4)]
+
+
+def test_a_third_driver_finds_an_epoch_published_wherever_two_have_stopped(begun: Callable[..., World]) -> None:
+    """After any steps of two drivers, of which none need ever wake, a replay publishes the epoch; they do no harm afterwards."""
+    world, orders = played(begun, (("a", 1), ("b", 1), ("c", 0)))
+    assert orders > 1000
+    assert rows(world) == [(FIRST, n) for n in range(FIRST, FIRST + 4)]
+
+
+@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one goes on"])
+def test_on_an_object_store_no_order_loses_or_doubles_rows(
+    begun: Callable[..., World], drivers: Sequence[tuple[str, int]]
+) -> None:
+    """The same where a rename is a copy and a deletion, object by object: all orders in which the drivers take turns twice at most."""
+    world, orders = played(begun, drivers, True, 2)
+    assert orders > 100
+    last = FIRST + max(epochs for _, epochs in drivers)
+    assert rows(world) == [(epoch, n) for epoch in range(FIRST, last) for n in range(epoch, epoch + 4)]

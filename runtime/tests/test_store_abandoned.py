@@ -1,0 +1,92 @@
+"""Stores of queries that are gone are removed from a worker that lives on; those of other living queries never are."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from binshift.model import Worker
+from binshift.protocol.spec import LogLocation
+from binshift.spark import warmup
+from binshift.spark.task import Environment, store_of
+from binshift.store.abandoned import ABANDONED_SECONDS, remove_abandoned
+from binshift.store.lmdb import close_environments
+from binshift.store.opening import StoreSettings
+
+OLD, NEW = str(UUID(int=1)), str(UUID(int=2))
+SMALL = StoreSettings(map_bytes=1 << 20)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """Where two queries have stores on one worker; the older one's was last used two weeks ago, and is closed."""
+    for query in (OLD, NEW):
+        used(tmp_path, query)
+    close_environments(tmp_path / OLD / "state-0")
+    aged(tmp_path / OLD)
+    yield tmp_path
+    for store in tmp_path.glob("*/*"):
+        close_environments(store)
+
+
+def used(root: Path, query: str) -> None:
+    """A task of a query has used its store."""
+    store_of(Environment(query, 16, LogLocation("memory://none"), SMALL, str(root)), "state", Worker(0)).status()
+
+
+def aged(folder: Path) -> None:
+    """Nothing has used it for two weeks."""
+    then = time.time() - 2 * ABANDONED_SECONDS
+    os.utime(folder, (then, then))
+
+
+def test_what_nobody_uses_goes(root: Path) -> None:
+    """The stores of the one query that is gone, with what a rehearsal left there; and those only."""
+    (root / OLD / "warm.1.1-0").mkdir()
+    (root / OLD / "warm.1.1-0" / "0").touch()
+    aged(root / OLD)
+    assert remove_abandoned(root, NEW, time.time()) == [OLD]
+    assert [path.name for path in root.iterdir()] == [NEW]
+
+
+def test_what_is_used_stays(root: Path) -> None:
+    """A store of another query that a process has open, one that a task has used lately, and one's own, however old."""
+    used(root, OLD)
+    assert remove_abandoned(root, NEW, time.time()) == []
+    aged(root / OLD)
+    assert remove_abandoned(root, NEW, time.time()) == [], "it is still open"
+    close_environments(root / OLD / "state-0")
+    assert remove_abandoned(root, OLD, time.time()) == []
+    assert (root / OLD / "state-0" / "data.mdb").exists()
+
+
+@pytest.mark.parametrize("foreign", ["notes", f"{OLD}/notes", f"{OLD}/state-0/notes", f"{OLD}/backup-1/dump.gz"])
+def test_what_is_not_ours_stays(root: Path, foreign: str) -> None:
+    """A folder with anything in it that binshift never puts there is left alone."""
+    (root / foreign).parent.mkdir(exist_ok=True)
+    (root / foreign).touch()
+    aged(root / OLD)
+    assert remove_abandoned(root, NEW, time.time()) == ([OLD] if foreign == "notes" else [])
+    assert (root / foreign).exists()
+
+
+def test_a_folder_that_cannot_be_read_harms_nobody(tmp_path: Path) -> None:
+    """What looks for abandoned stores never fails the rehearsal that it is part of."""
+    (tmp_path / "file").touch()
+    assert remove_abandoned(tmp_path / "file", NEW, 0.0) == []
+    assert remove_abandoned(tmp_path / "nothing", NEW, 0.0) == []
+
+
+def test_a_meeting_leaves_nothing(tmp_path: Path) -> None:
+    """Both tasks of a rehearsal see each other, and the place where they met is gone afterwards."""
+    for number in range(20):
+        place = tmp_path / f"warm.1.{number}-0"
+        with ThreadPoolExecutor(2) as tasks:
+            assert all(tasks.map(lambda task, place=place: warmup.meet(place, task), range(2)))
+    assert list(tmp_path.iterdir()) == []

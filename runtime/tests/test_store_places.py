@@ -1,0 +1,75 @@
+"""A process that serves query after query keeps few environments open, and a store for one task leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from binshift import entries
+from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
+from binshift.store.contract import StoreLimits
+from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.lmdb_places import OPEN_MAX, Places
+from binshift.store.opening import StoreSettings, scratch_store
+
+MAP_BYTES = 1 << 20
+SETTINGS = StoreSettings(map_bytes=MAP_BYTES)
+
+
+class Door:
+    """A place that only counts."""
+
+    def __init__(self) -> None:
+        self.open = True
+
+    def forget(self) -> None:
+        """Close."""
+        self.open = False
+
+    def start_anew(self) -> None:
+        """Nothing is inherited."""
+
+
+def mapped(folder: Path) -> int:
+    """How many environments below ``folder`` this process has open."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return len({line for line in lines if f"{folder}/" in line and line.endswith("data.mdb")})
+
+
+def test_only_the_newest_environments_stay_open(tmp_path: Path) -> None:
+    """The others open again when they are wanted, with what they held."""
+    limits = StoreLimits(map_bytes_max=MAP_BYTES)
+    first = open_lmdb(tmp_path / "0", limits)
+    with first.write(1.0) as transaction:
+        transaction.put_many(entries.make([1], [b"key"], [b"value"]))
+    for number in range(1, 2 * OPEN_MAX):
+        open_lmdb(tmp_path / str(number), limits)
+    assert mapped(tmp_path) <= OPEN_MAX
+    assert first.row_count() == 1
+    close_environments()
+    assert mapped(tmp_path) == 0
+
+
+def test_a_place_whose_directory_is_gone_is_forgotten(tmp_path: Path) -> None:
+    """The others are only closed: somebody may come back to them."""
+    places: Places[Door] = Places()
+    kept = places.of(tmp_path, "kept", Door)
+    for number in range(10 * OPEN_MAX):
+        places.of(tmp_path / str(number), "", Door)
+    assert len(places) <= OPEN_MAX + 1
+    assert not kept.open
+    assert places.of(tmp_path, "kept", Door) is kept
+
+
+def test_a_scratch_store_is_gone_afterwards(tmp_path: Path) -> None:
+    """Its files, its environment, and what one that was killed has left."""
+    left = tmp_path / "stand-in" / "left behind"
+    left.mkdir(parents=True)
+    with scratch_store(tmp_path / "stand-in", "1.0.0.1", 8, SETTINGS) as store:
+        assert not left.exists()
+        rows = entries.make([3], [b"key"], [b"value"])
+        fence, stamp = Fence(Term(1), Epoch(0), 0), Stamp(Epoch(0), "1.0.0.1")
+        store.commit_epoch(fence, expect=GENESIS, stamp=stamp, owned=BinSet([3]), changes=[rows], undo=False)
+        assert store.row_count() == 1
+        assert mapped(tmp_path) == 1
+    assert list((tmp_path / "stand-in").iterdir()) == []
+    assert mapped(tmp_path) == 0
