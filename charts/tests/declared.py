@@ -13,8 +13,9 @@ from binshift.metrics import EPOCH_PARTS, RuntimeMetrics
 from binshift.migration import Phase as MigrationPhase
 from binshift.model import Epoch
 from binshift_operator.metrics import OUTCOMES, OperatorMetrics
+from binshift_operator.model.names import Key
 from binshift_operator.model.reasons import Awaited, Trouble
-from binshift_operator.model.status import ConditionType, Phase
+from binshift_operator.model.status import Condition, ConditionType, Phase, Status
 
 TARGET = frozenset({"job", "namespace"})
 """Labels that every target has; the README of the chart names them."""
@@ -32,6 +33,7 @@ VALUES: Mapping[tuple[str, str], set[str]] = {
     ("dataflow:binshift_record_latency_seconds:p99", "moving"): {"true", "false"},
     ("binshift_operator_dataflows", "condition"): {each.value for each in ConditionType},
     ("binshift_operator_phases", "phase"): {each.value for each in Phase},
+    ("binshift_operator_degraded", "reason"): {each.value for each in Trouble},
     ("binshift_operator_troubles", "reason"): {each.value for each in Trouble},
     ("binshift_operator_awaited_seconds", "reason"): {each.value for each in Awaited},
     ("binshift_operator_reconciles_total", "outcome"): set(OUTCOMES),
@@ -49,6 +51,8 @@ def of_operator() -> list[Metric]:
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     metrics.wrote("create", "Pod")
+    degraded = Condition(ConditionType.DEGRADED, True, Trouble.IMAGE_PULL.value, "", 1, 0.0)
+    metrics.seen(Key("team", "clicks", "u"), Status(), Status(conditions=(degraded,)), 0.0)
     metrics.failures.labels("Changed").inc()
     return list(registry.collect())
 

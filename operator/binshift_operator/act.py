@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from binshift.invariants import invariant
-from binshift_operator.children import keys_secret, stamped, with_replicas
+from binshift_operator.children import keys_secret, stamped, with_replicas, with_unavailable
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.control import Control
 from binshift_operator.errors import Changed, Invalid, NotThere, OperatorError, Refused, Unreachable
@@ -54,9 +54,15 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Acts upon one API server."""
+    """Acts upon one API server.
+
+    Attributes:
+        kube: the API server.
+        operator: how this operator is called, for other operators that find what it has applied.
+    """
 
     kube: Kube
+    operator: str = ""
 
     def carry_out(self, dataflow: Dataflow, seen: Seen, actions: Sequence[Action]) -> Carried:
         """Carry out what can be, up to the first that fails."""
@@ -64,6 +70,7 @@ class Actor:
         changed = False
         for number, action in enumerate(actions):
             try:
+                self.kube.permitted()
                 changed |= self._do(dataflow, seen, action)
             except OperatorError as error:
                 return Carried(number, changed, Failed(action, error))
@@ -78,16 +85,18 @@ class Actor:
             case Apply():
                 return self._apply(dataflow, seen, action)
             case TryApply(child, replicas, uid):
-                self.kube.apply(manifest(seen.manifests, Apply(child, replicas, uid)), dry_run=True)
+                self.kube.apply(manifest(seen.manifests, Apply(child, replicas, uid), self.operator), dry_run=True)
                 return False
             case DeletePod(name, uid, _, force):
                 self.kube.delete("Pod", key.namespace, name, uid, at_once=force)
-            case StopQuery():
+            case StopQuery(again):
                 _control(seen).stop()
+                return not again
             case PutTarget(generation, workers):
                 _control(seen).put_target(dataflow, generation, workers)
-            case CancelMigration(number, rollback):
+            case CancelMigration(number, rollback, again):
                 _cancel(seen, number, rollback)
+                return not again
             case _:
                 assert_never(action)
         return True
@@ -97,7 +106,7 @@ class Actor:
         if action.child in seen.world.unrendered and action.uid and action.replicas is not None:
             after = self._scale(dataflow, action.child, action.replicas, before)
         else:
-            after = self.kube.apply(manifest(seen.manifests, action), force=bool(action.uid))
+            after = self.kube.apply(manifest(seen.manifests, action, self.operator), force=bool(action.uid))
         return bool(after["metadata"].get("resourceVersion") != before)
 
     def _scale(self, dataflow: Dataflow, child: Child, replicas: int, version: str) -> Object:
@@ -110,7 +119,7 @@ class Actor:
             self.kube.create(keys_secret(dataflow.key, lambda: secrets.token_urlsafe(TOKEN_BYTES)))
 
 
-def manifest(manifests: Mapping[Child, Manifest], action: Apply) -> Manifest:
+def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str = "") -> Manifest:
     """What is sent for an action: as rendered, for the object that was seen.
 
     Raises:
@@ -118,16 +127,18 @@ def manifest(manifests: Mapping[Child, Manifest], action: Apply) -> Manifest:
     """
     if action.child not in manifests:
         raise Invalid(f"{action.child.value} cannot be rendered without the Secret")
-    wanted = stamped(manifests[action.child])
+    wanted = stamped(manifests[action.child], operator)
     if action.replicas is not None:
         wanted = with_replicas(wanted, action.replicas)
+    if action.child is Child.DISRUPTION_BUDGET:
+        wanted = with_unavailable(wanted, action.unavailable)
     known = {"uid": action.uid, "resourceVersion": action.resource_version}
     return {**wanted, "metadata": {**wanted["metadata"], **{name: value for name, value in known.items() if value}}}
 
 
 def _control(seen: Seen) -> Control:
     if seen.control is None:
-        raise Unreachable("there is no token to ask the driver with")
+        raise Unreachable("the driver cannot be asked: it has no pod, no address or no token")
     return seen.control
 
 

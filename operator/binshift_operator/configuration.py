@@ -3,28 +3,37 @@
 | variable | meaning | default |
 |---|---|---|
 | ``BINSHIFT_NAMESPACES`` | namespaces to serve, with commas; empty: all | all |
-| ``BINSHIFT_NAMESPACE`` | the operator's own, for the network policies of dataflows | binshift |
+| ``BINSHIFT_SELECTOR`` | label selector of the dataflows to serve; empty: all | all |
+| ``BINSHIFT_NAMESPACE`` | the operator's own, for its Lease and the network policies of dataflows | binshift |
+| ``BINSHIFT_POD`` | the operator's own pod | the name of its host |
+| ``BINSHIFT_LEASE`` | the Lease that one process of the operator holds while it acts; empty: none, and it always acts | none |
 | ``BINSHIFT_APP`` | the label ``app.kubernetes.io/name`` of the operator's pods | binshift |
 | ``BINSHIFT_HTTP_PORT`` | of health and metrics | 8080 |
-| ``BINSHIFT_WORKERS`` | dataflows looked at at one time | 4 |
+| ``BINSHIFT_WORKERS`` | dataflows looked at at one time | 16 |
 | ``BINSHIFT_RESYNC_SECONDS`` | between two listings of all dataflows, and within which everything about each is read again | 60 |
-| ``BINSHIFT_CONTROL_ADDRESS`` | where a driver's control API is, with ``{pod}``, ``{service}``, ``{namespace}`` | its name in the cluster |
+| ``BINSHIFT_CONTROL_ADDRESS`` | where a driver's control API is, with ``{ip}``, ``{pod}``, ``{service}``, ``{namespace}`` | at its pod's address |
+| ``BINSHIFT_POD_SECURITY_CONTEXT`` | user and groups of dataflows' pods that name none themselves, as JSON | 10001 |
 | ``BINSHIFT_LOG_LEVEL`` | debug, info, warning or error | info |
 | ``BINSHIFT_<LIMIT>`` | each of `decide.Limits`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | there |
 """
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any
 
+from binshift import __version__
 from binshift_operator.children import Surroundings
 from binshift_operator.children.metadata import PORTS
 from binshift_operator.decide import Limits
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import Key
 
-ADDRESS = f"http://{{pod}}.{{service}}.{{namespace}}.svc:{PORTS.control}"
+ADDRESS = f"http://{{ip}}:{PORTS.control}"
+"""The pod's own: no name service can hold up a look, and no headless record is waited for when a driver is new."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -33,21 +42,34 @@ class Configuration:
     """See the table above."""
 
     namespaces: tuple[str, ...] = ()
+    selector: str = ""
+    lease: str = ""
+    pod: str = field(default_factory=socket.gethostname)
     around: Surroundings = field(default_factory=Surroundings)
     http_port: int = 8080
-    workers: int = 4
+    workers: int = 16
     resync_seconds: float = 60.0
     control_address: str = ADDRESS
     log_level: str = "info"
     limits: Limits = field(default_factory=Limits)
 
-    def address(self, key: Key) -> str:
-        """Where the control API of a dataflow is.
+    @property
+    def name(self) -> str:
+        """How this process of the operator is called, for people."""
+        return f"{self.around.namespace}/{self.pod} ({__version__})"
 
-        >>> Configuration().address(Key("ns", "clicks", "u"))
-        'http://clicks-driver-0.clicks-driver.ns.svc:7400'
+    def address(self, key: Key, ip: str) -> str | None:
+        """Where the control API of a dataflow is, whose driver's pod has this address; None while it has none.
+
+        >>> Configuration().address(Key("ns", "clicks", "u"), "10.0.0.7")
+        'http://10.0.0.7:7400'
+        >>> Configuration().address(Key("ns", "clicks", "u"), "fd00::7")
+        'http://[fd00::7]:7400'
         """
-        return self.control_address.format(pod=f"{key.driver}-0", service=key.driver, namespace=key.namespace)
+        if not ip and "{ip}" in self.control_address:
+            return None
+        host = f"[{ip}]" if ":" in ip else ip
+        return self.control_address.format(ip=host, pod=f"{key.driver}-0", service=key.driver, namespace=key.namespace)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
@@ -61,14 +83,20 @@ class Configuration:
             each.name: _number(environment, f"BINSHIFT_{each.name.upper()}", getattr(usual.limits, each.name))
             for each in fields(Limits)
         }
+        namespace = environment.get("BINSHIFT_NAMESPACE") or usual.around.namespace
+        pod = environment.get("BINSHIFT_POD") or usual.pod
         level = (environment.get("BINSHIFT_LOG_LEVEL") or usual.log_level).lower()
         if level not in LEVELS:
             raise InvalidConfiguration(f"BINSHIFT_LOG_LEVEL is {level[:20]!r}; it must be one of {', '.join(LEVELS)}")
         return cls(
             namespaces=tuple(filter(None, (n.strip() for n in environment.get("BINSHIFT_NAMESPACES", "").split(",")))),
+            selector=environment.get("BINSHIFT_SELECTOR", "").strip(),
+            lease=environment.get("BINSHIFT_LEASE", ""),
+            pod=pod,
             around=Surroundings(
-                environment.get("BINSHIFT_NAMESPACE") or usual.around.namespace,
+                namespace,
                 environment.get("BINSHIFT_APP") or usual.around.app,
+                _security(environment.get("BINSHIFT_POD_SECURITY_CONTEXT", ""), usual.around.security),
             ),
             http_port=int(_number(environment, "BINSHIFT_HTTP_PORT", usual.http_port)),
             workers=max(1, int(_number(environment, "BINSHIFT_WORKERS", usual.workers))),
@@ -77,6 +105,18 @@ class Configuration:
             log_level=level,
             limits=Limits(**limits),
         )
+
+
+def _security(given: str, usual: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not given:
+        return usual
+    try:
+        found = json.loads(given) or {}
+    except ValueError:
+        found = None
+    if not isinstance(found, Mapping):
+        raise InvalidConfiguration(f"BINSHIFT_POD_SECURITY_CONTEXT is {given[:80]!r}; it must be a JSON object or null")
+    return found
 
 
 def _number(environment: Mapping[str, str], variable: str, usual: float) -> float:

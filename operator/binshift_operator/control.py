@@ -27,6 +27,7 @@ CONNECT_SECONDS_MAX: Final = 2.0
 ANSWER_BYTES_MAX: Final = 4_000_000
 REASON_CHARACTERS_MAX: Final = 2000
 PART_CHARACTERS_MAX: Final = 32
+VERSION_CHARACTERS_MAX: Final = 64
 
 
 class _Connection(HTTPConnection):
@@ -123,6 +124,9 @@ def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
     return RuntimeSeen(
         state=RunState(answer["state"]),
         reason=str(answer.get("reason") or "")[:REASON_CHARACTERS_MAX],
+        version=str(answer.get("version") or "")[:VERSION_CHARACTERS_MAX],
+        stopping=answer.get("stopping") is True,
+        failures=int(answer.get("failures") or 0),
         epoch=int(answer.get("epoch", -1)),
         committed_at=_seconds(answer.get("committedAt")),
         under_way=None if running is None else _under_way(running),
@@ -138,7 +142,8 @@ def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
 
 def _under_way(said: Mapping[str, Any]) -> EpochUnderWay:
     part = str(said.get("part") or "")[:PART_CHARACTERS_MAX]
-    return EpochUnderWay(int(said["epoch"]), float(said["seconds"]), int(said.get("runs") or 1), part)
+    trouble = str(said.get("trouble") or "")[:REASON_CHARACTERS_MAX]
+    return EpochUnderWay(int(said["epoch"]), float(said["seconds"]), int(said.get("runs") or 1), part, trouble)
 
 
 def _target(said: Mapping[str, Any]) -> TargetSeen:
@@ -159,8 +164,8 @@ def _migration(said: Mapping[str, Any]) -> MigrationShown:
         bytes_moved=_whole(said.get("bytesMoved")),
         started_at=_seconds(said.get("startedAt")),
         ended_at=_seconds(said.get("endedAt")),
-        latency_before=None if before is None else float(before["p99Seconds"]),
-        latency_during=None if during is None else float(during["p99Seconds"]),
+        latency_before=None if before is None else round(float(before["p99Seconds"]), 3),
+        latency_during=None if during is None else round(float(during["p99Seconds"]), 3),
         reason=str(said.get("reason") or ""),
     )
 

@@ -9,6 +9,7 @@ OperatorError
 │   ├── Changed         409: it is not what was seen any more, or it exists already; look again
 │   ├── Forbidden       401 or 403: the operator lacks a right, or the token is not that of the driver
 │   └── Invalid         400 or 422: what was asked for does not fit
+├── NotLeading          this process may change nothing now, as another one may be in its place
 └── InvalidConfiguration  a variable of the operator's own environment does not fit
 ```
 """
@@ -51,6 +52,10 @@ class Forbidden(Refused):
 
 class Invalid(Refused):
     """What was asked for does not fit."""
+
+
+class NotLeading(OperatorError):
+    """This process may change nothing now."""
 
 
 class InvalidConfiguration(OperatorError):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
-from binshift_operator.model.actions import Action, Apply, CancelMigration, DeletePod
+from binshift_operator.model.actions import Action, Apply, DeletePod
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, Key
 from binshift_operator.model.status import shortened
 from binshift_operator.model.world import World
@@ -30,11 +30,21 @@ def told_of(actions: Sequence[Action], world: World) -> Iterable[Told]:
                 yield Told("Scaled", f"executor pods: {world.children[Child.EXECUTORS].replicas} to {replicas}")
             case DeletePod(name, _, why, force):
                 yield Told("PodReplaced", f"pod {name} is deleted{' by force' if force else ''}: {why}", warning=force)
-            case CancelMigration(number, rollback):
-                how = "and moved back" if rollback else "and kept as it is"
-                yield Told("MigrationTimedOut", f"migration {number} is cancelled {how}", warning=True)
             case _:
                 pass
+
+
+def rollouts(key: Key, world: World, known: dict[Child, str]) -> Iterable[Told]:
+    """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``."""
+    for child, seen in world.children.items():
+        if seen.restarted and known.get(child) != seen.restarted:
+            known[child] = seen.restarted
+            yield Told(
+                "RolloutRestartIgnored",
+                f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted}) replaces no pod. To restart the dataflow, "
+                f"set spec.restartNonce to another number: kubectl edit sdf {key.name}",
+                warning=True,
+            )
 
 
 def tell(kube: Kube, key: Key, told: Iterable[Told], now: float) -> None:

@@ -18,12 +18,14 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.exceptions import HTTPError
 
-from binshift_operator.errors import Unreachable, refused
+from binshift_operator.errors import NotLeading, Unreachable, refused
 from binshift_operator.model.names import FIELD_MANAGER, GROUP, PLURAL, VERSION
 
 Object: TypeAlias = dict[str, Any]
 SECONDS_MAX: Final = (5.0, 30.0)
 """For the connection, and for the answer."""
+CONNECTIONS_MAX: Final = 64
+"""Kept open: as many as there may be threads that look."""
 LIST_MAX: Final = 500
 """Objects a page."""
 RETRY_AFTER_MAX: Final = 300.0
@@ -39,6 +41,7 @@ PATHS: Final = {
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
     "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
     "Event": ("/api/v1", "events"),
+    "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "StatefulSet": ("/apis/apps/v1", "statefulsets"),
     "NetworkPolicy": ("/apis/networking.k8s.io/v1", "networkpolicies"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
@@ -77,10 +80,21 @@ class Kube:
     Args:
         requests: the connection.
         wrote: is told of each write that was accepted, with its verb and kind.
+        leading: whether this process may write now; another one may have taken its place.
     """
 
-    def __init__(self, requests: Requests, wrote: Callable[[str, str], None] = lambda verb, kind: None) -> None:
-        self._requests, self._wrote = requests, wrote
+    def __init__(
+        self,
+        requests: Requests,
+        wrote: Callable[[str, str], None] = lambda verb, kind: None,
+        leading: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._requests, self._wrote, self._leading = requests, wrote, leading
+
+    def permitted(self) -> None:
+        """Raises `NotLeading` if this process may change nothing now; each write asks by itself."""
+        if not self._leading():
+            raise NotLeading("another process of the operator may hold the Lease: this one changes nothing")
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """An object; None if it is not there."""
@@ -104,6 +118,7 @@ class Kube:
         """Create an object; `Changed` if it exists."""
         kind, meta = manifest["kind"], manifest["metadata"]
         query = {"fieldManager": FIELD_MANAGER}
+        self.permitted()
         answer = self._requests("POST", path_of(kind, meta["namespace"]), query, manifest, "application/json")
         return self._written("create", kind, answer)
 
@@ -116,12 +131,14 @@ class Kube:
         kind, meta = manifest["kind"], manifest["metadata"]
         path = path_of(kind, meta["namespace"], meta["name"], part)
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
+        self.permitted()
         answer = self._requests("PATCH", path, query, manifest, APPLY)
         return _object(*answer) if dry_run else self._written("apply", kind, answer)
 
     def merge(self, kind: str, namespace: str, name: str, change: Object) -> Object:
         """Merge a change into an object."""
         query = {"fieldManager": FIELD_MANAGER}
+        self.permitted()
         answer = self._requests("PATCH", path_of(kind, namespace, name), query, change, MERGE)
         return self._written("patch", kind, answer)
 
@@ -130,6 +147,7 @@ class Kube:
         body: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
         if at_once:
             body["gracePeriodSeconds"] = 0
+        self.permitted()
         status, answer = self._requests("DELETE", path_of(kind, namespace, name), {}, body, "application/json")
         if status != 404:
             self._written("delete", kind, (status, answer))
@@ -179,6 +197,7 @@ class ServerConnection:
             except ConfigException as neither:
                 raise Unreachable(f"no API server is known: {neither}") from neither
         configuration.retries = False
+        configuration.connection_pool_maxsize = CONNECTIONS_MAX
         self._api = ApiClient(configuration)
 
     def __call__(

@@ -21,8 +21,10 @@ from binshift_operator.schedule import Place, Schedule
 log = logging.getLogger(__name__)
 TAKE_SECONDS = 5.0
 LISTING_RETRY_SECONDS = 5.0
-LOOK_SECONDS_MAX = 300.0
-"""A thread that looks at one dataflow for longer hangs."""
+STANDBY_SECONDS = 1.0
+LOOK_SECONDS_MAX = 900.0
+"""A thread that looks at one dataflow for longer hangs. A look makes up to two dozen requests of at most 35 s each (`kube.SECONDS_MAX`): an
+API server that is slow is no reason to restart the operator."""
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Looking:
         namespaces: to list; all if empty.
         resync_seconds: between two listings.
         workers: threads that look.
+        selector: of the dataflows to list; all if empty.
+        leading: whether this process may act; while it may not, nothing is looked at, and what is due stays due.
     """
 
     schedule: Schedule
@@ -46,6 +50,8 @@ class Looking:
     namespaces: Sequence[str]
     resync_seconds: float
     workers: int
+    selector: str = ""
+    leading: Callable[[], bool] = lambda: True
     _listed: float | None = None
     _beats: dict[int, float] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -85,6 +91,9 @@ class Looking:
     def _work(self, number: int) -> None:
         while not self.schedule.closed:
             self._beats[number] = time.monotonic()
+            if not self.leading():
+                self._ended.wait(STANDBY_SECONDS)
+                continue
             place = self.schedule.take(TAKE_SECONDS)
             if place is not None:
                 self._look(place)
@@ -123,6 +132,6 @@ class Looking:
     def _places(self) -> set[Place]:
         found: set[Place] = set()
         for namespace in self.namespaces or (None,):
-            listed = self.kube.list(KIND, namespace)
+            listed = self.kube.list(KIND, namespace, self.selector)
             found |= {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in listed}
         return found

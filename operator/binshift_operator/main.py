@@ -1,6 +1,6 @@
 """The operator's process: puts the parts together, watches, looks, and ends when it is told to.
 
-Kopf watches on the main thread and handles signals; looks happen on threads of their own (`looking`), so that a slow driver or
+Kopf watches on the main thread and handles signals; the Lease is renewed and looks happen on threads of their own (`looking`), so that a slow driver or
 API server holds up neither the watch nor the probes.
 """
 
@@ -20,6 +20,7 @@ from binshift_operator.act import Actor
 from binshift_operator.configuration import Configuration
 from binshift_operator.errors import InvalidConfiguration, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
+from binshift_operator.leading import Alone, Leadership
 from binshift_operator.looking import Looking
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.observe import Observer
@@ -41,35 +42,66 @@ def main(environment: Mapping[str, str]) -> int:
     logs.configured(configuration.log_level)
     collected = CollectorRegistry()
     metrics = OperatorMetrics(collected)
-    kube = Kube(connection, metrics.wrote)
-    observer = Observer(kube, configuration.address, configuration.around, time.time)
-    limits, resync_seconds = configuration.limits, configuration.resync_seconds
-    reconciler = Reconciler(kube, observer, Actor(kube), limits, metrics, time.time, resync_seconds)
+    lease = leadership(configuration, Kube(connection))
+    kube = Kube(connection, metrics.wrote, lease.held)
+    reconciler = reconciling(configuration, kube, metrics)
+    lease.told = following(reconciler, metrics)
     schedule = Schedule(time.monotonic)
-    looking = Looking(
-        schedule,
-        reconciler.look,
-        kube,
-        metrics,
-        configuration.namespaces,
-        resync_seconds,
-        configuration.workers,
-    )
+    many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
+    looking = Looking(schedule, reconciler.look, kube, metrics, *many, lease.held)
     probes = ProbeServer(configuration.http_port, looking.stuck, looking.unready, collected)
     probes.start()
+    lease.start()
     looking.start()
     log.info("the operator looks after dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
         kopf.run(
-            registry=watching.registry(waking(reconciler, schedule)),
+            registry=watching.registry(waking(reconciler, schedule), configuration.selector),
             clusterwide=not configuration.namespaces,
             namespaces=configuration.namespaces,
             standalone=True,
+            # Kopf would ask the system for the user's name, and a user that the cluster draws has none.
+            identity=configuration.pod,  # type: ignore[arg-type]
         )
     finally:
         looking.stop()
+        lease.stop()
         probes.stop()
     return 0
+
+
+def leadership(configuration: Configuration, kube: Kube) -> Leadership | Alone:
+    """What says whether this process acts: its Lease or, where none is wanted, that it is alone."""
+    if not configuration.lease:
+        return Alone()
+    return Leadership(
+        kube, configuration.around.namespace, configuration.lease, configuration.pod, time.monotonic, time.time
+    )
+
+
+def reconciling(configuration: Configuration, kube: Kube, metrics: OperatorMetrics) -> Reconciler:
+    """What looks at one dataflow."""
+    return Reconciler(
+        kube,
+        Observer(kube, configuration.address, configuration.around, time.time, operator=configuration.name),
+        Actor(kube, configuration.name),
+        configuration.limits,
+        metrics,
+        time.time,
+        configuration.resync_seconds,
+        configuration.selector,
+    )
+
+
+def following(reconciler: Reconciler, metrics: OperatorMetrics) -> Callable[[bool], None]:
+    """What to do once this process may act, or may not any more."""
+
+    def told(held: bool) -> None:
+        metrics.leading.set(held)
+        if not held:
+            reconciler.rest()
+
+    return told
 
 
 def waking(reconciler: Reconciler, schedule: Schedule) -> Callable[[Place], None]:

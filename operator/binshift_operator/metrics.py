@@ -1,12 +1,15 @@
-"""Every metric of the operator, declared once, in a registry that is passed in. No label is unbounded: none names a dataflow."""
+"""Every metric of the operator, declared once, in a registry that is passed in.
+
+Only what is wrong is told by dataflow, for as long as it is wrong; no other label is unbounded.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter as Count
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -34,9 +37,15 @@ class _Dataflows(Collector):
             else:
                 self._statuses[(namespace, name)] = status
 
+    def clear(self) -> None:
+        """Nothing is seen by this process any more."""
+        with self._lock:
+            self._statuses.clear()
+
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._lock:
-            seen = list(self._statuses.values())
+            places = dict(self._statuses)
+        seen = list(places.values())
         by_condition = GaugeMetricFamily(
             "binshift_operator_dataflows", "Dataflows by condition that is True.", labels=["condition"]
         )
@@ -54,7 +63,20 @@ class _Dataflows(Collector):
         troubles = Count(found.reason for found in degraded if found is not None and found.status)
         for trouble in Trouble:
             by_trouble.add_metric([trouble.value], troubles[trouble])
-        yield from (by_condition, by_phase, by_trouble)
+        yield from (by_condition, by_phase, by_trouble, _degraded(places))
+
+
+def _degraded(places: Mapping[tuple[str, str], Status]) -> GaugeMetricFamily:
+    found = GaugeMetricFamily(
+        "binshift_operator_degraded",
+        "1 for each dataflow that is Degraded, with why.",
+        labels=["dataflow_namespace", "dataflow", "reason"],
+    )
+    for (namespace, name), status in sorted(places.items()):
+        degraded = status.condition(ConditionType.DEGRADED)
+        if degraded is not None and degraded.status:
+            found.add_metric([namespace, name, degraded.reason], 1)
+    return found
 
 
 class OperatorMetrics:
@@ -67,6 +89,9 @@ class OperatorMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._dataflows = _Dataflows()
         registry.register(self._dataflows)
+        self.leading = Gauge(
+            "binshift_operator_leading", "1 while this process acts, 0 while another one does.", registry=registry
+        )
         self.looks = Counter(
             "binshift_operator_reconciles", "Looks at a dataflow, by outcome.", ["outcome"], registry=registry
         )
@@ -103,6 +128,10 @@ class OperatorMetrics:
     def gone(self, namespace: str, name: str) -> None:
         """A dataflow is there no more."""
         self._dataflows.note(namespace, name, None)
+
+    def forgotten(self) -> None:
+        """This process looks after nothing any more."""
+        self._dataflows.clear()
 
     def wrote(self, verb: str, kind: str) -> None:
         """The API server accepted a write."""

@@ -1,7 +1,7 @@
 """What one process of the operator remembers of a dataflow between two looks: what cannot be seen by looking.
 
 How a child was last applied, which write fails time and again, since when a StatefulSet lacks pods, that a control API kept a
-thread waiting; what the newest look at everything saw. It is lost without harm: a new process finds out anew, some seconds later.
+thread waiting, of what the Secrets were that pods were made with; what the newest look at everything saw. It is lost without harm: a new process finds out anew, some seconds later.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class Notes:
     uid: str
     applied: dict[Child, Tried] = field(default_factory=dict)
     lacking: dict[Child, float] = field(default_factory=dict)
+    restarted: dict[Child, str] = field(default_factory=dict)
     failing: Failing | None = None
     silence: Silence | None = None
     remembered: Remembered | None = None
+    inputs_hash: str = ""
 
     def failed(self, what: str, why: str, *, at_once: bool) -> None:
         """A write has failed."""

@@ -11,10 +11,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from binshift import __version__
 from binshift_operator.children import Surroundings, attempted, classified, due, fingerprint, tokens
+from binshift_operator.children.comparison import NAMELESS
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.control import Control
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
+from binshift_operator.inputs import with_inputs
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, Key
 from binshift_operator.model.specification import Dataflow
@@ -48,15 +51,19 @@ class Seen:
     """What was seen, with what acting upon it takes.
 
     Attributes:
+        dataflow: as it was read, with the hash of the Secrets that it names.
         world: for the decision.
         manifests: of the children as they should be; without the Secret's fingerprint there are no StatefulSets.
         control: the control API; None if there is none to ask.
+        token: opens it; None if the Secret is not there.
         whole: whether all of it was read just now; upon anything else nothing may be done.
     """
 
+    dataflow: Dataflow
     world: World
     manifests: Mapping[Child, Manifest] = field(repr=False)
     control: Control | None
+    token: str | None = field(default=None, repr=False)
     whole: bool = True
 
 
@@ -66,17 +73,19 @@ class Observer:
 
     Attributes:
         kube: the API server.
-        address: where the control API of a dataflow is.
+        address: where the control API of a dataflow is, by its key and the address of its driver's pod; None while that has none.
         around: see `children.Surroundings`.
         clock: seconds since 1970.
         connect: makes the client of a control API, of its address and token.
+        operator: see `Actor`.
     """
 
     kube: Kube
-    address: Callable[[Key], str]
+    address: Callable[[Key, str], str | None]
     around: Surroundings
     clock: Callable[[], float]
     connect: Callable[[str, str], Control] = Control
+    operator: str = ""
 
     def look(self, dataflow: Dataflow, notes: Notes) -> Seen:
         """What is now. ``notes``: of earlier looks at this dataflow; what is seen adds to them.
@@ -89,6 +98,8 @@ class Observer:
         seen_secret = classified(secret, None, key)
         keys = tokens(secret) if seen_secret.found is Found.CURRENT and secret is not None else None
         keys_hash = None if keys is None else fingerprint(keys)
+        if keys is not None:
+            dataflow = with_inputs(dataflow, keys, self.kube, notes)
         manifests, unfit = self._manifests(dataflow, keys_hash)
         others = [child for child in Child if child is not Child.KEYS]
         live: dict[Child, Object | None] = {child: self._child(key, child) for child in others}
@@ -96,9 +107,12 @@ class Observer:
             child: classified(found, manifests.get(child), key, notes.applied.get(child), now)
             for child, found in live.items()
         }
-        pods = self._pods(key, now)
-        control = self.connect(self.address(key), keys[CONTROL_TOKEN]) if keys is not None else None
-        runtime, silence = _runtime(control, pods, notes, now)
+        if dataflow.service_account is not None:
+            children[Child.SERVICE_ACCOUNT] = ChildSeen(
+                Found.CURRENT
+            )  # the user's own: nothing is made, nothing is taken
+        pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
+        control, runtime, silence = self._asked(key, token, pods, notes, now)
         world = World(
             now=now,
             children=children,
@@ -112,14 +126,17 @@ class Observer:
             invalid=next(iter(unfit.values()), ""),
             unrendered=frozenset(unfit),
             lacking=self._lacking(key, live, children, pods, notes),
+            rivals=_rivals(key, children, self.operator),
+            operator_version=__version__,
         )
-        return Seen(world, manifests, control)
+        return Seen(dataflow, world, manifests, control, token)
 
     def glance(self, dataflow: Dataflow, last: Remembered, notes: Notes) -> Seen:
         """What is now, if nothing but pods and runtime is other than when everything was read ``last``. Errors as `look`."""
+        dataflow = replace(dataflow, inputs_hash=last.inputs_hash)
         key, now = dataflow.key, self.clock()
         pods = self._pods(key, now)
-        runtime, silence = _runtime(last.control, pods, notes, now)
+        control, runtime, silence = self._asked(key, last.token, pods, notes, now)
         children = {
             child: replace(seen, again=due(seen.found, notes.applied.get(child), now))
             for child, seen in last.world.children.items()
@@ -133,7 +150,22 @@ class Observer:
             unreachable=silence,
             refusals=notes.refusals,
         )
-        return Seen(world, {}, last.control, whole=False)
+        return Seen(dataflow, world, {}, control, last.token, whole=False)
+
+    def _asked(
+        self, key: Key, token: str | None, pods: tuple[Pod, ...], notes: Notes, now: float
+    ) -> tuple[Control | None, RuntimeSeen | None, str]:
+        """The control API of the pod that was just listed; what the runtime says, or why it says nothing."""
+        if token is None:
+            return None, None, "there is no token to ask it with"
+        driver = next((pod for pod in pods if pod.is_driver), None)
+        if driver is None:
+            return None, None, "there is no driver's pod"
+        address = self.address(key, driver.ip)
+        if address is None:
+            return None, None, "its pod has no address yet"
+        control = self.connect(address, token)
+        return control, *_said_by(control, driver, notes, now)
 
     def _manifests(
         self, dataflow: Dataflow, keys_hash: str | None
@@ -200,20 +232,26 @@ class Observer:
         return None if there else name
 
 
+def _rivals(key: Key, children: Mapping[Child, ChildSeen], operator: str) -> str:
+    """Which two operators write over each other's children, in words that both of them find; empty if none do."""
+    taken = {child: seen.rival for child, seen in children.items() if seen.rival}
+    if not taken:
+        return ""
+    one, other = sorted((operator or NAMELESS, next(iter(taken.values()))))
+    what = ", ".join(f"{KINDS[child]} {key.child(child)}" for child in taken)
+    return (
+        f"the operators {one} and {other} both serve this dataflow and write over each other's {what}: uninstall one of them, or have "
+        "them serve different namespaces (watchNamespaces) or dataflows (watchLabelSelector)"
+    )
+
+
 def _when(event: Object) -> str:
     """When an event was last told of; texts of one format, so that they can be compared."""
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def _runtime(
-    control: Control | None, pods: tuple[Pod, ...], notes: Notes, now: float
-) -> tuple[RuntimeSeen | None, str]:
+def _said_by(control: Control, driver: Pod, notes: Notes, now: float) -> tuple[RuntimeSeen | None, str]:
     """What the runtime says, or why it says nothing."""
-    if control is None:
-        return None, "there is no token to ask it with"
-    driver = next((pod for pod in pods if pod.is_driver), None)
-    if driver is None:
-        return None, "there is no driver's pod"
     silence = notes.silence
     if silence is not None and silence.pod == driver.uid and now < silence.until:
         return None, silence.why

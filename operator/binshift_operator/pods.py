@@ -22,8 +22,11 @@ NO_IMAGE: Final = frozenset(
     }
 )
 NO_START: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+NOT_YET: Final = frozenset({"ContainerCreating", "PodInitializing"})
 RECENT_SECONDS: Final = 600.0
 """How long a container's end by the out-of-memory killer is told of."""
+RECOVERED_SECONDS: Final = 120.0
+"""How long a container has to run after that, until it is told of no longer."""
 
 
 def pod_of(found: Mapping[str, Any], now: float) -> Pod:
@@ -34,7 +37,6 @@ def pod_of(found: Mapping[str, Any], now: float) -> Pod:
     grace = float(meta.get("deletionGracePeriodSeconds") or 0)
     due = meta.get("deletionTimestamp")
     state, message = _state(found, conditions, now)
-    containers = status.get("containerStatuses") or ()
     return Pod(
         name=meta["name"],
         uid=meta["uid"],
@@ -48,7 +50,10 @@ def pod_of(found: Mapping[str, Any], now: float) -> Pod:
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         state=state,
         message=shortened(message, 900),
-        restarts=sum(int(each.get("restartCount") or 0) for each in containers),
+        restarts=sum(int(each.get("restartCount") or 0) for each in containers(status)),
+        since=_since(state, conditions, meta),
+        ip=str(status.get("podIP") or ""),
+        operator_version=annotations.get(names.ANNOTATION_VERSION, ""),
         born=seconds(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
     )
 
@@ -67,10 +72,32 @@ def _state(found: Mapping[str, Any], conditions: Mapping[str, Any], now: float) 
     # Other reasons are the scheduler's own hiccups: it tries again at once.
     if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         return PodState.UNSCHEDULABLE, str(scheduled.get("message") or scheduled.get("reason") or "")
-    for container in status.get("containerStatuses") or ():
+    for container in containers(status):
         for state, message in _of_container(container, now):
             return state, message
+    late = [each for each in containers(status) if _reason(each) in NOT_YET]
+    if late:
+        named = ", ".join(str(each.get("name")) for each in late)
+        return PodState.NOT_STARTED, f"containers {named}: {_reason(late[0])}"
     return PodState.FINE, ""
+
+
+def containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Of a pod's status: those that run before the others, or beside them as sidecars do, and the others."""
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _reason(container: Mapping[str, Any]) -> str:
+    """Why a container waits; empty if it does not."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    return str(waiting.get("reason") or "")
+
+
+def _since(state: PodState, conditions: Mapping[str, Any], meta: Mapping[str, Any]) -> float | None:
+    """Since when a pod has been like that, as far as its conditions say; None if they do not."""
+    kind = "PodScheduled" if state is PodState.UNSCHEDULABLE else "Ready"
+    at = (conditions.get(kind) or {}).get("lastTransitionTime") or meta.get("creationTimestamp")
+    return None if at is None else seconds(at)
 
 
 def _of_container(container: Mapping[str, Any], now: float) -> Iterator[tuple[PodState, str]]:
@@ -83,7 +110,9 @@ def _of_container(container: Mapping[str, Any], now: float) -> Iterator[tuple[Po
         yield PodState.CONFIG, f"container {name}: {reason}: {message}"
     now_ended = (container.get("state") or {}).get("terminated")
     ended = now_ended or (container.get("lastState") or {}).get("terminated") or {}
-    recent = "finishedAt" in ended and now - seconds(ended["finishedAt"]) < RECENT_SECONDS
+    running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    recovered = running is not None and now - seconds(running) >= RECOVERED_SECONDS
+    recent = "finishedAt" in ended and now - seconds(ended["finishedAt"]) < RECENT_SECONDS and not recovered
     if ended.get("reason") == "OOMKilled" and recent:
         times = container.get("restartCount") or 0
         yield (

@@ -6,6 +6,8 @@ on the state of any dataflow: restarting the operator heals none.
 
 from __future__ import annotations
 
+import errno
+import socket
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -15,6 +17,26 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
 REQUEST_SECONDS_MAX = 10.0
+
+
+class _OfBoth(ThreadingHTTPServer):
+    """On all addresses, of IPv6 and of IPv4."""
+
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        """Bind."""
+        self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+
+def _listening(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    try:
+        return _OfBoth(("::", port), handler)
+    except OSError as no:
+        if no.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+            raise
+        return ThreadingHTTPServer(("", port), handler)  # this machine knows no IPv6
 
 
 class ProbeServer:
@@ -55,7 +77,7 @@ class ProbeServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Probes come every few seconds, and say nothing."""
 
-        self._server = ThreadingHTTPServer(("", port), Handler)
+        self._server = _listening(port, Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="probes", daemon=True)
 

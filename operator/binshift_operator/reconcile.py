@@ -46,6 +46,7 @@ class Reconciler:
         metrics: what is counted.
         clock: seconds since 1970.
         resync_seconds: within which everything about a dataflow is read again, whatever was heard of it.
+        selector: of the dataflows that are looked after; all if empty.
     """
 
     kube: Kube
@@ -55,6 +56,7 @@ class Reconciler:
     metrics: OperatorMetrics
     clock: Callable[[], float]
     resync_seconds: float = 60.0
+    selector: str = ""
     _notes: dict[tuple[str, str], Notes] = field(default_factory=dict)
     _heard: set[tuple[str, str]] = field(default_factory=set)
 
@@ -68,7 +70,7 @@ class Reconciler:
         Raises:
             OperatorError: the API server or a control API does not answer, is too busy, or refuses; look again later.
         """
-        found = self.kube.get(KIND, namespace, name)
+        found = self._read(namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
             return GONE_SECONDS
@@ -80,12 +82,21 @@ class Reconciler:
             dataflow = unread(found, _told(unfit))
         return self._look(dataflow, found, before)
 
+    def _read(self, namespace: str, name: str) -> Object | None:
+        """The dataflow, if it is there and one of those to look after, which is for the API server to say."""
+        if not self.selector:
+            return self.kube.get(KIND, namespace, name)
+        return next(iter(self.kube.list(KIND, namespace, self.selector, f"metadata.name={name}")), None)
+
     def _look(self, dataflow: Dataflow, found: Object, before: Status) -> float:
         notes = self._noted(dataflow.key)
         seen, decision = self._decided(dataflow, before, notes)
         carried = self.actor.carry_out(dataflow, seen, decision.actions)
         self._note(notes, seen, decision.actions[: carried.done], carried.failed)
-        told = tuple(events.told_of(decision.actions[: carried.done], seen.world))
+        told = (
+            *events.told_of(decision.actions[: carried.done], seen.world),
+            *events.rollouts(dataflow.key, seen.world, notes.restarted),
+        )
         self._say(found, before, decision.status, told)
         if carried.failed is not None:
             return self._after(dataflow.key, notes, carried.failed)
@@ -102,13 +113,13 @@ class Reconciler:
         seconds_max = self.resync_seconds - self.limits.rest_seconds
         if last is not None and not heard and last.stands(dataflow, self.clock(), seconds_max):
             seen = self.observer.glance(dataflow, last, notes)
-            decision = decide(dataflow, seen.world, before, self.limits)
+            decision = decide(seen.dataflow, seen.world, before, self.limits)
             if decision.rests and last.has_the_pods_of(seen.world):
                 notes.remembered = last
                 return seen, decision
         seen = self.observer.look(dataflow, notes)
-        decision = decide(dataflow, seen.world, before, self.limits)
-        notes.remembered = remembered(dataflow, seen.world, seen.control) if decision.rests else None
+        decision = decide(seen.dataflow, seen.world, before, self.limits)
+        notes.remembered = remembered(seen.dataflow, seen.world, seen.token) if decision.rests else None
         return seen, decision
 
     def _has_heard_of(self, key: Key) -> bool:
@@ -178,6 +189,11 @@ class Reconciler:
             self.kube.apply(body, "status")
         except (Changed, NotThere):
             log.info("dataflow %s/%s has gone meanwhile", key.namespace, key.name)
+
+    def rest(self) -> None:
+        """Another process acts from now on: what was seen is not what is, and is not shown any more."""
+        self._notes.clear()
+        self.metrics.forgotten()
 
     def _forget(self, namespace: str, name: str) -> None:
         self._notes.pop((namespace, name), None)

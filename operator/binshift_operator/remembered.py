@@ -8,9 +8,8 @@ children, with any action and, as events get lost, in time for the resync.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from binshift_operator.control import Control
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.world import ClaimState, World
 
@@ -22,12 +21,14 @@ class Remembered:
     Attributes:
         generation: of the dataflow that was looked at.
         world: what was seen; its ``now`` is when the look began.
-        control: the control API, with the token that was seen; None if there was none to ask.
+        token: opens the control API; None if there was none. Where that is, is asked anew: an address may be another pod's by now.
+        inputs_hash: see `Dataflow`.
     """
 
     generation: int
     world: World
-    control: Control | None
+    token: str | None = field(repr=False)
+    inputs_hash: str = ""
 
     def stands(self, dataflow: Dataflow, now: float, seconds_max: float) -> bool:
         """Whether it may stand for reading again: it is of the same edit, and younger than so many seconds."""
@@ -38,7 +39,13 @@ class Remembered:
         return {pod.uid for pod in self.world.pods} == {pod.uid for pod in world.pods}
 
 
-def remembered(dataflow: Dataflow, world: World, control: Control | None) -> Remembered | None:
+def remembered(dataflow: Dataflow, world: World, token: str | None) -> Remembered | None:
     """What to remember of a look that found nothing to do; None if something is wrong that a person may put right any moment."""
-    wrong = world.claim is not ClaimState.FINE or world.credentials_missing or world.invalid or world.lacking
-    return None if wrong else Remembered(dataflow.generation, world, control)
+    wrong = (
+        world.claim is not ClaimState.FINE
+        or world.credentials_missing
+        or world.invalid
+        or world.lacking
+        or world.rivals
+    )
+    return None if wrong else Remembered(dataflow.generation, world, token, dataflow.inputs_hash)

@@ -5,7 +5,7 @@ What is read was written by the operator, or by somebody who wants to confuse it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,18 +16,21 @@ from binshift_operator.model.status import (
     Condition,
     ConditionType,
     MigrationShown,
+    Moving,
+    Numbers,
     Phase,
     Settling,
     Status,
 )
 from binshift_operator.model.world import REVISIONS
 
+SLOT_MAX = 999_999
 _TRUTH = {True: "True", False: "False", None: "Unknown"}
 
 
 def written(status: Status, key: Key) -> dict[str, Any]:
     """The JSON of a status; what is not known is left out."""
-    settling, awaiting = status.settling, status.awaiting
+    settling, awaiting, numbers = status.settling, status.awaiting, status.numbers
     return _known(
         {
             "observedGeneration": status.observed_generation,
@@ -36,19 +39,77 @@ def written(status: Status, key: Key) -> dict[str, Any]:
             "readyReplicas": status.ready_replicas,
             "selector": selector_text(key, EXECUTOR),
             "phase": status.phase.value,
-            "epoch": status.epoch,
+            "epoch": numbers.epoch,
+            "epochCommittedAt": None if numbers.committed_at is None else moment(numbers.committed_at),
             "routeVersion": status.route_version,
-            "latencyP99": None if status.latency_p99 is None else f"{status.latency_p99:.2f}s",
+            "version": status.version or None,
+            "latencyP99": None if numbers.latency_p99 is None else f"{numbers.latency_p99:.2f}s",
             "awaiting": None if awaiting is None else {"reason": awaiting.reason, "since": moment(awaiting.since)},
             "target": None if settling is None else {"generation": settling.generation, "settledEpoch": settling.epoch},
             "holdingSlots": status.holding_slots,
             "timedOutGeneration": status.timed_out_generation or None,
             "finishedGeneration": status.finished_generation or None,
+            "moving": None
+            if status.moving is None
+            else {"generation": status.moving.generation, "since": moment(status.moving.since)},
+            "finishedSpec": status.finished_spec or None,
+            "waiting": _waiting(status.waiting) or None,
             "migration": None if status.migration is None else _migration(status.migration),
             "history": [_migration(each) for each in status.history] or None,
             "conditions": [_condition(each) for each in status.conditions],
         }
     )
+
+
+def _waiting(waiting: Mapping[int, float]) -> list[dict[str, Any]]:
+    """The slots by the time since when they wait, the first that waited first."""
+    times = sorted(set(waiting.values()))
+    return [{"slots": ranges({s for s, at in waiting.items() if at == t}), "since": moment(t)} for t in times]
+
+
+def _numbers_in(found: Mapping[str, Any]) -> Numbers:
+    return Numbers(
+        found.get("epoch"),
+        _seconds(found["epochCommittedAt"]) if "epochCommittedAt" in found else None,
+        float(found["latencyP99"].removesuffix("s")) if "latencyP99" in found else None,
+    )
+
+
+def _moving_in(found: Mapping[str, Any] | None) -> Moving | None:
+    return None if found is None else Moving(int(found["generation"]), _seconds(found["since"]))
+
+
+def _waiting_in(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
+    return {slot: _seconds(each["since"]) for each in found for slot in slots_in(each["slots"])}
+
+
+def ranges(slots: Set[int]) -> str:
+    """Slots as a short text.
+
+    >>> ranges({0, 2, 3, 4, 7})
+    '0,2-4,7'
+    """
+    firsts = sorted(slot for slot in slots if slot - 1 not in slots)
+    lasts = sorted(slot for slot in slots if slot + 1 not in slots)
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
+
+
+def slots_in(text: str) -> frozenset[int]:
+    """The slots in such a text.
+
+    >>> sorted(slots_in("0,2-4,7"))
+    [0, 2, 3, 4, 7]
+
+    Raises:
+        ValueError: it is no such text, or a slot is beyond the highest there can be.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) > SLOT_MAX:
+            raise ValueError(f"there is no slot {last or first}")
+        found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)
 
 
 def _migration(shown: MigrationShown) -> dict[str, Any]:
@@ -101,14 +162,17 @@ def _read(found: Mapping[str, Any]) -> Status:
         replicas=int(found.get("replicas", 0)),
         ready_replicas=int(found.get("readyReplicas", 0)),
         phase=Phase(found.get("phase", Phase.PENDING)),
-        epoch=found.get("epoch"),
+        numbers=_numbers_in(found),
         route_version=found.get("routeVersion"),
-        latency_p99=float(found["latencyP99"].removesuffix("s")) if "latencyP99" in found else None,
+        version=str(found.get("version", "")),
         awaiting=None if awaiting is None else Awaiting(awaiting["reason"], _seconds(awaiting["since"])),
         settling=None if target is None else Settling(int(target["generation"]), int(target["settledEpoch"])),
         holding_slots=int(found.get("holdingSlots", 0)),
         timed_out_generation=int(found.get("timedOutGeneration", 0)),
         finished_generation=int(found.get("finishedGeneration", 0)),
+        finished_spec=str(found.get("finishedSpec", "")),
+        moving=_moving_in(found.get("moving")),
+        waiting=_waiting_in(found.get("waiting", ())),
         migration=None if migration is None else _migration_in(migration),
         history=tuple(map(_migration_in, found.get("history", ()))),
         conditions=tuple(map(_condition_in, found.get("conditions", ()))),

@@ -7,6 +7,7 @@ objects, and a finalizer keeps an object from going for as long as its operator 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import kopf
@@ -27,8 +28,8 @@ OURS = {LABEL_MANAGED_BY: FIELD_MANAGER}
 """The label that all children have."""
 
 
-def registry(wake: Callable[[Place], None]) -> kopf.OperatorRegistry:
-    """The handlers: all of them wake the dataflow that an event is about."""
+def registry(wake: Callable[[Place], None], selector: str = "") -> kopf.OperatorRegistry:
+    """The handlers: all of them wake the dataflow that an event is about; ``selector``: of the dataflows that are watched."""
     found = kopf.OperatorRegistry()
 
     known: dict[str, tuple[int, bool]] = {}
@@ -52,13 +53,13 @@ def registry(wake: Callable[[Place], None]) -> kopf.OperatorRegistry:
     kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=found)(of_dataflow)
     for resource in CHILDREN:
         kopf.on.event(resource, id=resource, labels=OURS, registry=found)(of_child)
-    kopf.on.startup(id="configure", registry=found)(configure)
+    kopf.on.startup(id="configure", registry=found)(partial(configure, selector=selector))
     # A registry of our own has no way of its own to log in; this one reads a rotated token again when the old one is refused.
     kopf.on.login(id="login", registry=found)(kopf.login_via_client)
     return found
 
 
-async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+async def configure(settings: kopf.OperatorSettings, selector: str = "", **_: Any) -> None:
     """Settings fit for running for months: time limits everywhere, nothing of Kopf's on users' objects."""
     settings.posting.enabled = False
     settings.peering.standalone = True
@@ -70,6 +71,8 @@ async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     # A handler's labels filter what has arrived: without these, every pod of the cluster would be listed and watched.
     for resource in CHILDREN:
         settings.watching.label_selectors[resource] = ",".join(f"{name}={value}" for name, value in OURS.items())
+    if selector:
+        settings.watching.label_selectors[PLURAL] = selector
     settings.networking.request_timeout = REQUEST_SECONDS
     settings.networking.connect_timeout = CONNECT_SECONDS
     settings.persistence.finalizer = f"{PREFIX}/never"

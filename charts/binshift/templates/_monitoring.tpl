@@ -8,6 +8,15 @@ true
 {{- end -}}
 {{- end }}
 
+{{- /* Whether the operator's pod is annotated for Prometheus: "true", or empty. `auto` means: where there is no PodMonitor of it. */ -}}
+{{- define "binshift.annotated" -}}
+{{- $value := toString .Values.prometheusAnnotations -}}
+{{- $monitored := include "binshift.wanted" (list . .Values.monitoring.podMonitors.enabled) -}}
+{{- if or (eq $value "true") (and (eq $value "auto") (not $monitored)) -}}
+true
+{{- end -}}
+{{- end }}
+
 {{- define "binshift.monitoringLabels" -}}
 {{ include "binshift.labels" . }}
 {{- with .Values.monitoring.labels }}

@@ -21,6 +21,11 @@ app.kubernetes.io/component: operator
 {{- end -}}
 {{- end }}
 
+{{- define "binshift.podSecurity" -}}
+{{- $always := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- toYaml (mergeOverwrite $always (.Values.podSecurityContext | default dict)) -}}
+{{- end }}
+
 {{- /* Everything the operator may do in a namespace that it looks after. Each verb is one that it uses. */ -}}
 {{- define "binshift.rules" -}}
 - apiGroups: [binshift.dev]

@@ -6,7 +6,7 @@ replicas is no part of its manifest: it is decided anew each time. Nothing in he
 
 from binshift_operator.children.comparison import classified, due, stamped, tried_now
 from binshift_operator.children.keys import fingerprint, keys_secret, tokens
-from binshift_operator.children.rendering import Surroundings, attempted, rendered, with_replicas
+from binshift_operator.children.rendering import Surroundings, attempted, rendered, with_replicas, with_unavailable
 
 __all__ = [
     "Surroundings",
@@ -20,4 +20,5 @@ __all__ = [
     "tokens",
     "tried_now",
     "with_replicas",
+    "with_unavailable",
 ]

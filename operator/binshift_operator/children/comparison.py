@@ -5,7 +5,8 @@ manifest, kept as an annotation of the object (never of pods: it restarts nothin
 an empty text, false, 0 and nothing are the same where the live object lacks the field.
 
 A difference may also be nobody's to remove: a webhook changes what is applied, another controller writes it over. Such a child
-is *kept* so: it counts as being in place, and is applied again more and more rarely.
+is *kept* so: it counts as being in place, and is applied again more and more rarely. The same holds for a child that another operator
+of binshift applies over ours: its hash, and the name that it leaves beside it, tell it from everything else.
 """
 
 from __future__ import annotations
@@ -21,11 +22,20 @@ from binshift_operator.model.quantities import quantity
 from binshift_operator.model.world import ChildSeen, Found, Tried
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
+ANNOTATION_APPLIED_BY = f"{GROUP}/applied-by"
+"""Which operator applied it; compared with nothing, so that a new process of the operator applies nothing again."""
+NAMELESS = "an operator that leaves no name"
+RIVALLED_MAX: Final = 3
+"""So often another operator's application is written over at once."""
+ANNOTATION_RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
+"""What `kubectl rollout restart` writes into a template."""
 QUANTITIES = ("requests", "limits", "sizeLimit", "storage")
 NAMED_BY: Final = ("mountPath", "name")
 """What tells the items of a list from each other, the first that all of them have; others are told by their places."""
 AGAIN_SECONDS_MAX: Final = 300.0
 """A kept child is applied again after 2, 4, 8, ... seconds, and at last after so many."""
+RIVAL_SECONDS: Final = 60.0
+"""Beyond the other operator's wait, which is about one's own, a child that it wrote over must stay in place for so long."""
 FORGET_SECONDS: Final = 900.0
 """Who differs again after so long has been changed anew."""
 
@@ -35,10 +45,11 @@ def applied_hash(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def stamped(manifest: Manifest) -> Manifest:
-    """The manifest with its own hash."""
+def stamped(manifest: Manifest, operator: str = "") -> Manifest:
+    """The manifest with its own hash, and with who applies it."""
     metadata = dict(manifest["metadata"])
-    metadata["annotations"] = {**metadata.get("annotations", {}), ANNOTATION_APPLIED: applied_hash(manifest)}
+    stamps = {ANNOTATION_APPLIED: applied_hash(manifest)} | ({ANNOTATION_APPLIED_BY: operator} if operator else {})
+    metadata["annotations"] = {**metadata.get("annotations", {}), **stamps}
     return {**manifest, "metadata": metadata}
 
 
@@ -65,9 +76,17 @@ def classified(
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
+        unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
+        restarted=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
         noticed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
         again=due(found, tried, now),
+        written_by=_written_by(live, manifest, tried, now),
+        rival=_rival(live, manifest, tried, now),
     )
+
+
+def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
+    return (found.get("metadata") or {}).get("annotations") or {}
 
 
 def due(found: Found, tried: Tried | None, now: float) -> bool:
@@ -78,9 +97,33 @@ def due(found: Found, tried: Tried | None, now: float) -> bool:
 def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> Found:
     if manifest is None or is_as_rendered(live, manifest):
         return Found.CURRENT
-    wanted = applied_hash(manifest)
-    lately = tried is not None and tried.stamp == wanted and now - tried.at < FORGET_SECONDS
-    return Found.KEPT if lately and _noted(live) == wanted else Found.DRIFTED
+    if not _lately(manifest, tried, now):
+        return Found.DRIFTED
+    ours = _noted(live) == applied_hash(manifest)
+    return Found.KEPT if ours or _rival(live, manifest, tried, now) else Found.DRIFTED
+
+
+def _lately(manifest: Manifest, tried: Tried | None, now: float) -> bool:
+    """Whether this very manifest was applied not long ago."""
+    return tried is not None and tried.stamp == applied_hash(manifest) and now - tried.at < FORGET_SECONDS
+
+
+def _written_by(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> str:
+    """Which other operator has applied something else since this one applied the manifest; empty if none has."""
+    if manifest is None or not _lately(manifest, tried, now) or _noted(live) in ("", applied_hash(manifest)):
+        return ""
+    return (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED_BY) or NAMELESS
+
+
+def _rival(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> str:
+    """Which other operator writes this child over time and again; until what was applied has stayed in place for a while."""
+    writer = _written_by(live, manifest, tried, now)
+    if tried is None or manifest is None or tried.stamp != applied_hash(manifest):
+        return ""
+    if tried.rivalled + bool(writer) <= RIVALLED_MAX:
+        return ""
+    stays = now - tried.at > min(2 * _wait(tried), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
+    return writer or ("" if stays else tried.rival)
 
 
 def tried_now(seen: ChildSeen, manifest: Manifest, last: Tried | None, now: float) -> Tried:
@@ -88,7 +131,8 @@ def tried_now(seen: ChildSeen, manifest: Manifest, last: Tried | None, now: floa
     stamp = applied_hash(manifest)
     if last is None or last.stamp != stamp or now - last.at >= FORGET_SECONDS:
         return Tried(stamp, 1, now)
-    return Tried(stamp, last.times + (seen.found is Found.KEPT), now)
+    times, rivalled = last.times + (seen.found is Found.KEPT), last.rivalled + bool(seen.written_by)
+    return Tried(stamp, times, now, rivalled, seen.written_by or last.rival)
 
 
 def _wait(tried: Tried) -> float:

@@ -5,6 +5,7 @@ Later ones win: binshift's own, then those of the application, then those of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -13,14 +14,23 @@ from binshift_operator.children.spark_conf import (
     STATE_DIRECTORY,
     checkpoint_directory,
     executor_memory,
+    master_memory,
     task_slots,
 )
+from binshift_operator.children.user_template import spec_of
 from binshift_operator.model import names
 from binshift_operator.model.names import Child, Key
+from binshift_operator.model.quantities import duration
 from binshift_operator.model.specification import Dataflow
 
 Variable: TypeAlias = Mapping[str, Any]
 CONF_DIRECTORY = "/etc/binshift/spark"
+GRACE_SECONDS = 120
+"""The default for an executor to be drained."""
+DRIVER_GRACE_SECONDS = 60
+"""The default for a driver to finish its epoch; the stream stands still for it where the driver's node is lost while it ends."""
+ENDING_SECONDS = 20
+"""Of those, what is left for the processes themselves to end."""
 
 
 def driver(dataflow: Dataflow) -> list[Variable]:
@@ -29,20 +39,21 @@ def driver(dataflow: Dataflow) -> list[Variable]:
     ours = [
         *_everywhere(key, key.driver),
         _plain("BINSHIFT_MASTER", f"spark://{key.driver_host}:{PORTS.master}"),
-        _plain("BINSHIFT_CONTROL_HOST", "0.0.0.0"),
         _plain("BINSHIFT_CONTROL_PORT", str(PORTS.control)),
         _plain("BINSHIFT_HEALTH_PORT", str(PORTS.health)),
         _secret(key, "BINSHIFT_TOKEN", names.CONTROL_TOKEN),
         _secret(key, "BINSHIFT_DRAIN_TOKEN", names.DRAIN_TOKEN),
         _plain("BINSHIFT_CHECKPOINT", checkpoint_directory(dataflow)),
         _plain("BINSHIFT_OWNER", key.uid),
+        _plain("BINSHIFT_STOP_SECONDS", str(grace_seconds(dataflow, "driver") - ENDING_SECONDS)),
     ]
     return _joined(ours, _given(dataflow, "application"), _given(dataflow, "driver"))
 
 
 def master(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's master; nothing of the user's."""
-    return _joined(_everywhere(dataflow.key, dataflow.key.driver))
+    ours = [*_everywhere(dataflow.key, dataflow.key.driver), _plain("SPARK_DAEMON_MEMORY", master_memory(dataflow))]
+    return _joined(ours)
 
 
 def worker(dataflow: Dataflow) -> list[Variable]:
@@ -53,12 +64,23 @@ def worker(dataflow: Dataflow) -> list[Variable]:
         _plain("BINSHIFT_MASTER", f"spark://{key.driver_host}:{PORTS.master}"),
         _plain("BINSHIFT_CONTROL_URL", f"http://{key.driver_host}:{PORTS.control}"),
         _secret(key, "BINSHIFT_DRAIN_TOKEN", names.DRAIN_TOKEN),
+        _plain("BINSHIFT_DRAIN_SECONDS", str(grace_seconds(dataflow, "executor") - ENDING_SECONDS)),
         _plain("BINSHIFT_EXECUTOR_MEMORY", executor_memory(dataflow)),
         _plain("BINSHIFT_EXECUTOR_CORES", str(task_slots(dataflow))),
         _plain("BINSHIFT_STORE_DIR", f"{STATE_DIRECTORY}/store"),
         _plain("SPARK_LOCAL_DIRS", f"{STATE_DIRECTORY}/spark"),
     ]
     return _joined(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
+
+
+def grace_seconds(dataflow: Dataflow, component: str) -> int:
+    """How long a pod may take to end: a driver's to finish its epoch, an executor's to be drained, and both to end after that."""
+    drain = (dataflow.raw.get("executor") or {}).get("drainTimeout") if component == "executor" else None
+    if drain is not None:
+        return math.ceil(duration(drain)) + ENDING_SECONDS
+    given = spec_of(dataflow, component).get("terminationGracePeriodSeconds")
+    usual = GRACE_SECONDS if component == "executor" else DRIVER_GRACE_SECONDS
+    return usual if not isinstance(given, int) else max(given, ENDING_SECONDS + 1)
 
 
 def sources(dataflow: Dataflow) -> list[Mapping[str, Any]]:
@@ -71,6 +93,7 @@ def _everywhere(key: Key, service: str) -> list[Variable]:
     return [
         {"name": "BINSHIFT_POD", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
         _plain("BINSHIFT_HOST", f"$(BINSHIFT_POD).{service}"),
+        {"name": "BINSHIFT_POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}},
         _secret(key, "_SPARK_AUTH_SECRET", names.SPARK_SECRET),
         _plain("SPARK_CONF_DIR", CONF_DIRECTORY),
     ]

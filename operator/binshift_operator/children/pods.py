@@ -1,6 +1,7 @@
 """The pods: what runs in them, what they may do (as little as can be), where they may write (into emptyDirs), how they end.
 
-They pass the Pod Security Standard `restricted`. The image's entry point is an init process; here are only its arguments.
+They pass the Pod Security Standard `restricted`. The image's entry point is an init process; here are only its arguments. What a user
+says of a pod beyond the fields of the spec is merged under all of this (`user_template`).
 """
 
 from __future__ import annotations
@@ -8,20 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from binshift import __version__
 from binshift_operator.children import environment
-from binshift_operator.children.metadata import PORTS, Manifest, labels
-from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, resources
+from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
+from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
+from binshift_operator.children.user_template import merged, spec_of
 from binshift_operator.model import names
 from binshift_operator.model.names import DRIVER, EXECUTOR, MASTER, WORKER, Child
 from binshift_operator.model.specification import Dataflow
 
-USER = 10001
-GRACE_SECONDS = 120
-"""For a driver to finish its epoch, and for an executor to be drained."""
-MASTER_RESOURCES: Mapping[str, Any] = {
-    "requests": {"cpu": "50m", "memory": "384Mi"},
-    "limits": {"memory": "512Mi"},
-}
+LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+LOST_NODE_SECONDS = 30
+"""How long pods stay on a node that does not answer; Kubernetes' own default is 300."""
+USER: Mapping[str, Any] = {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
+"""Of pods for which neither the dataflow nor the operator's installation names another; the image runs as any."""
+TMP_SIZE = "2Gi"
+"""Of /tmp, unless it is said: what a program forgets there ends its own pod, and not its node's other ones."""
+EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+"""The checkpoint has everything: an autoscaler need not keep a node for the volumes of a pod."""
+SPREAD_OVER = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 MASTER_STATE = "binshift-master"
 TEMPORARY = "binshift-tmp"
 STATE = "binshift-state"
@@ -29,7 +35,7 @@ CONF = "binshift-conf"
 CLAIM = "binshift-checkpoint"
 
 
-def driver_pod(dataflow: Dataflow, keys_hash: str) -> Manifest:
+def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] = USER) -> Manifest:
     """The template of the driver's pod: the program, and Spark's master."""
     program = dataflow.raw["application"]
     arguments = ["python", "-m", "binshift.pods.driver", program["mainFile"], *(program.get("args") or [])]
@@ -50,16 +56,16 @@ def driver_pod(dataflow: Dataflow, keys_hash: str) -> Manifest:
     master = {
         **_container(dataflow, MASTER, ["python", "-m", "binshift.pods.master"], MASTER_STATE, with_user=False),
         "env": environment.master(dataflow),
-        "resources": MASTER_RESOURCES,
+        "resources": master_resources(dataflow),
         "ports": [_port("master", PORTS.master)],
         "startupProbe": _tcp(PORTS.master, period=2, failures=90),
         "livenessProbe": _tcp(PORTS.master, period=10, failures=6),
     }
     volumes = [{"name": STATE, "emptyDir": {}}, {"name": MASTER_STATE, "emptyDir": {}}]
-    return _template(dataflow, DRIVER, keys_hash, [driver, master], volumes)
+    return _template(dataflow, DRIVER, keys_hash, [driver, master], volumes, security)
 
 
-def executor_pod(dataflow: Dataflow, keys_hash: str) -> Manifest:
+def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] = USER) -> Manifest:
     """The template of an executor's pod: Spark's worker, which starts the executor."""
     worker = {
         **_container(dataflow, WORKER, ["python", "-m", "binshift.pods.worker"], STATE, component=EXECUTOR),
@@ -72,7 +78,7 @@ def executor_pod(dataflow: Dataflow, keys_hash: str) -> Manifest:
         "livenessProbe": _tcp(PORTS.worker, period=10, failures=6),
         "lifecycle": {"preStop": {"exec": {"command": ["python", "-m", "binshift.pods.drain"]}}},
     }
-    return _template(dataflow, EXECUTOR, keys_hash, [worker], [_store(dataflow)])
+    return _template(dataflow, EXECUTOR, keys_hash, [worker], [_store(dataflow)], security)
 
 
 def _store(dataflow: Dataflow) -> Manifest:
@@ -115,50 +121,80 @@ def _container(
 
 
 def _template(
-    dataflow: Dataflow, component: str, keys_hash: str, containers: list[Manifest], volumes: list[Manifest]
+    dataflow: Dataflow,
+    component: str,
+    keys_hash: str,
+    containers: list[Manifest],
+    volumes: list[Manifest],
+    security: Mapping[str, Any],
 ) -> Manifest:
     user = (dataflow.raw.get(component) or {}).get("pod") or {}
     volumes = [
         *volumes,
-        {"name": TEMPORARY, "emptyDir": {}},
+        {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
         {"name": CONF, "configMap": {"name": dataflow.key.child(Child.SPARK_CONF)}},
     ]
     if dataflow.checkpoint.claim is not None:
         volumes.append({"name": CLAIM, "persistentVolumeClaim": {"claimName": dataflow.checkpoint.claim}})
-    chosen = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName")
+    local = ",".join(each["name"] for each in volumes if "emptyDir" in each)
+    chosen = ("nodeSelector", "affinity", "topologySpreadConstraints", "priorityClassName")
     secrets = dataflow.raw.get("imagePullSecrets")
-    return {
-        "metadata": {
-            "labels": {**(user.get("labels") or {}), **labels(dataflow.key, component)},
-            "annotations": {
-                **(user.get("annotations") or {}),
-                names.ANNOTATION_SPEC: dataflow.restart_hash,
-                names.ANNOTATION_KEYS: keys_hash,
-            },
-        },
+    ours = {
+        "metadata": _metadata(dataflow, component, keys_hash, local),
         "spec": {
-            "serviceAccountName": dataflow.key.child(Child.SERVICE_ACCOUNT),
+            "serviceAccountName": dataflow.service_account or dataflow.key.child(Child.SERVICE_ACCOUNT),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": GRACE_SECONDS,
-            "securityContext": _security(),
+            "terminationGracePeriodSeconds": environment.grace_seconds(dataflow, component),
+            "securityContext": _security(
+                user.get("securityContext") or spec_of(dataflow, component).get("securityContext") or security
+            ),
+            "topologySpreadConstraints": _spread(dataflow, component),
             "containers": containers,
             "volumes": volumes + list(user.get("volumes") or []),
             **({"imagePullSecrets": secrets} if secrets else {}),
             **{name: user[name] for name in chosen if user.get(name)},
+            "tolerations": _tolerations(user.get("tolerations") or []),
+        },
+    }
+    return merged(dataflow, component, ours)
+
+
+def _tolerations(given: list[Manifest]) -> list[Manifest]:
+    """Those given, and how long a lost node is tolerated where they do not say so."""
+    said = {each.get("key") for each in given if each.get("effect") in (None, "", "NoExecute")}
+    return list(given) + [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
+        for key in LOST_NODE_TAINTS
+        if not said & {key, None, ""}
+    ]
+
+
+def _metadata(dataflow: Dataflow, component: str, keys_hash: str, local: str) -> Manifest:
+    user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    return {
+        "labels": {**(user.get("labels") or {}), **labels(dataflow.key, component)},
+        "annotations": {
+            EVICTABLE: local,
+            **(user.get("annotations") or {}),
+            names.ANNOTATION_VERSION: __version__,
+            names.ANNOTATION_SPEC: dataflow.pod_hash,
+            names.ANNOTATION_KEYS: keys_hash,
         },
     }
 
 
-def _security() -> Manifest:
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
-        "fsGroupChangePolicy": "OnRootMismatch",
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+def _spread(dataflow: Dataflow, component: str) -> list[Manifest]:
+    """Over zones and nodes as far as that goes: a node that is lost takes as few executors as can be."""
+    how = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    chosen = {"labelSelector": {"matchLabels": selector(dataflow.key, component)}}
+    return [{**how, "topologyKey": each, **chosen} for each in SPREAD_OVER]
+
+
+def _security(said: Mapping[str, Any]) -> Manifest:
+    """User and groups as said; what is not, is the cluster's choice."""
+    usual = {"fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}}
+    return {**usual, **(said if isinstance(said, Mapping) else {}), "runAsNonRoot": True}
 
 
 def _port(name: str, number: int) -> Manifest:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from binshift.errors import BinshiftError
 from binshift_operator.children.metadata import PORTS, Manifest, child, selector
-from binshift_operator.children.pods import driver_pod, executor_pod
+from binshift_operator.children.pods import USER, driver_pod, executor_pod
 from binshift_operator.children.spark_conf import conf, defaults_file
 from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_COMPONENT, LABEL_NAME, Child, Key
 from binshift_operator.model.specification import Dataflow
@@ -17,10 +18,17 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What rendering has to know of the operator: where its pods are, who may call the control API."""
+    """What rendering has to know of the operator and of the cluster.
+
+    Attributes:
+        namespace: of the operator's pods, which may call the control API.
+        app: the label ``app.kubernetes.io/name`` of those pods.
+        security: user and groups of pods whose dataflow names none; empty leaves them to the cluster.
+    """
 
     namespace: str = "binshift"
     app: str = "binshift"
+    security: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
 
 
 def rendered(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Manifest]:
@@ -64,22 +72,24 @@ def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) ->
         Child.EXECUTOR_SERVICE: lambda: _service(key, EXECUTOR),
         Child.DISRUPTION_BUDGET: lambda: _disruption_budget(key),
     }
+    if dataflow.service_account is not None:
+        del plain[Child.SERVICE_ACCOUNT]
     if keys_hash is None:
         return plain
     return {
         **plain,
-        Child.EXECUTORS: lambda: _stateful(key, EXECUTOR, executor_pod(dataflow, keys_hash)),
-        Child.DRIVER: lambda: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash)),
+        Child.EXECUTORS: lambda: _stateful(key, EXECUTOR, executor_pod(dataflow, keys_hash, around.security)),
+        Child.DRIVER: lambda: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash, around.security)),
     }
 
 
 def _disruption_budget(key: Key) -> Manifest:
     """One executor may be evicted at a time, of those that work; one that is not ready holds up nobody's node.
 
-    Executors exist only while a program runs. Without that policy, the node of a program that fails could never be drained.
+    Executors exist only while a program runs. Without that policy, the node of a program that fails could never be drained. How many may
+    be unavailable is decided (`with_unavailable`): executors that cannot be scheduled do not count.
     """
     spec = {
-        "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {"matchLabels": selector(key, EXECUTOR)},
     }
@@ -89,6 +99,11 @@ def _disruption_budget(key: Key) -> Manifest:
 def with_replicas(manifest: Manifest, replicas: int) -> Manifest:
     """A StatefulSet that asks for so many pods. Always said: what is not said in an apply is given up."""
     return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
+
+
+def with_unavailable(manifest: Manifest, most: int) -> Manifest:
+    """A disruption budget by which so many executors may be unavailable."""
+    return {**manifest, "spec": {**manifest["spec"], "maxUnavailable": most}}
 
 
 def _stateful(key: Key, component: str, template: Manifest) -> Manifest:

@@ -36,6 +36,18 @@ def resources(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
     return given
 
 
+def master_resources(dataflow: Dataflow) -> Mapping[str, Any]:
+    """Requests and limits of the container of Spark's master."""
+    usual: Mapping[str, Any] = DEFAULTS["driver"]["masterResources"]
+    return (dataflow.raw.get("driver") or {}).get("masterResources") or usual
+
+
+def master_memory(dataflow: Dataflow) -> str:
+    """The heap of Spark's master, in Spark's notation: half of what its container has beyond what a Java process takes beside."""
+    spare = memory_bytes(master_resources(dataflow)) // memory.MIB - memory.DAEMON_MIB
+    return f"{max(memory.DAEMON_HEAP_MIB, spare // 2)}m"
+
+
 def memory_bytes(found: Mapping[str, Any]) -> int:
     """The memory there is to divide: the limit, or what is requested where there is none."""
     limit = (found.get("limits") or {}).get("memory") or (found.get("requests") or {}).get("memory")

@@ -53,6 +53,8 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
         trouble=step.trouble,
         stale=bool(stopping.stale(dataflow, world)) and not world.invalid and step.reason is not Awaited.SPEC,
         finished=step.finished,
+        waiting=step.waiting,
+        moving=step.moving,
     )
     status = phases.status(dataflow, world, before, said, patience(limits))
     return Decision(actions, status, _pause(step, status, world.now, limits))
@@ -66,6 +68,7 @@ def patience(limits: Limits) -> phases.Patience:
         limits.driver_start_seconds,
         limits.pods_wait_seconds,
         limits.epoch_seconds_max,
+        limits.unplaced_seconds,
     )
 
 
@@ -80,18 +83,18 @@ def _pause(step: Step, status: Status, now: float, limits: Limits) -> float:
 def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
     taken = [child for child in Child if world.children[child].found is Found.FOREIGN]
     if taken:
-        names = ", ".join(f"{child.value} {dataflow.key.child(child)}" for child in taken)
-        message = f"{names} belongs to something else: delete it, or give this dataflow another name"
+        message = " ".join(_taken(dataflow, child) for child in taken)
         return Step((), Awaited.NAMES, message, trouble=(Trouble.NAME_TAKEN, message))
     unusable = _unusable(dataflow, world)
-    rests = dataflow.suspend or before.finished_generation == dataflow.generation
+    finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
+    rests = dataflow.suspend or finished
     if unusable is not None and world.driver is None and not rests:
         return Step(upkeep.plain(world), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
     if world.keys_hash is None:
         return _keyless(dataflow, world)
     if dataflow.suspend:
         return stopping.suspended(world, before, limits)
-    if before.finished_generation == dataflow.generation:
+    if finished:
         return stopping.finished(world, before, limits)
     if world.invalid:
         return _invalid(world)
@@ -99,7 +102,7 @@ def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> S
     stopped = driver is not None and runtime is not None and runtime.state is RunState.STOPPED
     there = driver is not None and driver.going_since is None
     ended = there and runtime is not None and runtime.state is RunState.FINISHED
-    # It ended for an earlier generation, and was edited since: what is still there is that one's.
+    # It ended for an earlier spec, and was edited since: what is still there is that one's.
     earlier = ended and before.finished_generation != 0
     if stopping.stale(dataflow, world) or stopped or earlier:
         return stopping.restarted(dataflow, world, before, limits)
@@ -107,6 +110,16 @@ def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> S
         return stopping.remembered(world)
     step = workers.run(dataflow, world, before, limits)
     return step if step.trouble is not None or unusable is None else replace(step, trouble=unusable)
+
+
+def _taken(dataflow: Dataflow, child: Child) -> str:
+    """What to do about another's object of a child's name; deleting it is the last thing to propose."""
+    name = dataflow.key.child(child)
+    use = f", or set spec.serviceAccountName: {name} to use yours" if child is Child.SERVICE_ACCOUNT else ""
+    return (
+        f"There is a {child.kind} named {name} that this dataflow did not make, and it needs the name for its own. Rename the "
+        f"dataflow{use}. Do not delete the {child.kind} unless you know that nothing uses it."
+    )
 
 
 def _unusable(dataflow: Dataflow, world: World) -> tuple[Trouble, str] | None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from binshift_operator.decide.limits import Limits
 from binshift_operator.model.actions import CancelMigration
-from binshift_operator.model.reasons import Trouble
+from binshift_operator.model.reasons import AtRest, Awaited, Trouble
 from binshift_operator.model.specification import Dataflow, OnTimeout
-from binshift_operator.model.status import MigrationShown, Status
+from binshift_operator.model.status import MigrationShown, Moving, Status
 from binshift_operator.model.world import REVISIONS, RuntimeSeen
 
 TRIES_BEFORE_TOLD = 3
@@ -27,21 +27,29 @@ def is_ours(dataflow: Dataflow, runtime: RuntimeSeen) -> bool:
     )
 
 
-def directed(runtime: RuntimeSeen, before: Status) -> MigrationShown | None:
-    """The newest migration, if it leads to the target; with the target's generation, and the earliest beginning known.
+def directed(runtime: RuntimeSeen) -> MigrationShown | None:
+    """The newest migration, if it leads to the target; with the target's generation.
 
-    A driver that starts anew begins it again by itself, and no longer knows who asked for it, or when.
+    A driver that starts anew begins it again by itself, and no longer knows who asked for it.
     """
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None:
         return None
     led = migration.generation in (0, target.generation) and runtime.migration_workers == target.workers
-    if not led:
+    return replace(migration, generation=target.generation) if led else None
+
+
+def moving(runtime: RuntimeSeen | None, before: Status) -> Moving | None:
+    """Since when bins move towards the runtime's target; what is not known now is as it was."""
+    if runtime is None or runtime.target is None:
+        return before.moving
+    target, last = runtime.target, before.moving
+    if last is not None and last.generation == target.generation:
+        return None if target.settled else last
+    migration = directed(runtime)
+    if migration is None or migration.ended or migration.started_at is None:
         return None
-    last, began = before.migration, migration.started_at
-    if last is not None and not last.ended and last.generation == target.generation and last.started_at is not None:
-        began = last.started_at if began is None else min(began, last.started_at)
-    return replace(migration, generation=target.generation, started_at=began)
+    return Moving(target.generation, migration.started_at)
 
 
 def timed_out(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status, now: float) -> bool:
@@ -51,21 +59,18 @@ def timed_out(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status, n
         return known
     if not is_ours(dataflow, runtime) or runtime.target is None or runtime.target.settled:
         return False
-    migration = directed(runtime, before)
-    running = migration is not None and not migration.ended and migration.started_at is not None
-    return known or (running and now - _began(migration) > dataflow.migration.timeout_seconds)
-
-
-def _began(migration: MigrationShown | None) -> float:
-    return float("inf") if migration is None or migration.started_at is None else migration.started_at
+    migration, began = directed(runtime), moving(runtime, before)
+    long = began is not None and now - began.since > dataflow.migration.timeout_seconds
+    return known or (long and migration is not None and not migration.ended)
 
 
 def cancelled(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status) -> tuple[CancelMigration, ...]:
     """Cancel what runs of a migration that took too long. What brings bins back, or off lost workers, goes on."""
-    migration = None if runtime is None else directed(runtime, before)
+    migration = None if runtime is None else directed(runtime)
     if migration is None or migration.ended:
         return ()
-    return (CancelMigration(migration.id, dataflow.migration.on_timeout is OnTimeout.ROLLBACK),)
+    again = before.timed_out_generation == dataflow.generation
+    return (CancelMigration(migration.id, dataflow.migration.on_timeout is OnTimeout.ROLLBACK, again),)
 
 
 def again(runtime: RuntimeSeen, now: float, limits: Limits) -> bool:
@@ -73,20 +78,45 @@ def again(runtime: RuntimeSeen, now: float, limits: Limits) -> bool:
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None or target.settled or migration.phase not in ("failed", "cancelled"):
         return False
-    if ON_REQUEST in migration.reason or target.generation % REVISIONS == REVISIONS - 1:
+    if ON_REQUEST in migration.reason:
         return False
     rested = migration.ended_at is not None and now - migration.ended_at >= limits.retry_seconds
     return rested and target.workers <= runtime.registered
 
 
+def moves(runtime: RuntimeSeen) -> bool:
+    """Whether bins are moving."""
+    return runtime.migration is not None and not runtime.migration.ended
+
+
+def ended(runtime: RuntimeSeen, late: bool) -> tuple[Awaited | AtRest, str] | None:
+    """What is said of a target that has not settled while no bins move; None if they do, or are about to."""
+    migration = runtime.migration
+    if migration is None or moves(runtime):
+        return None
+    if late:
+        return (
+            AtRest.MIGRATION_TIMED_OUT,
+            "the migration took too long; bins stay where they are until the spec is edited",
+        )
+    if migration.phase not in ("failed", "cancelled"):
+        return None
+    if ON_REQUEST in migration.reason:
+        return AtRest.MIGRATION_CANCELLED, f"migration {migration.id} was {migration.reason}; bins stay where they are"
+    return Awaited.MIGRATION, f"migration {migration.id} ended early and is asked for again: {migration.reason}"
+
+
+def exhausted(dataflow: Dataflow) -> tuple[Trouble, str]:
+    """What is said when a generation has no revisions left, so that the runtime cannot be asked for anything else."""
+    return Trouble.MIGRATION_FAILED, (
+        f"generation {dataflow.generation} was asked for {REVISIONS} times, which is the most. Edit the spec to go on"
+    )
+
+
 def trouble(dataflow: Dataflow, runtime: RuntimeSeen | None, late: bool) -> tuple[Trouble, str] | None:
     """What a person should know of this generation's migration."""
     if late:
-        policy = dataflow.migration
-        kept = "what had moved was moved back" if policy.on_timeout is OnTimeout.ROLLBACK else "what had moved stays"
-        return Trouble.MIGRATION_TIMED_OUT, (
-            f"the migration took longer than {policy.timeout_seconds:g} s and was cancelled; {kept}. Edit the spec to try again"
-        )
+        return Trouble.MIGRATION_TIMED_OUT, _of_timeout(dataflow, runtime)
     if runtime is None or runtime.target is None or runtime.target.settled or not is_ours(dataflow, runtime):
         return None
     migration = runtime.migration
@@ -97,3 +127,17 @@ def trouble(dataflow: Dataflow, runtime: RuntimeSeen | None, late: bool) -> tupl
     if runtime.target.generation % REVISIONS >= TRIES_BEFORE_TOLD:
         return Trouble.MIGRATION_FAILED, f"migration {migration.id} failed: {migration.reason}"
     return None
+
+
+def _of_timeout(dataflow: Dataflow, runtime: RuntimeSeen | None) -> str:
+    policy = dataflow.migration
+    back, moved = policy.on_timeout is OnTimeout.ROLLBACK, "bins that had moved"
+    target, shown = (None, None) if runtime is None else (runtime.target, runtime.migration)
+    if target is not None and shown is not None and runtime is not None and runtime.migration_workers == target.workers:
+        moved = f"{shown.bins_moved or 0} of {shown.bins_total or 0} bins had moved, which"
+    return (
+        f"Rescaling to {dataflow.replicas} executors was stopped after {policy.timeout_seconds:g} s "
+        f"(spec.migration.timeout): {moved} {'are moved back' if back else 'stay where they are'}; the stream runs on. "
+        "Any edit of the spec tries again; raise migration.timeout, or migration.latencyTarget "
+        f"(now {policy.latency_target_seconds:g} s) to let it go faster"
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from binshift_operator.model.actions import Action
 from binshift_operator.model.reasons import AtRest, Awaited, Trouble
-from binshift_operator.model.status import Settling
+from binshift_operator.model.status import Moving, Settling
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Step:
         settling: see `model.status.Settling`; None: not known now.
         timed_out: whether the migration of this generation has taken too long.
         trouble: what this part found that a person must act upon.
+        waiting: see `model.status.Status`.
+        moving: see `model.status.Moving`.
         finished: whether the program has just ended by itself, which is to be remembered for this generation.
     """
 
@@ -32,3 +35,5 @@ class Step:
     timed_out: bool = False
     trouble: tuple[Trouble, str] | None = None
     finished: bool = False
+    waiting: Mapping[int, float] = field(default_factory=dict)
+    moving: Moving | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from binshift_operator.decide import upkeep
 from binshift_operator.decide.limits import Limits
 from binshift_operator.decide.step import Step
-from binshift_operator.model.actions import DeletePod, StopQuery
+from binshift_operator.model.actions import Action, DeletePod, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.reasons import AtRest, Awaited
 from binshift_operator.model.specification import Dataflow
@@ -19,13 +19,13 @@ from binshift_operator.model.world import Found, Pod, PodState, RunState, World
 
 AFTER_STOP = (Awaited.RESTARTING, Awaited.SECRET_LOST, Awaited.SUSPENDING, Awaited.FINISHING)
 """What is awaited only once the query was found quiet."""
-NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.EVICTED)
+NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.EVICTED, PodState.NOT_STARTED)
 ENDED_BY_ITSELF = "the program has ended by itself"
 
 
 def stale(dataflow: Dataflow, world: World) -> tuple[Pod, ...]:
     """Live pods that were made for another restart class or Secret."""
-    wanted = (dataflow.restart_hash, world.keys_hash)
+    wanted = (dataflow.pod_hash, world.keys_hash)
     return tuple(p for p in world.pods if p.going_since is None and (p.spec_hash, p.keys_hash) != wanted)
 
 
@@ -43,11 +43,13 @@ def quiet(world: World, before: Status, limits: Limits) -> bool:
     return locked_out or was_quiet or driver.state in NEVER_RAN or waited > limits.stop_wait_seconds
 
 
-def stopped(world: World) -> Step:
-    """Ask the query to stop."""
+def stopped(world: World, before: Status) -> Step:
+    """Ask the query to stop, until it says that it does."""
     if world.runtime is None:
         return Step((), Awaited.STOPPING, f"the driver is to stop, and does not answer: {world.unreachable}")
-    return Step((StopQuery(),), Awaited.STOPPING, "the running epoch is finished, then the query stops")
+    again = before.awaiting is not None and before.awaiting.reason == Awaited.STOPPING
+    asked: tuple[Action, ...] = () if world.runtime.stopping else (StopQuery(again),)
+    return Step(asked, Awaited.STOPPING, "the running epoch is finished, then the query stops")
 
 
 def suspended(world: World, before: Status, limits: Limits) -> Step:
@@ -72,7 +74,7 @@ def remembered(world: World) -> Step:
 def _brought_down(world: World, before: Status, limits: Limits, way: Awaited, done: Step) -> Step:
     """Down in order; other children are put in place beside that, and hold up nothing, should they not let themselves."""
     if not quiet(world, before, limits):
-        return stopped(world)
+        return stopped(world, before)
     others = upkeep.plain(world)
     driver_down = upkeep.stateful(world, {Child.DRIVER: 0})
     if driver_down or world.driver is not None:
@@ -89,7 +91,7 @@ def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) 
     lost = any(pod.keys_hash != world.keys_hash for pod in old)
     reason = Awaited.SECRET_LOST if lost else Awaited.RESTARTING
     if not quiet(world, before, limits):
-        return _stopped_for_templates(world)
+        return _stopped_for_templates(world, before)
     executors = max(dataflow.replicas, before.holding_slots, world.children[Child.EXECUTORS].replicas)
     put = upkeep.plain(world) + upkeep.stateful(world, {Child.EXECUTORS: executors, Child.DRIVER: 0})
     if world.driver is not None:
@@ -100,10 +102,10 @@ def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) 
     return Step(tuple(DeletePod(pod.name, pod.uid, why) for pod in old), reason, f"{len(old)} executors are replaced")
 
 
-def _stopped_for_templates(world: World) -> Step:
+def _stopped_for_templates(world: World, before: Status) -> Step:
     """Ask the query to stop, but only if the API server would take the new templates: else it would stop for nothing."""
-    step, tried = stopped(world), upkeep.trials(world)
-    if world.runtime is None or not tried:
+    step, tried = stopped(world, before), upkeep.trials(world)
+    if world.runtime is None or not tried or world.runtime.stopping:
         return step
     if any(each.child.value in world.refusals for each in tried):
         message = "the API server refuses the new templates; what runs goes on as it is"

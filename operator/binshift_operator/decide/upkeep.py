@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from binshift_operator.decide.limits import Limits
 from binshift_operator.model.actions import Action, Apply, DeletePod, TryApply
 from binshift_operator.model.names import Child
-from binshift_operator.model.world import ChildSeen, Found, World
+from binshift_operator.model.world import ChildSeen, Found, Pod, World
 
 STATEFUL = (Child.EXECUTORS, Child.DRIVER)
 PLAIN = tuple(child for child in Child if child not in (*STATEFUL, Child.KEYS))
@@ -30,9 +31,16 @@ def stateful(world: World, replicas: dict[Child, int]) -> tuple[Action, ...]:
         applied(child, seen, count)
         for child, seen, count in wanted
         if seen.found is not Found.GOING
+        and child not in orphaned(world)
         and (needs_apply(seen) or seen.replicas != count)
         and not (seen.found is Found.ABSENT and child in world.unrendered)
     )
+
+
+def orphaned(world: World) -> list[Child]:
+    """StatefulSets that were deleted while their pods still end: one made now could not make its pods, and would wait for minutes."""
+    ending = {Child.DRIVER if pod.is_driver else Child.EXECUTORS for pod in world.pods if pod.going_since is not None}
+    return [child for child in STATEFUL if child in ending and world.children[child].found is Found.ABSENT]
 
 
 def trials(world: World) -> tuple[TryApply, ...]:
@@ -64,7 +72,17 @@ def applied(child: Child, seen: ChildSeen, replicas: int | None = None, *, exact
         replicas,
         uid=seen.uid if there else "",
         resource_version=seen.resource_version if there and exactly else "",
+        unavailable=max(seen.unavailable, 1),
     )
+
+
+def budget(world: World, absent: int) -> tuple[Action, ...]:
+    """Let one more executor be evicted than are absent: one that cannot be scheduled must not block the drain of a node."""
+    child, seen = Child.DISRUPTION_BUDGET, world.children[Child.DISRUPTION_BUDGET]
+    there = seen.found in (Found.CURRENT, Found.KEPT)
+    if not there or seen.unavailable == 1 + absent or child in world.unrendered:
+        return ()
+    return (replace(applied(child, seen), unavailable=1 + absent),)
 
 
 def ending(world: World, children: Iterable[Child]) -> list[Child]:
@@ -73,11 +91,21 @@ def ending(world: World, children: Iterable[Child]) -> list[Child]:
 
 
 def freed(world: World, limits: Limits) -> tuple[Action, ...]:
-    """Delete by force what ends on a node that does not answer. The log fences: what still runs there cannot count."""
+    """Delete by force what should have ended: a kubelet that lives ends a pod with its grace, whatever it was deleted for.
+
+    The log fences: what may still run on a node that does not answer cannot change anything.
+    """
+    why = "it has not ended in time, as when its node does not answer"
     return tuple(
-        DeletePod(pod.name, pod.uid, "its node does not answer", force=True)
+        DeletePod(pod.name, pod.uid, why, force=True)
         for pod in world.pods
-        if pod.going_since is not None
-        and pod.node_lost
-        and world.now > pod.going_since + pod.grace_seconds + limits.lost_node_seconds
+        if pod.going_since is not None and world.now > _due(pod, pod.going_since, world) + limits.lost_node_seconds
     )
+
+
+def _due(pod: Pod, going_since: float, world: World) -> float:
+    """When a pod should have ended; one that was deleted as its node is lost, and is not heard of, has nothing to do with its grace."""
+    runtime = world.runtime
+    heard = runtime is not None if pod.is_driver else runtime is None or pod.slot in runtime.registered
+    lost = pod.node_lost and not pod.ready and not heard
+    return going_since if lost else going_since + pod.grace_seconds

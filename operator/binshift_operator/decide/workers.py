@@ -3,8 +3,8 @@
 The decision itself is `binshift.rescale`'s. Here it is given what is, and what it says is turned into actions on
 StatefulSets, whose ordinals are the slots. Three things are added:
 
-- *Who cannot come.* If new executors do not register in time, those that have are used without the others: as many slots from
-  0 up as are there. That is another target of the same generation of the object, hence the revisions (`world.REVISIONS`).
+- *Who cannot come.* If new executors do not register in time, those that have are used without the others (`targets`). That is
+  another target of the same generation of the object, hence the revisions (`world.REVISIONS`).
 - *Who is there already.* On resume, executors are started for all slots that held bins when last seen, wanted or not: the
   first epoch needs them. The runtime then says who holds what, and those beyond the spec are drained like any others.
 - *What takes too long, or fails.* See `migrations`.
@@ -17,25 +17,18 @@ from typing import assert_never
 
 from binshift import rescale
 from binshift.model import Worker
-from binshift_operator.decide import migrations, upkeep
+from binshift_operator.decide import migrations, registration, targets, upkeep
 from binshift_operator.decide.limits import Limits
+from binshift_operator.decide.registration import listed
 from binshift_operator.decide.step import Step
+from binshift_operator.decide.targets import Wanted
 from binshift_operator.model.actions import Action, PutTarget
 from binshift_operator.model.names import Child
 from binshift_operator.model.reasons import AtRest, Awaited
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Settling, Status
-from binshift_operator.model.world import REVISIONS, Found, RunState, RuntimeSeen, World
+from binshift_operator.model.world import Found, RunState, RuntimeSeen, World
 from binshift_operator.phases.holding import holding_slots
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is asked for now: slots ``0 .. count-1`` as target ``generation``; ``missing`` slots are not waited for."""
-
-    count: int
-    generation: int
-    missing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +51,7 @@ def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Ste
         runtime = None
     settling = _settling(dataflow, runtime, before)
     late = migrations.timed_out(dataflow, runtime, before, world.now)
-    wanted = _wanted(dataflow, runtime, before, world.now, limits, late)
+    wanted = targets.wanted(dataflow, world, runtime, before, limits, late)
     said = _said(dataflow, world, before, runtime, wanted, settling)
     shrink = said.shrink and not late
     seen = world.children[Child.EXECUTORS]
@@ -69,7 +62,8 @@ def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Ste
     else:
         actions += upkeep.stateful(world, {Child.EXECUTORS: said.replicas, Child.DRIVER: 1})
     actions += migrations.cancelled(dataflow, runtime, before) if late else said.put
-    reason, message = _reason(dataflow, world, said, wanted, bool(actions))
+    reason, message = _reason(dataflow, world, said, wanted, bool(actions), late)
+    actions += () if runtime is None else upkeep.budget(world, len(wanted.absent))
     return Step(
         actions,
         reason,
@@ -77,7 +71,9 @@ def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Ste
         realised=reason is AtRest.SETTLED,
         settling=settling,
         timed_out=late,
-        trouble=migrations.trouble(dataflow, runtime, late),
+        trouble=migrations.exhausted(dataflow) if wanted.exhausted else migrations.trouble(dataflow, runtime, late),
+        waiting=wanted.waiting,
+        moving=migrations.moving(runtime, before),
     )
 
 
@@ -99,42 +95,6 @@ def _settling(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status) -
     return Settling(runtime.target.generation, runtime.epoch)
 
 
-def _wanted(
-    dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status, now: float, limits: Limits, late: bool
-) -> Wanted:
-    first, full = dataflow.generation * REVISIONS, frozenset(range(dataflow.replicas))
-    target = None if runtime is None else runtime.target
-    if runtime is None or target is None:
-        there = full if runtime is None else runtime.registered
-    else:
-        there = runtime.registered | target.workers
-    mine = runtime is not None and migrations.is_ours(dataflow, runtime)
-    if mine and late and target is not None:
-        return Wanted(len(target.workers), target.generation, full - target.workers)
-    count = dataflow.replicas
-    if full - there and _waited(dataflow, before, now) > limits.registration_wait_seconds:
-        count = _prefix(there, dataflow.replicas) or count
-    missing = full - frozenset(range(count))
-    if not mine or target is None or runtime is None:
-        return Wanted(count, first, missing)
-    same = target.workers == frozenset(range(count))
-    fresh = not same or migrations.again(runtime, now, limits)
-    return Wanted(count, min(target.generation + fresh, first + REVISIONS - 1), missing)
-
-
-def _waited(dataflow: Dataflow, before: Status, now: float) -> float:
-    """Seconds for which this generation's executors have been awaited."""
-    awaiting = before.awaiting
-    if awaiting is None or awaiting.reason != Awaited.REGISTRATION or before.observed_generation != dataflow.generation:
-        return 0.0
-    return now - awaiting.since
-
-
-def _prefix(there: frozenset[int], most: int) -> int:
-    """How many slots from 0 up are there without a gap."""
-    return next((slot for slot in range(most) if slot not in there), most)
-
-
 def _said(
     dataflow: Dataflow,
     world: World,
@@ -145,10 +105,11 @@ def _said(
 ) -> Said:
     seen = world.children[Child.EXECUTORS]
     processes = seen.replicas if seen.found is not Found.ABSENT else 0
-    shown = min(processes, wanted.count) if wanted.missing else processes
     actions = rescale.decide(
-        rescale.Observed(_workers(range(shown)), None if runtime is None else _known(runtime, settling)),
-        rescale.Desired(dataflow.key.uid, wanted.generation, wanted.count, takes_over=True),
+        rescale.Observed(rescale.lowest(processes), None if runtime is None else _known(runtime, settling)),
+        rescale.Desired(
+            dataflow.key.uid, wanted.generation, _workers(wanted.workers), _workers(wanted.spare), takes_over=True
+        ),
     )
     replicas = max(processes, dataflow.replicas, holding_slots(world.runtime, before) if runtime is None else 0)
     said = Said(replicas)
@@ -179,24 +140,33 @@ def _known(runtime: RuntimeSeen, settling: Settling | None) -> rescale.Runtime:
     )
 
 
-def _workers(slots: range | frozenset[int]) -> rescale.Workers:
+def _workers(slots: frozenset[int]) -> rescale.Workers:
     return frozenset(map(Worker, slots))
 
 
-def _reason(dataflow: Dataflow, world: World, said: Said, wanted: Wanted, acts: bool) -> tuple[Awaited | AtRest, str]:
+def _reason(
+    dataflow: Dataflow, world: World, said: Said, wanted: Wanted, acts: bool, late: bool
+) -> tuple[Awaited | AtRest, str]:
     """What is awaited, in order of what comes first."""
     runtime, awaited = world.runtime, said.awaited
+    if upkeep.orphaned(world):
+        return (
+            Awaited.CHILDREN,
+            "pods of a StatefulSet that was deleted are ending; it is made again once they are gone",
+        )
     if awaited is Awaited.RUNTIME and runtime is not None and runtime.state is RunState.RUNNING:
         return Awaited.FIRST_EPOCH, "the query runs, and has not committed an epoch yet"
     if awaited is Awaited.RUNTIME:
         return awaited, runtime.reason if runtime is not None else f"the driver does not answer: {world.unreachable}"
-    if wanted.missing and awaited in (None, Awaited.MIGRATION, Awaited.TARGET):
-        return Awaited.REGISTRATION, f"{wanted.count} workers are used; {_listed(wanted.missing)} have not registered"
-    if awaited is not None:
-        return awaited, MESSAGES[awaited].format(_listed(said.about))
+    if runtime is not None and (late or awaited is Awaited.MIGRATION) and (ended := migrations.ended(runtime, late)):
+        return ended
     away = frozenset(range(dataflow.replicas)) - (runtime.registered if runtime is not None else frozenset())
-    if away:
-        return Awaited.REGISTRATION, MESSAGES[Awaited.REGISTRATION].format(_listed(away))
+    unused = wanted.spare and awaited in (None, Awaited.MIGRATION, Awaited.TARGET)
+    still = awaited is None or (awaited is Awaited.MIGRATION and runtime is not None and not migrations.moves(runtime))
+    if unused or awaited is Awaited.REGISTRATION or (still and away):
+        return Awaited.REGISTRATION, registration.told(dataflow, world, wanted.waiting)
+    if awaited is not None:
+        return awaited, MESSAGES[awaited].format(listed(said.about))
     if any(pod.slot >= dataflow.replicas for pod in world.executors):
         return Awaited.PODS_ENDING, "pods that hold no bins any more are ending"
     if acts or upkeep.ending(world, Child):
@@ -208,7 +178,6 @@ MESSAGES = {
     Awaited.CHILDREN: "executors {} are started",
     Awaited.OTHER_OWNER: "the target belongs to another owner",
     Awaited.GENERATION: "the runtime has a target of a newer generation; the spec is read again",
-    Awaited.REGISTRATION: "workers {} have not registered with Spark",
     Awaited.TARGET: "the runtime is asked to share the bins among workers {}",
     Awaited.MIGRATION: "bins are moving",
     Awaited.HOLD: "one more epoch, before workers {} may end",
@@ -216,13 +185,3 @@ MESSAGES = {
     Awaited.PODS_ENDING: "the pods of workers {} end: they hold no bins",
 }
 """What is awaited, for people; the braces are the slots it is about."""
-
-
-def _listed(slots: frozenset[int]) -> str:
-    """Slots for people, no more than a few.
-
-    >>> _listed(frozenset({3, 1})), _listed(frozenset(range(100)))
-    ('1, 3', '0, 1, 2, 3, 4, 5, 6, 7 and 92 more')
-    """
-    named = ", ".join(map(str, sorted(slots)[:8]))
-    return named if len(slots) <= 8 else f"{named} and {len(slots) - 8} more"

@@ -21,13 +21,14 @@ class Apply:
     """Put a child in place as rendered.
 
     ``uid``: the one it must have; empty: it must not be there yet. ``resource_version``: the one it must have, where what is
-    asked for is only safe for what was seen. ``replicas``: for StatefulSets.
+    asked for is only safe for what was seen. ``replicas``: for StatefulSets. ``unavailable``: for the disruption budget.
     """
 
     child: Child
     replicas: int | None = None
     uid: str = ""
     resource_version: str = ""
+    unavailable: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class StopQuery:
-    """Ask the driver to finish the running epoch and stop."""
+    """Ask the driver to finish the running epoch and stop. ``again``: it was asked before, so nothing is new once it is done."""
+
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,11 @@ class PutTarget:
 
 @dataclass(frozen=True, slots=True)
 class CancelMigration:
-    """Cancel a migration that took too long."""
+    """Cancel a migration that took too long. ``again``: as for `StopQuery`."""
 
     id: int
     rollback: bool
+    again: bool = False
 
 
 Action: TypeAlias = CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration

@@ -27,7 +27,9 @@ MASTER: Final = "master"
 WORKER: Final = "worker"
 
 ANNOTATION_SPEC: Final = f"{GROUP}/restart-hash"
-"""On a pod: the hash of the restart class of the user's spec that it was made for."""
+"""On a pod: the hash of the restart class of the user's spec that it was made for, and of the Secrets that it follows."""
+ANNOTATION_VERSION: Final = f"{GROUP}/operator-version"
+"""On a pod: the version of the operator that rendered its template."""
 ANNOTATION_KEYS: Final = f"{GROUP}/keys-hash"
 """On a pod: the fingerprint of the Secret it was made with."""
 
@@ -49,6 +51,15 @@ class Child(StrEnum):
     DISRUPTION_BUDGET = "PodDisruptionBudget"
     EXECUTORS = "ExecutorStatefulSet"
     DRIVER = "DriverStatefulSet"
+
+    @property
+    def kind(self) -> str:
+        """What it is to the API server.
+
+        >>> Child.DRIVER.kind
+        'StatefulSet'
+        """
+        return self.value.removeprefix("Driver").removeprefix("Executor")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class AtRest(StrEnum):
     SUSPENDED = "Suspended"
     FINISHED = "Finished"
     FENCED = "Fenced"
+    MIGRATION_TIMED_OUT = "MigrationTimedOut"
+    MIGRATION_CANCELLED = "MigrationCancelled"
 
 
 class Trouble(StrEnum):
@@ -43,6 +45,7 @@ class Trouble(StrEnum):
 
     INVALID_SPEC = "InvalidSpec"
     NAME_TAKEN = "NameTaken"
+    TWO_OPERATORS = "TwoOperators"
     CHECKPOINT_NOT_FOUND = "CheckpointNotFound"
     CHECKPOINT_NOT_SHARED = "CheckpointNotShared"
     CREDENTIALS_MISSING = "CredentialsMissing"
@@ -59,6 +62,7 @@ class Trouble(StrEnum):
     MIGRATION_TIMED_OUT = "MigrationTimedOut"
     MIGRATION_CANCELLED = "MigrationCancelled"
     MIGRATION_FAILED = "MigrationFailed"
+    NOT_STARTED = "NotStarted"
     UNSCHEDULABLE = "Unschedulable"
     EVICTED = "Evicted"
     CONTROL_UNREACHABLE = "ControlUnreachable"

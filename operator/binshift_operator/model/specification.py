@@ -1,6 +1,6 @@
 """A StreamingDataflow as read from the API server: frozen, typed, and with its restart class as one hash.
 
-An edit is *live* (replicas, migration, suspend) or a *restart*: then the hash over everything else that the user wrote
+An edit is *live* (replicas, migration, rebalance, suspend) or a *restart*: then the hash over everything else that the user wrote
 changes, and so it does for a new `restartNonce`. Values that equal the CRD's defaults count as not written: a newer CRD that
 adds a field with a default restarts nothing. What was rendered from the spec is never hashed, so a newer operator restarts
 nothing either. Validation is the CRD's; what it cannot express is found here, and told as a `ValueError`. Such a dataflow is
@@ -19,22 +19,31 @@ from typing import Any, Final
 from binshift_operator.model.names import Key
 from binshift_operator.model.quantities import duration
 
-LIVE: Final = frozenset({"replicas", "migration", "suspend"})
+LIVE: Final = frozenset({"replicas", "migration", "rebalance", "suspend"})
 """Fields of the spec whose edits need no restart."""
 
 DEFAULTS: Final[Mapping[str, Any]] = {
     "imagePullPolicy": "IfNotPresent",
     "bins": 4096,
     "restartNonce": 0,
-    "driver": {"resources": {"requests": {"cpu": "500m", "memory": "1536Mi"}, "limits": {"memory": "1536Mi"}}},
+    "driver": {
+        "resources": {"requests": {"cpu": "500m", "memory": "1536Mi"}, "limits": {"memory": "1536Mi"}},
+        "masterResources": {"requests": {"cpu": "50m", "memory": "384Mi"}, "limits": {"memory": "512Mi"}},
+    },
     "executor": {"resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}},
 }
 """Defaults of the restart class, as the CRD has them; a test compares."""
 
 WHOLE: Final = frozenset(
-    {"resources", "labels", "annotations", "nodeSelector", "affinity", "sparkConf", "volumeClaimTemplate"}
+    {
+        *("resources", "masterResources", "labels", "annotations", "nodeSelector", "affinity", "sparkConf"),
+        *("volumeClaimTemplate", "securityContext", "template"),
+    }
 )
 """Fields whose insides are the user's own words: there an empty text says something, as in ``nodeSelector: {gpu: ""}``."""
+
+
+SECRET_CHANGE: Final = "SecretChange"
 
 
 class OnTimeout(StrEnum):
@@ -80,6 +89,8 @@ class Dataflow:
         checkpoint: where the state is.
         restart_hash: of the restart class of what the user wrote.
         raw: the whole spec, for rendering.
+        service_account: of the pods, made by the user; None: one that is made for this dataflow.
+        inputs_hash: of the Secrets that it names, where it is to be restarted when they change; else empty.
         unread: why the spec cannot be read; empty if it can. Then key, generation, deleting and suspend are all that is known.
     """
 
@@ -93,6 +104,18 @@ class Dataflow:
     restart_hash: str
     raw: Mapping[str, Any]
     unread: str = ""
+    service_account: str | None = None
+    inputs_hash: str = ""
+
+    @property
+    def pod_hash(self) -> str:
+        """What pods are made for: another one restarts the dataflow."""
+        return f"{self.restart_hash}-{self.inputs_hash}" if self.inputs_hash else self.restart_hash
+
+    @property
+    def follows_secrets(self) -> bool:
+        """Whether it is to be restarted when a Secret changes that it names."""
+        return self.raw.get("restartOn") == SECRET_CHANGE
 
 
 def read(manifest: Mapping[str, Any]) -> Dataflow:
@@ -122,6 +145,7 @@ def read(manifest: Mapping[str, Any]) -> Dataflow:
         checkpoint=Checkpoint(kept.get("location"), kept.get("credentialsSecret"), kept.get("claimName"), path),
         restart_hash=restart_hash(spec),
         raw=spec,
+        service_account=spec.get("serviceAccountName") or None,
     )
 
 

@@ -6,6 +6,7 @@ target settled, which slots held bins, which generation timed out. Losing it cos
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 HISTORY_MAX: Final = 5
 MESSAGE_CHARACTERS_MAX: Final = 1024
 REASON_CHARACTERS_MAX: Final = 512
+CUT: Final = "..."
 
 
 class ConditionType(StrEnum):
@@ -22,6 +24,7 @@ class ConditionType(StrEnum):
     PROGRESSING = "Progressing"
     MIGRATING = "Migrating"
     DEGRADED = "Degraded"
+    UPDATE_PENDING = "UpdatePending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +102,37 @@ class Settling:
 
 
 @dataclass(frozen=True, slots=True)
+class Moving:
+    """Since when bins move towards a target, in however many migrations and runs of the driver (seconds since 1970)."""
+
+    generation: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What changes with every epoch: the newest one, when it was committed (seconds since 1970), and the record latency (seconds)."""
+
+    epoch: int | None = None
+    committed_at: float | None = None
+    latency_p99: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """The whole status; see the CRD for each field."""
+    """The whole status; see the CRD for each field.
+
+    ``finished_spec`` is the restart hash of the spec whose program has ended by itself; a status of an earlier operator has the generation
+    only. ``waiting``: since when each slot that the spec asks for is not used, in seconds since 1970; see `decide.targets`.
+    """
 
     observed_generation: int = 0
     settled_generation: int = 0
     replicas: int = 0
     ready_replicas: int = 0
     phase: Phase = Phase.PENDING
-    epoch: int | None = None
+    numbers: Numbers = field(default_factory=Numbers)
     route_version: int | None = None
-    latency_p99: float | None = None
     awaiting: Awaiting | None = None
     settling: Settling | None = None
     holding_slots: int = 0
@@ -118,6 +141,14 @@ class Status:
     history: tuple[MigrationShown, ...] = ()
     conditions: tuple[Condition, ...] = field(default_factory=tuple)
     finished_generation: int = 0
+    waiting: Mapping[int, float] = field(default_factory=dict)
+    finished_spec: str = ""
+    moving: Moving | None = None
+    version: str = ""
+
+    def has_finished(self, generation: int, spec: str) -> bool:
+        """Whether the program of this spec, by its restart hash, has ended by itself; live fields do not run it again."""
+        return self.finished_spec == spec if self.finished_spec else self.finished_generation == generation
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """A condition; None before it was first written."""
@@ -125,10 +156,13 @@ class Status:
 
 
 def shortened(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
-    """Text of at most so many characters; of a long one the end is kept, where tracebacks say what happened.
+    """Text of at most so many characters; of a long one the beginning is kept, which says what happened, and the end, which says where.
 
-    >>> shortened("abcdefgh", 5)
-    '...gh'
+    >>> shortened("abcdefgh", 7)
+    'ab...gh'
     """
     text = text.strip()
-    return text if len(text) <= most else "..." + text[len(text) - most + 3 :]
+    if len(text) <= most:
+        return text
+    kept = most - len(CUT)
+    return text[: kept // 2] + CUT + text[len(text) - (kept - kept // 2) :]

@@ -13,7 +13,7 @@ from typing import Final
 from binshift_operator.model.names import Child
 from binshift_operator.model.status import MigrationShown
 
-REVISIONS: Final = 1000
+REVISIONS: Final = 1_000_000
 """A target's generation is that of the object times this, plus a revision: the same spec can be asked for again, after a
 migration that failed, or with the workers there are."""
 
@@ -41,6 +41,10 @@ class Tried:
     stamp: str
     times: int
     at: float
+    rivalled: int = 0
+    """How often another operator's application was found in place of it."""
+    rival: str = ""
+    """That operator, by the name that it gives itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,18 @@ class ChildSeen:
     resource_version: str = ""
     replicas: int = 0
     """What a StatefulSet is asked for; 0 for others."""
+    unavailable: int = 0
+    """How many pods a disruption budget lets be unavailable; 0 for others."""
+    restarted: str = ""
+    """When `kubectl rollout restart` was last asked of a StatefulSet; empty if it never was."""
     noticed: bool = True
     """Whether a StatefulSet's controller has seen its newest version: a pod it makes now is made from that."""
     again: bool = False
     """Whether it is time to apply a kept child once more."""
+    written_by: str = ""
+    """The other operator whose application was found in place of ours just now; empty if there is none."""
+    rival: str = ""
+    """The other operator that writes this child over time and again; empty if there is none."""
 
 
 class PodState(StrEnum):
@@ -68,6 +80,8 @@ class PodState(StrEnum):
     CRASHING = "Crashing"
     OUT_OF_MEMORY = "OutOfMemory"
     EVICTED = "Evicted"
+    NOT_STARTED = "NotStarted"
+    """It has a node, and containers that have not started yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +92,17 @@ class Pod:
         slot: the ordinal.
         going_since: when it was asked to end; None if it was not.
         grace_seconds: how long it was given for that.
-        node_lost: whether it ends because its node does not answer.
+        node_lost: whether it was deleted for a taint of its node, as that of a node that does not answer.
         spec_hash: the restart class it was made for.
         keys_hash: the Secret it was made with.
         ready: whether the kubelet says so.
         state: what is wrong with it.
+        since: since when it has been in that state; None if that is not known.
         message: what the scheduler, the kubelet or the container says about that.
         restarts: of its containers, together.
         born: when it was made; None if that is not known.
+        ip: its address; empty while it has none.
+        operator_version: of the operator that rendered its template; empty if it was made before that was noted.
     """
 
     name: str
@@ -102,6 +119,9 @@ class Pod:
     message: str = ""
     restarts: int = 0
     born: float | None = None
+    ip: str = ""
+    operator_version: str = ""
+    since: float | None = None
 
 
 class RunState(StrEnum):
@@ -133,12 +153,14 @@ class EpochUnderWay:
         seconds: since its first run began, by the driver's own clock.
         runs: how many runs of it have begun.
         part: what it is at, in the runtime's words (`binshift.protocol.underway`); empty if it does not say.
+        trouble: why its newest failed run failed; empty if none has.
     """
 
     epoch: int
     seconds: float
     runs: int = 1
     part: str = ""
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +171,19 @@ class RuntimeSeen:
         epoch: newest recorded; -1 before the first.
         holding: workers that own bins.
         registered: workers with a live executor.
+        failures: how often in a row the program has failed; 0 while it only starts or waits for its executors.
+        stopping: whether its query was asked to stop, and has not yet.
         under_way: the epoch that runs; None between epochs, as while there is no input, and if the driver does not say.
         latency_p99: record latency in seconds.
         migration: the one under way, else the newest.
         migration_workers: who shall share the bins; None where single bins were moved.
+        version: of binshift in the driver; empty if it does not say.
     """
 
     state: RunState
     reason: str = ""
+    failures: int = 0
+    stopping: bool = False
     epoch: int = -1
     committed_at: float | None = None
     under_way: EpochUnderWay | None = None
@@ -167,6 +194,7 @@ class RuntimeSeen:
     latency_p99: float | None = None
     migration: MigrationShown | None = None
     migration_workers: frozenset[int] | None = None
+    version: str = ""
 
 
 class ClaimState(StrEnum):
@@ -201,6 +229,8 @@ class World:
         invalid: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
         unrendered: those children.
         lacking: StatefulSets with fewer pods than they should have.
+        operator_version: of the operator that looks.
+        rivals: which two operators write over each other's children; empty if none do.
     """
 
     now: float
@@ -215,6 +245,8 @@ class World:
     invalid: str = ""
     unrendered: frozenset[Child] = frozenset()
     lacking: Mapping[Child, Lacking] = field(default_factory=dict)
+    rivals: str = ""
+    operator_version: str = ""
 
     @property
     def driver(self) -> Pod | None:

@@ -1,4 +1,4 @@
-"""The four conditions: what is True of a dataflow, and why.
+"""The conditions: what is True of a dataflow, and why.
 
 A condition's time changes with its status only, so that it says since when; reason and message follow what is.
 """
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from binshift_operator.model.reasons import AtRest, Awaited, Trouble
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import Condition, ConditionType, MigrationShown, Status, shortened
-from binshift_operator.model.world import Pod, PodState, RunState, RuntimeSeen, World
-from binshift_operator.phases import hanging
+from binshift_operator.model.status import Condition, ConditionType, MigrationShown, Numbers, Status, shortened
+from binshift_operator.model.world import Pod, RunState, RuntimeSeen, World
+from binshift_operator.phases import hanging, pod_trouble, versions
+from binshift_operator.phases.judged import Judged
 from binshift_operator.phases.said import Said
 
 
@@ -24,37 +25,25 @@ class Patience:
     driver_start_seconds: float = 300.0
     pods_wait_seconds: float = 30.0
     epoch_seconds_max: float = 300.0
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A condition without its times."""
-
-    status: bool | None
-    reason: str
-    message: str
-
-
-POD_TROUBLE = {
-    PodState.IMAGE: Trouble.IMAGE_PULL,
-    PodState.CONFIG: Trouble.INVALID_CONFIG,
-    PodState.OUT_OF_MEMORY: Trouble.OUT_OF_MEMORY,
-    PodState.CRASHING: Trouble.CRASHING,
-    PodState.UNSCHEDULABLE: Trouble.UNSCHEDULABLE,
-    PodState.EVICTED: Trouble.EVICTED,
-}
-"""What is wrong with a pod, as a reason."""
+    unplaced_seconds: float = 180.0
 
 
 def conditions(
-    dataflow: Dataflow, world: World, before: Status, said: Said, migration: MigrationShown | None, patience: Patience
+    dataflow: Dataflow,
+    world: World,
+    before: Status,
+    said: Said,
+    migration: MigrationShown | None,
+    patience: Patience,
+    numbers: Numbers,
 ) -> tuple[Condition, ...]:
-    """All of them, each with the time since when its status holds."""
+    """All of them, each with the time since when its status holds; ``numbers``: those that messages speak of."""
     judged = {
-        ConditionType.READY: ready(dataflow, world, before, said, patience),
+        ConditionType.READY: ready(dataflow, world, before, said, patience, numbers),
         ConditionType.PROGRESSING: Judged(not said.at_rest, said.reason.value, said.message),
         ConditionType.MIGRATING: migrating(dataflow, world, migration),
-        ConditionType.DEGRADED: degraded(world, before, said, patience),
+        ConditionType.DEGRADED: degraded(dataflow, world, before, said, patience),
+        ConditionType.UPDATE_PENDING: versions.judged(world),
     }
     return tuple(_dated(kind, each, dataflow.generation, before, world.now) for kind, each in judged.items())
 
@@ -65,7 +54,7 @@ def _dated(kind: ConditionType, judged: Judged, generation: int, before: Status,
     return Condition(kind, judged.status, judged.reason, shortened(judged.message), generation, since)
 
 
-def ready(dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience) -> Judged:
+def ready(dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience, numbers: Numbers) -> Judged:
     """Whether epochs are committed, or could be if there were input."""
     runtime, driver = world.runtime, world.driver
     if dataflow.suspend:
@@ -73,7 +62,7 @@ def ready(dataflow: Dataflow, world: World, before: Status, said: Said, patience
     if said.reason in (AtRest.FINISHED, Awaited.FINISHING):
         return Judged(False, "Finished", "the program has ended by itself")
     if runtime is not None:
-        return _running(runtime, world.now, patience)
+        return _running(runtime, world.now, patience, numbers)
     if driver is None:
         return Judged(False, "NoDriver", "there is no driver's pod yet")
     last = before.condition(ConditionType.READY)
@@ -90,13 +79,13 @@ def _should_answer(driver: Pod, now: float, patience: Patience) -> bool:
     return driver.ready or (driver.born is not None and now - driver.born > patience.driver_start_seconds)
 
 
-def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
+def _running(runtime: RuntimeSeen, now: float, patience: Patience, numbers: Numbers) -> Judged:
     if runtime.state is not RunState.RUNNING:
         return Judged(False, runtime.state.value, runtime.reason or f"the program is {runtime.state.value.lower()}")
     hangs = hanging.told(runtime, patience.epoch_seconds_max)
     fresh = runtime.committed_at is not None and now - runtime.committed_at <= patience.fresh_seconds
     if fresh and not hangs:
-        return Judged(True, "EpochCommitted", "epochs are committed")
+        return Judged(True, "EpochCommitted", f"Epochs are committed; {_newest(numbers)}")
     away = runtime.holding - runtime.registered
     if away:
         named = ", ".join(map(str, sorted(away)[:8]))
@@ -109,9 +98,17 @@ def _running(runtime: RuntimeSeen, now: float, patience: Patience) -> Judged:
         return Judged(True, "EpochRunning", f"epoch {runtime.under_way.epoch} is under way")
     if runtime.epoch < 0:
         return Judged(True, "Idle", "the query runs, and has had no input yet")
-    return Judged(
-        True, "Idle", f"no epoch was committed in the last {patience.fresh_seconds:g} s, and all workers are there"
-    )
+    holding = len(runtime.holding)
+    who = "executor that holds state is" if holding == 1 else f"{holding} executors that hold state are"
+    return Judged(True, "Idle", f"No new input; {_newest(numbers)}. The {who} registered")
+
+
+def _newest(numbers: Numbers) -> str:
+    """The newest epoch, as the status has it."""
+    if numbers.committed_at is None:
+        return f"the newest is {numbers.epoch}"
+    minutes, seconds = divmod(int(numbers.committed_at) % 86_400, 60)
+    return f"the newest is {numbers.epoch}, committed at {minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"
 
 
 def migrating(dataflow: Dataflow, world: World, migration: MigrationShown | None) -> Judged:
@@ -126,16 +123,18 @@ def migrating(dataflow: Dataflow, world: World, migration: MigrationShown | None
     return Judged(True, migration.phase.capitalize(), f"{migration.strategy} migration is {migration.phase}{moved}")
 
 
-def degraded(world: World, before: Status, said: Said, patience: Patience) -> Judged:
+def degraded(dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience) -> Judged:
     """Whether a person must act, and upon what first."""
     found = [said.trouble] if said.trouble is not None else []
     found += [(Trouble.INVALID_SPEC, world.invalid)] if world.invalid else []
+    found += [(Trouble.TWO_OPERATORS, world.rivals)] if world.rivals else []
     found += [(Trouble.REFUSED, f"{what}: {why}") for what, why in world.refusals.items()]
     found += _of_lacking(world, patience)
     found += _of_runtime(world.runtime)
     hangs = hanging.told(world.runtime, patience.epoch_seconds_max)
     found += [(Trouble.EPOCH_HANGS, hangs)] if hangs else []
-    found += [_of_pod(pod) for pod in world.pods if pod.state is not PodState.FINE and pod.going_since is None]
+    waits = pod_trouble.Waits(patience.pods_wait_seconds, patience.unplaced_seconds)
+    found += pod_trouble.found(dataflow, world, waits)
     found += _of_silence(world, before, patience)
     if not found:
         return Judged(False, "AsExpected", "nothing needs a person")
@@ -163,8 +162,15 @@ def _of_silence(world: World, before: Status, patience: Patience) -> list[tuple[
     silent = world.now - awaiting.since > patience.unreachable_seconds
     if not (silent and _should_answer(driver, world.now, patience)):
         return []
-    how = "ready" if driver.ready else "not ready, as when its node is gone"
-    return [(Trouble.CONTROL_UNREACHABLE, f"the driver's pod is {how}, and does not answer: {world.unreachable}")]
+    how = "ready" if driver.ready else "not ready, as when its node is lost"
+    minutes = int(world.now - awaiting.since) // 60
+    since = f" for {minutes} min" if minutes else ""
+    message = (
+        f"The operator has not reached the control API of pod {driver.name} ({how}){since}: {world.unreachable}. The stream may "
+        "well be running. Look for a NetworkPolicy that keeps the operator out, or a driver without CPU: "
+        f"kubectl top pod {driver.name}"
+    )
+    return [(Trouble.CONTROL_UNREACHABLE, message)]
 
 
 def _of_runtime(runtime: RuntimeSeen | None) -> list[tuple[Trouble, str]]:
@@ -172,13 +178,6 @@ def _of_runtime(runtime: RuntimeSeen | None) -> list[tuple[Trouble, str]]:
         return [(Trouble.FENCED, runtime.reason or "another run owns the checkpoint")]
     if runtime is not None and runtime.state is RunState.FAILED:
         return [(Trouble.PROGRAM_FAILED, runtime.reason or "the program has ended with an error")]
-    if runtime is not None and runtime.state is RunState.LOADING and runtime.reason:
+    if runtime is not None and runtime.state is RunState.LOADING and runtime.failures:
         return [(Trouble.PROGRAM_FAILED, runtime.reason)]  # it is tried again after it failed
     return []
-
-
-def _of_pod(pod: Pod) -> tuple[Trouble, str]:
-    trouble = POD_TROUBLE[pod.state]
-    if pod.is_driver and trouble is Trouble.CRASHING and pod.message:
-        trouble = Trouble.PROGRAM_FAILED
-    return trouble, f"pod {pod.name}: {pod.message or pod.state.value}"

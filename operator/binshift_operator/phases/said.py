@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from binshift_operator.model.reasons import AtRest, Awaited, Trouble
-from binshift_operator.model.status import Settling
+from binshift_operator.model.status import Moving, Settling
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +25,5 @@ class Said:
     trouble: tuple[Trouble, str] | None = None
     finished: bool = False
     stale: bool = False
+    waiting: Mapping[int, float] = field(default_factory=dict)
+    moving: Moving | None = None

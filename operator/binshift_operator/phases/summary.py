@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from binshift_operator.model.reasons import AtRest, Awaited
 from binshift_operator.model.specification import Dataflow
@@ -11,38 +12,64 @@ from binshift_operator.model.status import (
     REASON_CHARACTERS_MAX,
     Awaiting,
     MigrationShown,
+    Numbers,
     Phase,
     Status,
     shortened,
 )
-from binshift_operator.model.world import REVISIONS, RunState, RuntimeSeen, World
+from binshift_operator.model.world import RunState, RuntimeSeen, World
 from binshift_operator.phases.conditions import Patience, conditions
 from binshift_operator.phases.holding import holding_slots
 from binshift_operator.phases.said import Said
 
+NUMBERS_SECONDS: Final = 60.0
+"""How old the numbers of a status get in which nothing else changes: each write goes to everybody who watches."""
+
 
 def status(dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience) -> Status:
-    """The new status."""
+    """The new status; as it was, if nothing has changed but numbers, and these not for long."""
+    kept = _status(dataflow, world, before, said, patience, before.numbers)
+    fresh = _numbers(world.runtime, before)
+    last, now = before.numbers.committed_at, fresh.committed_at
+    recent = last is not None and now is not None and 0.0 <= now - last < NUMBERS_SECONDS
+    return kept if kept == before and recent else _status(dataflow, world, before, said, patience, fresh)
+
+
+def _numbers(runtime: RuntimeSeen | None, before: Status) -> Numbers:
+    last = before.numbers
+    if runtime is None or runtime.epoch < 0:
+        return replace(last, latency_p99=None)
+    at = last.committed_at if runtime.committed_at is None and runtime.epoch == last.epoch else runtime.committed_at
+    return Numbers(runtime.epoch, at, runtime.latency_p99 if runtime.state is RunState.RUNNING else None)
+
+
+def _status(
+    dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience, numbers: Numbers
+) -> Status:
     runtime = world.runtime
     known = runtime if runtime is not None and runtime.state is RunState.RUNNING else None
     migration = _migration(runtime, before)
+    finished = _finished(said, dataflow, world, before)
     return Status(
         observed_generation=dataflow.generation,
         settled_generation=dataflow.generation if said.realised else before.settled_generation,
         replicas=len(world.executors),
         ready_replicas=len(known.registered) if known is not None else 0,
         phase=_phase(dataflow, world, said),
-        epoch=before.epoch if runtime is None or runtime.epoch < 0 else runtime.epoch,
+        numbers=numbers,
         route_version=before.route_version if runtime is None else runtime.route_version or before.route_version,
-        latency_p99=None if known is None else known.latency_p99,
+        version=before.version if runtime is None else runtime.version,
         awaiting=_awaiting(said, before, dataflow, world.now),
         settling=said.settling if known is not None and known.route_version is not None else before.settling,
         holding_slots=holding_slots(runtime, before),
         timed_out_generation=_timed_out(said, known, dataflow, before),
-        finished_generation=_finished(said, dataflow, world, before),
+        finished_generation=finished[0],
+        finished_spec=finished[1],
         migration=migration,
         history=_history(migration, before),
-        conditions=conditions(dataflow, world, before, said, migration, patience),
+        conditions=conditions(dataflow, world, before, said, migration, patience, numbers),
+        waiting=said.waiting,
+        moving=said.moving,
     )
 
 
@@ -63,22 +90,25 @@ def _timed_out(said: Said, known: RuntimeSeen | None, dataflow: Dataflow, before
     return 0 if over or before.timed_out_generation != dataflow.generation else before.timed_out_generation
 
 
-def _finished(said: Said, dataflow: Dataflow, world: World, before: Status) -> int:
-    """The generation for which the program has ended by itself; an earlier one is remembered until its driver is gone."""
+def _finished(said: Said, dataflow: Dataflow, world: World, before: Status) -> tuple[int, str]:
+    """Generation and spec for which the program has ended by itself; an earlier one is remembered until its driver is gone."""
     if said.finished:
-        return dataflow.generation
+        return dataflow.generation, dataflow.restart_hash
+    ended = before.has_finished(dataflow.generation, dataflow.restart_hash)
+    known = before.finished_generation, dataflow.restart_hash if ended else before.finished_spec
     driver, runtime = world.driver, world.runtime
     gone = (
         driver is None
         or driver.going_since is not None
         or (runtime is not None and runtime.state is not RunState.FINISHED)
     )
-    over = before.finished_generation != dataflow.generation and gone
-    return 0 if over else before.finished_generation
+    # To suspend a dataflow and to resume it is to run it again.
+    over = dataflow.suspend or not ended
+    return (0, "") if over and gone else known
 
 
 def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | None:
-    """The newest one; of one that a new driver goes on with, the beginning and the generation that are known."""
+    """The newest one; of one that a new driver goes on with, the generation that is known."""
     last, target = before.migration, None if runtime is None else runtime.target
     if runtime is None or runtime.migration is None:
         if last is None or last.ended or target is None or not target.settled:
@@ -89,15 +119,6 @@ def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | 
         return last  # nothing had to move, as when a worker without bins is drained
     if target is not None and shown.generation == 0 and runtime.migration_workers == target.workers:
         shown = replace(shown, generation=target.generation)
-    same = last is not None and last.generation == shown.generation != 0
-    if (
-        last is not None
-        and same
-        and last.started_at is not None
-        and (not last.ended or last.ended_at == shown.ended_at)
-    ):
-        began = last.started_at if shown.started_at is None else min(last.started_at, shown.started_at)
-        shown = replace(shown, started_at=began)
     return replace(shown, reason=shortened(shown.reason, REASON_CHARACTERS_MAX))
 
 
@@ -130,12 +151,3 @@ def _phase(dataflow: Dataflow, world: World, said: Said) -> Phase:
         return Phase.STARTING
     calm = said.at_rest or said.reason in (Awaited.FIRST_EPOCH, Awaited.SPEC)
     return Phase.RUNNING if calm else Phase.RESCALING
-
-
-def generation_of(number: int) -> int:
-    """The generation of the object in a target's number; 0 where it is nobody's.
-
-    >>> generation_of(7002), generation_of(0)
-    (7, 0)
-    """
-    return number // REVISIONS

@@ -24,7 +24,7 @@ def transitions(before: Status, after: Status) -> tuple[Told, ...]:
         last, now = before.condition(kind), after.condition(kind)
         if now is not None and (last is None or (last.status, last.reason) != (now.status, now.reason)):
             told += _of_condition(last, now)
-    told += _of_migration(before.migration, after.migration)
+    told += _of_migration(before.migration, after.migration, late=after.timed_out_generation != 0)
     if after.settled_generation != before.settled_generation:
         told.append(Told("Settled", f"generation {after.settled_generation} is in place"))
     return tuple(told)
@@ -40,25 +40,29 @@ def _of_condition(last: Condition | None, now: Condition) -> list[Told]:
     if now.type is ConditionType.READY:
         changed = last is None or last.status is not now.status
         return [Told("Ready" if now.status else "NotReady", now.message, warning=not now.status)] if changed else []
-    # That everything is in place is told with its generation.
-    return [] if now.reason == AtRest.SETTLED else [Told(now.reason, now.message)]
+    # That everything is in place is told with its generation, and that a migration was given up by Degraded.
+    silent = (AtRest.SETTLED, AtRest.MIGRATION_TIMED_OUT, AtRest.MIGRATION_CANCELLED)
+    return [] if now.reason in silent else [Told(now.reason, now.message)]
 
 
-def _of_migration(last: MigrationShown | None, now: MigrationShown | None) -> list[Told]:
+def _of_migration(last: MigrationShown | None, now: MigrationShown | None, late: bool) -> list[Told]:
     if now is None:
         return []
     new = last is None or (last.id, last.started_at) != (now.id, now.started_at)
     if new and not now.ended:
         return [Told("MigrationStarted", f"{now.strategy} migration {now.id} has begun")]
     if now.ended and (new or (last is not None and not last.ended)):
-        return [_ended(now)]
+        return [_ended(now, late)]
     return []
 
 
-def _ended(now: MigrationShown) -> Told:
+def _ended(now: MigrationShown, late: bool) -> Told:
+    """One that was cancelled is no warning: either a newer target is under way, or Degraded says why."""
     moved = "" if now.bins_total is None else f": {now.bins_moved or 0} of {now.bins_total} bins moved"
     took = "" if now.started_at is None or now.ended_at is None else f" in {now.ended_at - now.started_at:.1f} s"
     if now.phase == "settled":
         return Told("MigrationSettled", f"migration {now.id} is done{took}{moved}")
-    why = shortened(now.reason, 400)
-    return Told(f"Migration{now.phase.capitalize()}", f"migration {now.id} was {now.phase}{moved}; {why}", warning=True)
+    timed_out = late and now.phase == "cancelled"
+    why = "it took longer than spec.migration.timeout" if timed_out else shortened(now.reason, 400)
+    what = f"migration {now.id} {'was cancelled' if now.phase == 'cancelled' else now.phase}{moved}; {why}"
+    return Told(f"Migration{now.phase.capitalize()}", what, warning=now.phase == "failed")

@@ -1,0 +1,106 @@
+"""What the chart gives whom: the operator its Lease and a user, people their roles, and Prometheus one way to find the operator."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from test_chart_rendered import MONITORED, SYSTEM, helm, operator_pod, rendered, run
+
+from binshift_operator.configuration import Configuration
+
+__all__ = ["helm"]
+pytestmark = pytest.mark.chart
+
+IDS = {"runAsUser", "runAsGroup", "fsGroup"}
+
+
+def environment(pod: dict[str, Any]) -> dict[str, str]:
+    """What the operator's environment says, as far as it is known before there is a pod."""
+    return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
+
+
+def test_one_pod_acts(helm: str) -> None:
+    """By itself the chart has the operator take a Lease that it has the rights for, and no other; the next pod comes before the last one ends."""
+    found = rendered(helm)
+    deployment, role = found["Deployment", "binshift-operator"], found["Role", "binshift-operator-lease"]
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    lease = Configuration.from_environment(environment(operator_pod(found))).lease
+    create, change = role["rules"]
+    assert (create["verbs"], change["verbs"], change["resourceNames"]) == (["create"], ["get", "patch"], [lease])
+    assert "resourceNames" not in create
+    binding = found["RoleBinding", "binshift-operator-lease"]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "binshift-operator", "namespace": SYSTEM}]
+
+
+def test_without_a_lease_there_is_one_pod(helm: str) -> None:
+    """Then an upgrade ends the old pod first, and more pods than one are refused."""
+    found = rendered(helm, leaderElection__enabled=False)
+    assert found["Deployment", "binshift-operator"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert ("Role", "binshift-operator-lease") not in found
+    assert Configuration.from_environment(environment(operator_pod(found))).lease == ""
+    done = run(helm, "--set", "leaderElection.enabled=false,replicas=2")
+    assert done.returncode != 0
+    assert "leaderElection.enabled" in done.stderr
+    assert rendered(helm, replicas=2)["Deployment", "binshift-operator"]["spec"]["replicas"] == 2
+
+
+def test_a_selector_reaches_the_operator(helm: str) -> None:
+    """A class of dataflows is what the operator lists and watches."""
+    found = environment(operator_pod(rendered(helm, watchLabelSelector="tier in (test, dev)")))
+    assert Configuration.from_environment(found).selector == "tier in (test, dev)"
+
+
+def test_the_cluster_may_choose_the_user(helm: str) -> None:
+    """With null, neither the operator's pod nor those of dataflows name a user; what the restricted standard asks for is said all the same."""
+    usual, free = rendered(helm), rendered(helm, podSecurityContext=None, dataflows__podSecurityContext=None)
+    for found, named in ((usual, True), (free, False)):
+        pods = operator_pod(found)["spec"], found["Pod", "binshift-operator-test"]["spec"]
+        for spec in pods:
+            assert (spec["securityContext"].keys() >= IDS) is named
+            assert named or not IDS & spec["securityContext"].keys()
+            assert spec["securityContext"]["runAsNonRoot"] is True
+            assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        said = Configuration.from_environment(environment(operator_pod(found))).around.security
+        assert said == (dict.fromkeys(IDS, 10001) if named else {})
+    assert operator_pod(rendered(helm, podSecurityContext__runAsUser=5))["spec"]["securityContext"]["runAsUser"] == 5
+
+
+def test_people_get_their_roles(helm: str) -> None:
+    """Who may view a namespace may view its dataflows; who may edit one may change and scale them; the operator's own roles give nobody else anything."""
+    found = rendered(helm)
+    label = "rbac.authorization.k8s.io/aggregate-to-"
+    roles = {name: each for (kind, name), each in found.items() if kind == "ClusterRole" and "dataflows" in name}
+    view, edit = roles[f"{SYSTEM}-binshift-dataflows-view"], roles[f"{SYSTEM}-binshift-dataflows-edit"]
+    assert len(roles) == 2
+    assert {name for name in view["metadata"]["labels"] if name.startswith(label)} == {f"{label}view"}
+    assert {name for name in edit["metadata"]["labels"] if name.startswith(label)} == {f"{label}edit", f"{label}admin"}
+    rights = {
+        name: {r: set(rule["verbs"]) for rule in each["rules"] for r in rule["resources"]}
+        for name, each in roles.items()
+    }
+    viewer, editor = rights.values() if "view" in next(iter(rights)) else reversed(rights.values())
+    assert viewer == {
+        "streamingdataflows": {"get", "list", "watch"},
+        "streamingdataflows/scale": {"get"},
+        "streamingdataflows/status": {"get"},
+    }
+    assert editor["streamingdataflows/scale"] == {"update", "patch"}
+    assert {"create", "update", "patch", "delete"} <= editor["streamingdataflows"]
+    assert not any("secrets" in each for each in json.dumps(list(roles.values())).split('"'))
+    off = rendered(helm, rbac__userRoles=False)
+    assert not [name for kind, name in off if "dataflows" in name and kind == "ClusterRole"]
+
+
+@pytest.mark.parametrize(
+    ("value", "monitored", "annotated"),
+    [("auto", False, True), ("auto", True, False), (True, True, True), (False, False, False)],
+)
+def test_prometheus_finds_the_operator_once(helm: str, value: Any, monitored: bool, annotated: bool) -> None:
+    """Annotations are there where no PodMonitor is, unless it is said otherwise: a Prometheus that goes by both scrapes once."""
+    found = rendered(helm, *(MONITORED if monitored else ()), prometheusAnnotations=value)
+    annotations = operator_pod(found)["metadata"].get("annotations") or {}
+    assert ("prometheus.io/scrape" in annotations) is annotated

@@ -1,0 +1,108 @@
+"""A user's own pod template, merged under what binshift says of a pod: init containers, sidecars, scheduler, runtime class, DNS and so on. Pure.
+
+Maps are merged, and so are lists whose items have names (containers, volumes, variables, mounts, ports); of everything else binshift's
+value stands. What would take a pod out of the Pod Security Standard `restricted`, or its containers out of binshift's hands, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from binshift_operator.children.metadata import Manifest
+from binshift_operator.model.names import DRIVER, MASTER, WORKER
+from binshift_operator.model.specification import Dataflow
+
+NAMED_BY: Final = {
+    "containers": "name",
+    "volumes": "name",
+    "env": "name",
+    "ports": "name",
+    "volumeMounts": "mountPath",
+}
+"""Lists that are merged item by item, and what tells their items from each other."""
+DEFAULTED: Final = frozenset({"automountServiceAccountToken", "enableServiceLinks", "topologySpreadConstraints"})
+"""Fields of a pod's spec that binshift only suggests: here the template's value stands."""
+OWN_CONTAINERS: Final = frozenset({DRIVER, MASTER, WORKER})
+OWN_FIELDS: Final = frozenset({"command", "args", "image", "lifecycle"})
+"""Of binshift's own containers, what a template may not name."""
+HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
+ADDED: Final = ("privileged", "allowPrivilegeEscalation")
+
+
+def template_of(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
+    """What the user's template says of a component's pods; empty if there is none."""
+    pod = (dataflow.raw.get(component) or {}).get("pod") or {}
+    return _map(pod.get("template"))
+
+
+def spec_of(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
+    """The pod's spec in that template."""
+    return _map(template_of(dataflow, component).get("spec"))
+
+
+def merged(dataflow: Dataflow, component: str, ours: Manifest) -> Manifest:
+    """The pod template: binshift's over the user's.
+
+    Raises:
+        ValueError: the user's names what it may not; the message says what, and what to do.
+    """
+    theirs = template_of(dataflow, component)
+    if not theirs:
+        return ours
+    wrong = next(_refused(spec_of(dataflow, component)), None)
+    if wrong is not None:
+        raise ValueError(f"{component}.pod.template {wrong}: take it out of the template")
+    spec = {
+        name: each for name, each in ours["spec"].items() if name not in DEFAULTED & spec_of(dataflow, component).keys()
+    }
+    said = {name: theirs[name] for name in ("metadata", "spec") if name in theirs}
+    found: Manifest = _under(said, {**ours, "spec": spec}, "")
+    return found
+
+
+def _under(theirs: Any, ours: Any, name: str) -> Any:
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        known = {key: _under(theirs[key], each, key) if key in theirs else each for key, each in ours.items()}
+        return {**known, **{key: each for key, each in theirs.items() if key not in ours}}
+    if isinstance(ours, list) and isinstance(theirs, list) and name in NAMED_BY:
+        by = NAMED_BY[name]
+        named = {each.get(by): each for each in theirs if isinstance(each, Mapping)}
+        taken = {each.get(by) for each in ours}
+        mixed = [_under(named.get(each.get(by), {}), each, "") for each in ours]
+        return mixed + [each for each in theirs if not isinstance(each, Mapping) or each.get(by) not in taken]
+    return ours
+
+
+def _refused(spec: Mapping[str, Any]) -> Iterator[str]:
+    """What a template may not say."""
+    yield from (f"asks for {name}" for name in HOST if spec.get(name))
+    for volume in _maps(spec.get("volumes")):
+        if "hostPath" in volume:
+            yield f"has volume {volume.get('name')} of kind hostPath"
+        if str(volume.get("name", "")).startswith("binshift-"):
+            yield f"has volume {volume.get('name')}, and names that begin with binshift- are taken"
+    if _map(spec.get("securityContext")).get("runAsNonRoot", True) is not True:
+        yield "has runAsNonRoot: false"
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        for container in _maps(spec.get(kind)):
+            yield from _refused_of(container, kind)
+
+
+def _refused_of(container: Mapping[str, Any], kind: str) -> Iterator[str]:
+    name, context = container.get("name"), _map(container.get("securityContext"))
+    if name in OWN_CONTAINERS and kind != "containers":
+        yield f"has {name} among its {kind}"
+    if name in OWN_CONTAINERS:
+        yield from (f"names {field} of container {name}" for field in sorted(OWN_FIELDS & container.keys()))
+    yield from (f"has container {name} with {field}" for field in ADDED if context.get(field))
+    if any("hostPort" in port for port in _maps(container.get("ports"))):
+        yield f"has container {name} with a hostPort"
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _maps(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
