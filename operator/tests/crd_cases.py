@@ -81,11 +81,19 @@ FULL = {
         "onTimeout": "Rollback",
     },
     "spec.suspend": True,
+    "spec.rebalance.nonce": 2,
     "spec.restartNonce": 3,
+    "spec.restartOn": "SecretChange",
+    "spec.serviceAccountName": "streams",
     "spec.sparkConf": {"spark.sql.shuffle.partitions": "8"},
-    "spec.driver": {"resources": {"limits": {"cpu": 1, "memory": "2Gi"}}, "pod": {"nodeSelector": {"zone": "a"}}},
+    "spec.driver": {
+        "resources": {"limits": {"cpu": 1, "memory": "2Gi"}},
+        "masterResources": {"limits": {"memory": "1Gi"}},
+        "pod": {"nodeSelector": {"zone": "a"}, "securityContext": {"runAsNonRoot": True, "fsGroup": 0}},
+    },
     "spec.executor": {
         "taskSlots": 3,
+        "drainTimeout": "5m",
         "resources": {"requests": {"cpu": "500m", "memory": "3Gi"}},
         "storage": {
             "volumeClaimTemplate": {
@@ -94,6 +102,11 @@ FULL = {
         },
         "pod": {
             "labels": {"team": "a"},
+            "tmpSizeLimit": "4Gi",
+            "template": {
+                "metadata": {"annotations": {"sidecar.example/inject": "true"}},
+                "spec": {"runtimeClassName": "gvisor", "initContainers": [{"name": "init", "image": "busybox"}]},
+            },
             "annotations": {"note": "b"},
             "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
             "affinity": {"podAntiAffinity": {}},
@@ -201,7 +214,24 @@ CREATED: Final = [
         )
         for part, source in (("driver", {"path": "/"}), ("executor", {}))
     ),
+    Case("a drain of no time", {"spec.executor": {"drainTimeout": "0s"}}, "drainTimeout must be 1s to 24h"),
+    *(
+        Case(f"a {part} as root", {f"spec.{part}": {"pod": {"securityContext": said}}}, refused, schema=schema)
+        for part in ("driver", "executor")
+        for said, refused, schema in (
+            ({"runAsNonRoot": False}, "runAsNonRoot must be true", False),
+            ({"runAsUser": 0}, "runAsUser", True),
+            ({}, "securityContext", True),
+        )
+    ),
+    Case("a master without memory", {"spec.driver": {"masterResources": {"limits": {"cpu": 1}}}}, "limits.memory"),
+    Case("an unknown reason to restart", {"spec.restartOn": "Always"}, "restartOn", schema=True),
+    *(
+        Case(f"{key}, which binshift sets", {"spec.sparkConf": {key: "1"}}, "this key is set by binshift")
+        for key in ("spark.locality.wait", "spark.executorEnv.PYTHONPATH", "spark.port.maxRetries")
+    ),
     Case("a negative nonce", {"spec.restartNonce": -1}, "restartNonce", schema=True),
+    Case("a negative number of rebalances", {"spec.rebalance.nonce": -1}, "rebalance", schema=True),
 ]
 """Objects that are applied as they are."""
 

@@ -58,7 +58,7 @@ FLAGS = {
 }
 """Options without a value; `--wait` may have one, with an equals sign."""
 HELM: Mapping[str, set[str]] = {
-    "install": {"--create-namespace", "--set"},
+    "install": {"--create-namespace", "--set", "--wait"},
     "upgrade": {"--create-namespace", "--install", "--reuse-values", "--reset-then-reuse-values", "--set"},
     "rollback": {"--wait"},
     "test": set(),
@@ -227,6 +227,7 @@ def _helm(words: Sequence[str]) -> Iterator[str]:
         numeric = schema.get("type") in ("integer", "number")
         with contextlib.suppress(ValueError):
             said = float(said) if numeric else said
+        said = None if said == "null" else said  # as Helm takes it
         errors = jsonschema.Draft7Validator({**schema, "definitions": VALUES["definitions"]}).iter_errors(said)
         yield from (f"{path}: {error.message}" for error in errors)
 

@@ -14,7 +14,7 @@ from crd_cases import BASE
 from prometheus_client.registry import CollectorRegistry
 from sim_checks import assert_read_first, problems
 from sim_runtime import Log, Query, SimControl
-from sim_server import Crash, SimServer
+from sim_server import Crash, SimServer, stamp
 
 from binshift_operator.act import Actor
 from binshift_operator.children import Surroundings, fingerprint, tokens
@@ -35,6 +35,8 @@ LIMITS = Limits(
     lost_node_seconds=10,
     retry_seconds=3,
     epoch_seconds_max=15,
+    unplaced_seconds=20,
+    fresh_seconds=3,
 )
 ENDING_TICKS = 2
 RESYNC_SECONDS = 20.0
@@ -51,6 +53,7 @@ class SimCluster:
         no_pods: why no pod of executors can be made, if none can.
         ending: whether the program comes to its end once it has committed an epoch.
         deaf: whether no event reaches the operator.
+        lost: UIDs of pods on nodes that are gone: nobody ends them.
     """
 
     no_room: set[int] = field(default_factory=set)
@@ -59,6 +62,7 @@ class SimCluster:
     no_pods: str = ""
     ending: bool = False
     deaf: bool = False
+    lost: set[str] = field(default_factory=set)
     now: float = 1_700_000_000.0
     log: Log = field(default_factory=Log)
     queries: dict[str, Query] = field(default_factory=dict)
@@ -75,10 +79,8 @@ class SimCluster:
     def fork(self) -> SimCluster:
         """Another cluster in the same state, with an operator of its own."""
         parts = (self.server.objects, self.server.version, self.log, self.queries, self.secrets, self.now)
-        other = SimCluster()
-        (other.server.objects, other.server.version, other.log, other.queries, other.secrets, other.now) = (
-            copy.deepcopy(parts)
-        )
+        other, copies = SimCluster(), copy.deepcopy(parts)
+        other.server.objects, other.server.version, other.log, other.queries, other.secrets, other.now = copies
         other.heard = other.now
         return other
 
@@ -88,17 +90,20 @@ class SimCluster:
         if ("PersistentVolumeClaim", NS, NAME) not in self.server.objects:
             self.server.put("PersistentVolumeClaim", {**claim, "spec": {"accessModes": ["ReadWriteMany"]}})
         made = copy.deepcopy(BASE)
-        made["metadata"]["namespace"] = NS
-        made["spec"]["replicas"] = replicas
+        made["metadata"]["namespace"], made["spec"]["replicas"] = NS, replicas
         self.server.put("StreamingDataflow", made)
         return self
 
     def restart_operator(self) -> None:
         """A new process of the operator: it remembers nothing."""
+        self.reconciler = self.operator(Surroundings())
+
+    def operator(self, around: Surroundings, name: str = "") -> Reconciler:
+        """A process of an operator, by the name that it gives itself."""
         kube = Kube(self.server)
-        observer = Observer(kube, lambda key: "", Surroundings(), lambda: self.now, self._connected)
-        metrics = OperatorMetrics(CollectorRegistry())
-        self.reconciler = Reconciler(kube, observer, Actor(kube), LIMITS, metrics, lambda: self.now, RESYNC_SECONDS)
+        observer = Observer(kube, lambda *_: "", around, lambda: self.now, self._connected, name)
+        metrics, actor = OperatorMetrics(CollectorRegistry()), Actor(kube, name)
+        return Reconciler(kube, observer, actor, LIMITS, metrics, lambda: self.now, RESYNC_SECONDS)
 
     def _told(self, kind: str) -> None:
         """The operator hears of what it watches."""
@@ -106,8 +111,8 @@ class SimCluster:
             self.reconciler.noticed(NS, NAME)
 
     def _connected(self, address: str, token: str) -> SimControl:
-        keys = fingerprint(tokens(self.server.objects[("Secret", NS, f"{NAME}-keys")]) or {})
-        return SimControl(token, self._query, self._driver_was_written_to, keys)
+        found = tokens(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
+        return SimControl(token, self._query, self._driver_was_written_to, fingerprint(found) if found else "")
 
     def _driver_was_written_to(self, write: str) -> None:
         self.server.requests.append(write)
@@ -204,6 +209,8 @@ class SimCluster:
             if key[0] != "Pod":
                 continue
             meta, slot = pod["metadata"], int(key[2].rpartition("-")[2])
+            if meta["uid"] in self.lost:
+                continue
             if "deletionTimestamp" in meta:
                 meta["ending"] = meta.get("ending", 0) + 1
                 if meta["ending"] > ENDING_TICKS:
@@ -213,14 +220,14 @@ class SimCluster:
             executor = meta["labels"][LABEL_COMPONENT] == "executor"
             if executor and slot in self.no_room and "phase" not in pod["status"]:
                 refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-                pod["status"]["conditions"] = [refused]
+                pod["status"].setdefault("conditions", [refused | {"lastTransitionTime": stamp(self.now)}])
                 continue
             pod["status"] |= {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
     def _runtime(self) -> None:
         for pod in self.pods("driver"):
             meta = pod["metadata"]
-            if pod["status"].get("phase") != "Running":
+            if pod["status"].get("phase") != "Running" or meta["uid"] in self.lost:
                 continue
             keys = meta["annotations"][ANNOTATION_KEYS]
             query = self.queries.setdefault(meta["uid"], Query(self.log, meta["uid"], keys))
@@ -228,13 +235,16 @@ class SimCluster:
                 query.state = "Stopped"  # SIGTERM is a stop in order, once the epoch is finished
             query.failing = self.failing
             query.ending = self.ending
+            before = self.log.epoch
             query.tick(self._registered(keys))
+            self.log.committed_at = stamp(self.now) if self.log.epoch > before else self.log.committed_at
 
     def _registered(self, keys: str) -> set[int]:
         return {
             int(pod["metadata"]["name"].rpartition("-")[2])
             for pod in self.pods("executor")
             if pod["status"].get("phase") == "Running"
+            and pod["metadata"]["uid"] not in self.lost
             and "deletionTimestamp" not in pod["metadata"]
             and pod["metadata"]["annotations"][ANNOTATION_KEYS] == keys
         }
@@ -246,7 +256,7 @@ class SimCluster:
         query has stopped, unless it could not be asked to.
         """
         running = [query for query in self.queries.values() if query.state == "Running"]
-        if not running or self.log.target is None:
+        if not running or self.log.target is None or pod["metadata"]["uid"] in self.lost:
             return
         if self.dataflow is None or pod["metadata"]["labels"][LABEL_UID] != self.dataflow["metadata"]["uid"]:
             return  # everything goes with its dataflow

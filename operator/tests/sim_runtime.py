@@ -24,6 +24,7 @@ class Log:
     """What is durable: one checkpoint."""
 
     epoch: int = -1
+    committed_at: str | None = None
     route: dict[int, int] = field(default_factory=dict)
     target: dict[str, Any] | None = None
     left: dict[int, int] = field(default_factory=dict)
@@ -56,6 +57,8 @@ class Query:
         failing: why its program fails, if it does.
         ending: whether its program ends by itself once an epoch is committed.
         hanging: whether its next epoch does not end; ``hung``: for how many ticks.
+        lasting: for how many ticks the epoch lasts in which it is asked to stop; ``stopping``: how many are left.
+        asked: how often it was asked to stop.
     """
 
     log: Log
@@ -65,6 +68,9 @@ class Query:
     ending: bool = False
     hanging: bool = False
     hung: int = 0
+    lasting: int = 0
+    stopping: int = 0
+    asked: int = 0
     state: str = "Loading"
     registered: set[int] = field(default_factory=set)
     migration: dict[str, Any] | None = None
@@ -75,6 +81,10 @@ class Query:
         """A moment passes."""
         self.registered = registered
         if self.state in ("Stopped", "Finished"):
+            return
+        if self.stopping:
+            self.stopping -= 1
+            self.state = "Running" if self.stopping else "Stopped"
             return
         if self.failing:
             self.state = "Failed"
@@ -150,7 +160,9 @@ class Query:
         if (method, path) == ("GET", "/v1/dataflow"):
             return self._shown()
         if (method, path) == ("POST", "/v1/stop"):
-            self.state = self.state if self.state in ("Finished", "Stopped") else "Stopped"
+            self.asked += 1
+            self.stopping = self.stopping or self.lasting
+            self.state = self.state if self.state in ("Finished", "Stopped") or self.stopping else "Stopped"
             return {}
         if (method, path) == ("PUT", "/v1/target"):
             return self._put(body)
@@ -179,13 +191,18 @@ class Query:
         return {"migration": self.migration}
 
     def _shown(self) -> dict[str, Any]:
-        if self.state != "Running":
-            return {"state": self.state, "reason": self.failing, "epoch": -1}
         log, target = self.log, self.log.target
+        if self.state != "Running":
+            loads = self.state == "Loading" and log.holding
+            need = f"the query needs the workers that hold its bins: {sorted(log.holding)}" if loads else ""
+            said = {"state": self.state, "reason": self.failing or need, "failures": int(bool(self.failing))}
+            return {**said, "epoch": -1, "workers": sorted(log.holding) if loads else []}
         return {
             "state": "Running",
+            "stopping": self.stopping > 0,
             "reason": "",
             "epoch": log.epoch,
+            "committedAt": log.committed_at,
             "underWay": {"epoch": log.epoch + 1, "part": "job", "seconds": self.hung} if self.hanging else None,
             "routeVersion": 1 if log.route else None,
             "workers": sorted(log.holding),

@@ -182,7 +182,11 @@ class SimServer:
         found = self.objects[key]
         if key[0] == "Pod" and not at_once:
             if "deletionTimestamp" not in found["metadata"]:
-                found["metadata"] |= {"deletionTimestamp": stamp(self.clock() + 30), "deletionGracePeriodSeconds": 30}
+                grace = found["spec"]["terminationGracePeriodSeconds"]
+                found["metadata"] |= {
+                    "deletionTimestamp": stamp(self.clock() + grace),
+                    "deletionGracePeriodSeconds": grace,
+                }
                 self._touched(found)
             return
         del self.objects[key]

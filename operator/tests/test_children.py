@@ -44,7 +44,7 @@ def test_pods_are_restricted(changes: dict[str, Any]) -> None:
         spec = pod["spec"]
         assert spec["automountServiceAccountToken"] is False
         assert spec["securityContext"]["runAsNonRoot"] is True
-        assert spec["securityContext"]["runAsUser"] > 0
+        assert spec["securityContext"].get("runAsUser", 1) > 0
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not any("hostPath" in volume for volume in spec["volumes"])
         for container in spec["containers"]:

@@ -160,6 +160,7 @@ def test_migration_that_takes_too_long() -> None:
     cluster.run(2)
     degraded = next(each for each in cluster.status["conditions"] if each["type"] == "Degraded")
     assert degraded["reason"] == "MigrationTimedOut"
+    assert "stopped after 5 s (spec.migration.timeout)" in degraded["message"]
     assert query.migration["phase"] == "cancelled"
     cluster.run(5)
     assert not cluster.settled()

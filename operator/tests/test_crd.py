@@ -20,6 +20,8 @@ from binshift_operator.model.status import (
     Condition,
     ConditionType,
     MigrationShown,
+    Moving,
+    Numbers,
     Phase,
     Settling,
     Status,
@@ -110,7 +112,8 @@ def test_defaults_are_those_of_the_operator() -> None:
     for name, value in filled.items():
         assert name in LIVE or DEFAULTS.get(name) == value, name
     for component in ("driver", "executor"):
-        assert SPEC[component]["properties"]["resources"]["default"] == DEFAULTS[component]["resources"]
+        parts = SPEC[component]["properties"]
+        assert {name: each["default"] for name, each in parts.items() if each.get("default")} == DEFAULTS[component]
     migration = {name: each["default"] for name, each in SPEC["migration"]["properties"].items()}
     assert read(stored({"spec.migration": migration})).migration == MigrationPolicy()
 
@@ -147,8 +150,9 @@ def test_every_field_has_a_valid_example() -> None:
 
 SHOWN = MigrationShown(3, "copying", 7002, "Fluid", 1, 9, 77, 1e9, None, 0.25, 0.5, "why")
 FULL_STATUS = Status(
-    7, 6, 4, 3, Phase.RESCALING, 99, 12, 0.31, Awaiting("Migration", 1e9), Settling(7002, 90), 4, 5, SHOWN, (SHOWN,),
+    7, 6, 4, 3, Phase.RESCALING, Numbers(99, 1e9, 0.31), 12, Awaiting("Migration", 1e9), Settling(7002, 90), 4, 5, SHOWN, (SHOWN,),
     tuple(Condition(kind, True, "Because", "a message", 7, 1e9) for kind in ConditionType), 7,
+    {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from binshift_operator.model.actions import Apply, DeletePod, PutTarget, StopQue
 from binshift_operator.model.names import Child
 from binshift_operator.model.status import Awaiting, Condition, ConditionType, MigrationShown, Settling, Status
 from binshift_operator.model.world import (
+    REVISIONS,
     ChildSeen,
     ClaimState,
     EpochUnderWay,
@@ -37,7 +38,8 @@ SLOTS = frozenset({0, 1})
 def pod(slot: int, driver: bool = False, **more: Any) -> Pod:
     """A pod that is as it should be."""
     name = f"clicks-{'driver' if driver else 'executor'}-{slot}"
-    return Pod(name, f"uid-{name}", slot, driver, spec_hash=FLOW.restart_hash, keys_hash="k", ready=True, **more)
+    usual: dict[str, Any] = {"spec_hash": FLOW.restart_hash, "keys_hash": "k", "ready": True}
+    return Pod(name, f"uid-{name}", slot, driver, **(usual | more))
 
 
 def world(executors: int = 2, runtime: dict[str, Any] | None = None, **more: Any) -> World:
@@ -45,6 +47,7 @@ def world(executors: int = 2, runtime: dict[str, Any] | None = None, **more: Any
     children = {child: ChildSeen(Found.CURRENT, f"uid-{child}", "7") for child in Child}
     children[Child.EXECUTORS] = replace(children[Child.EXECUTORS], replicas=executors)
     children[Child.DRIVER] = replace(children[Child.DRIVER], replicas=1)
+    children[Child.DISRUPTION_BUDGET] = replace(children[Child.DISRUPTION_BUDGET], unavailable=1)
     said: dict[str, Any] = {
         "state": RunState.RUNNING,
         "epoch": 50,
@@ -52,7 +55,7 @@ def world(executors: int = 2, runtime: dict[str, Any] | None = None, **more: Any
         "route_version": 3,
         "holding": SLOTS,
         "registered": SLOTS,
-        "target": TargetSeen(FLOW.key.uid, 1000, SLOTS, True),
+        "target": TargetSeen(FLOW.key.uid, REVISIONS, SLOTS, True),
         **(runtime or {}),
     }
     pods = (pod(0, driver=True), *(pod(slot) for slot in range(executors)))
@@ -61,7 +64,7 @@ def world(executors: int = 2, runtime: dict[str, Any] | None = None, **more: Any
     )
 
 
-SETTLED = Status(observed_generation=1, settled_generation=1, settling=Settling(1000, 40))
+SETTLED = Status(observed_generation=1, settled_generation=1, settling=Settling(REVISIONS, 40))
 
 
 def test_nothing_to_do() -> None:
@@ -83,7 +86,7 @@ def test_shrinks_only_what_was_seen() -> None:
     settled=st.booleans(),
     epoch=st.integers(40, 44),
     owner=st.sampled_from(["uid-1", "other"]),
-    generation=st.sampled_from([0, 1000, 1001, 2000]),
+    generation=st.sampled_from([0, REVISIONS, REVISIONS + 1, 2 * REVISIONS]),
     late=st.booleans(),
 )
 def test_never_shrinks_below_what_holds_bins(
@@ -99,7 +102,7 @@ def test_never_shrinks_below_what_holds_bins(
         if isinstance(action, Apply) and action.child is Child.EXECUTORS and (action.replicas or 0) < 6:
             assert settled
             assert owner == FLOW.key.uid
-            assert epoch > 40 or generation != 1000
+            assert epoch > 40 or generation != REVISIONS
             assert max(holding) < (action.replicas or 0)
 
 
@@ -130,21 +133,23 @@ def test_resumes_with_those_that_held_bins() -> None:
 
 def test_failed_migration_is_asked_for_again() -> None:
     """A migration that failed is asked for again by a new revision, after a while, and a person is told if it goes on."""
-    failed = MigrationShown(1, "failed", 1000, ended_at=NOW - 60, reason="worker 1 has no executor")
-    target = TargetSeen(FLOW.key.uid, 1000, SLOTS, False)
+    failed = MigrationShown(1, "failed", REVISIONS, ended_at=NOW - 60, reason="worker 1 has no executor")
+    target = TargetSeen(FLOW.key.uid, REVISIONS, SLOTS, False)
     seen = world(runtime={"migration": failed, "migration_workers": SLOTS, "target": target})
-    assert decide(FLOW, seen, SETTLED, LIMITS).actions == (PutTarget(1001, (0, 1)),)
+    assert decide(FLOW, seen, SETTLED, LIMITS).actions == (PutTarget(REVISIONS + 1, (0, 1)),)
     recent = replace(failed, ended_at=NOW - 1)
     soon = world(runtime={"migration": recent, "migration_workers": SLOTS, "target": target})
     assert decide(FLOW, soon, SETTLED, LIMITS).actions == ()
-    often = world(runtime={"migration": recent, "migration_workers": SLOTS, "target": replace(target, generation=1003)})
+    often = world(
+        runtime={"migration": recent, "migration_workers": SLOTS, "target": replace(target, generation=REVISIONS + 3)}
+    )
     assert condition(decide(FLOW, often, SETTLED, LIMITS).status, ConditionType.DEGRADED).reason == "MigrationFailed"
 
 
 def test_cancelled_on_request_stays_cancelled() -> None:
     """What a person has cancelled is not asked for again, and they are told how to go on."""
-    by_hand = MigrationShown(1, "cancelled", 1000, ended_at=NOW - 600, reason="cancelled on request")
-    target = TargetSeen(FLOW.key.uid, 1000, SLOTS, False)
+    by_hand = MigrationShown(1, "cancelled", REVISIONS, ended_at=NOW - 600, reason="cancelled on request")
+    target = TargetSeen(FLOW.key.uid, REVISIONS, SLOTS, False)
     seen = world(runtime={"migration": by_hand, "migration_workers": SLOTS, "target": target})
     found = decide(FLOW, seen, SETTLED, LIMITS)
     assert found.actions == ()
@@ -169,14 +174,10 @@ def test_unusable_checkpoint(claim: ClaimState, reason: str) -> None:
     assert condition(running.status, ConditionType.DEGRADED).reason == reason
 
 
-def test_pod_on_a_lost_node_is_freed() -> None:
-    """A pod that ends on a node that does not answer is deleted by force, long after its grace, and no other pod ever is."""
-    gone = replace(pod(1), going_since=NOW - 500, grace_seconds=120, node_lost=True)
-    for stuck, forced in (
-        (gone, True),
-        (replace(gone, node_lost=False), False),
-        (replace(gone, going_since=NOW - 200), False),
-    ):
+def test_pod_that_does_not_end_is_freed() -> None:
+    """A pod that should have ended is deleted by force, whatever it was deleted for, and no other pod ever is."""
+    gone = replace(pod(1), going_since=NOW - 500, grace_seconds=120)
+    for stuck, forced in ((gone, True), (pod(1), False), (replace(gone, going_since=NOW - 130), False)):
         seen = replace(world(), pods=(pod(0, driver=True), pod(0), stuck))
         found = [each for each in decide(FLOW, seen, SETTLED, LIMITS).actions if isinstance(each, DeletePod)]
         assert [each.force for each in found] == [True] * forced
@@ -239,7 +240,7 @@ def test_history_is_bounded() -> None:
     status = SETTLED
     for number in range(1, 9):
         ended = MigrationShown(
-            number, "settled", 1000, bins_total=4, started_at=number * 10.0, ended_at=number * 10.0 + 5
+            number, "settled", REVISIONS, bins_total=4, started_at=number * 10.0, ended_at=number * 10.0 + 5
         )
         for _ in range(2):
             status = decide(

@@ -53,7 +53,7 @@ def test_an_end_is_remembered_before_anything_goes() -> None:
     assert (first.status.finished_generation, first.status.settled_generation) == (1, 1)
     second = decide(FLOW, ended, first.status, LIMITS)
     assert [(each.child, each.replicas) for each in second.actions if isinstance(each, Apply)] == [(Child.DRIVER, 0)]
-    edited = replace(first.status, finished_generation=7)
+    edited = replace(first.status, finished_spec="another")
     assert decide(FLOW, ended, edited, LIMITS).status.phase is Phase.RESTARTING
 
 

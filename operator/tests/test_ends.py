@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sim_cluster import NAME, NS, SimCluster
 
 
@@ -50,6 +51,37 @@ def test_it_is_not_run_again_by_accident() -> None:
     assert cluster.log.epoch == epoch
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_an_autoscaler_does_not_run_it_again(replicas: int) -> None:
+    """A program that has ended is not run again by an edit of replicas or migration, neither after its pods are gone nor before."""
+    cluster = ended(SimCluster().start(2))
+    epoch = cluster.log.epoch
+    cluster.edit(replicas=replicas)
+    cluster.run(20)
+    cluster.edit(migration={"batchSize": 8})
+    cluster.run(20)
+    assert over(cluster)
+    cluster.edit(restartNonce=1)
+    cluster.run(1)
+    while not cluster.status.get("finishedSpec"):
+        cluster.run(1)
+    cluster.edit(replicas=replicas + 1)
+    ended(cluster)
+    cluster.run(20)
+    assert over(cluster)
+    assert cluster.log.epoch == epoch + 1
+
+
+def test_a_status_of_an_earlier_operator_is_understood() -> None:
+    """A status that names the generation only keeps its program from being run again."""
+    cluster = ended(SimCluster().start(2))
+    epoch = cluster.log.epoch
+    del cluster.dataflow["status"]["finishedSpec"]
+    cluster.run(20)
+    assert over(cluster)
+    assert cluster.log.epoch == epoch
+
+
 def test_an_edit_runs_it_again() -> None:
     """An edit runs it once more, to its end or for good; so does one that comes while its pods are still ending."""
     cluster = ended(SimCluster().start(2))
@@ -58,15 +90,15 @@ def test_an_edit_runs_it_again() -> None:
         cluster.edit(restartNonce=nonce)
         ended(cluster)
         assert cluster.log.epoch == epoch + 1
-    cluster.edit(replicas=3)
+    cluster.edit(restartNonce=3)
     cluster.run(1)
     while cluster.status.get("finishedGeneration") != cluster.dataflow["metadata"]["generation"]:
         cluster.run(1)
     epoch = cluster.log.epoch
-    cluster.edit(replicas=1)
+    cluster.edit(restartNonce=4)
     ended(cluster)
     assert cluster.log.epoch > epoch
-    cluster.edit(replicas=2)
+    cluster.edit(restartNonce=5)
     cluster.converge()
     assert "finishedGeneration" not in cluster.status
 

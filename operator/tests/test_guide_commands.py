@@ -102,6 +102,30 @@ def test_readme_leads_to_every_guide() -> None:
     assert [guide for guide in GUIDES if f"docs/guides/{guide}" not in readme] == []
 
 
+TYPED = {line for guide in ("install.md", "first-dataflow.md", "rescale.md") for line in lines(text(guide))}
+"""A story types these lines on a real cluster (`e2e/test_guides.py`)."""
+
+
+@pytest.mark.parametrize("name", ["README.md", "runtime/examples/minimal/README.md", "docs/building-images.md"])
+def test_line_of_another_document_is_typed_too(name: str) -> None:
+    """What other documents have of this way is written as in the guides; only a watch, which never ends, is not typed."""
+    found = [re.sub(r"\s+#.*", "", line) for line in lines((ROOT / name).read_text(encoding="utf-8"))]
+    ours = [line for line in found if line.split()[0] in {"docker", "helm", "kind", "kubectl", "scripts/s3-jars.sh"}]
+    assert ours
+    assert [line for line in ours if line not in TYPED and "--watch" not in line and "--build-arg" not in line] == []
+
+
+def test_image_that_the_guide_builds_is_the_charts() -> None:
+    """The chart, installed without values, asks for the image that the guide builds and loads."""
+    chart = ROOT / "charts" / "binshift"
+    values, about = (
+        yaml.safe_load((chart / name).read_text(encoding="utf-8")) for name in ("values.yaml", "Chart.yaml")
+    )
+    name = f"{values['image']['repository']}:{values['image']['tag'] or about['appVersion']}"
+    assert f"docker build --target operator -t {name} ." in TYPED
+    assert f"kind load docker-image {name}" in TYPED
+
+
 def test_pod_that_verifies_is_restricted() -> None:
     """The manifest of the guide about recovery is one pod that may run where only restricted pods may."""
     pod = yaml.safe_load((FOLDER / "verify.yaml").read_text(encoding="utf-8"))

@@ -44,6 +44,25 @@ def test_an_epoch_that_hangs(epoch: int) -> None:
     assert "look at the checkpoint's storage" in degraded.message
 
 
+@pytest.mark.parametrize(
+    ("seconds", "runs", "trouble", "tells"),
+    [
+        (12.0, 4, "the disk is full", True),
+        (2.0, 4, "the disk is full", False),
+        (12.0, 3, "it is lost", False),
+        (12.0, 9, "", False),
+    ],
+)
+def test_an_epoch_that_keeps_failing(seconds: float, runs: int, trouble: str, tells: bool) -> None:
+    """After three failed runs and ten seconds, Ready is False and Degraded says why; a lost executor is no more than two runs."""
+    status = said({"committed_at": None, "under_way": EpochUnderWay(51, seconds, runs, "job", trouble)})
+    ready, degraded = condition(status, ConditionType.READY), condition(status, ConditionType.DEGRADED)
+    assert (ready.status, degraded.status) == (not tells, tells)
+    if tells:
+        assert (ready.reason, degraded.reason) == ("EpochHangs", "EpochHangs")
+        assert degraded.message == "epoch 51 failed 3 times and is tried again, the last time because the disk is full"
+
+
 @given(
     seconds=st.floats(0, 1e6),
     committed=st.one_of(st.none(), st.floats(0, 1e6)),

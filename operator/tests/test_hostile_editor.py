@@ -86,11 +86,14 @@ def manifests(spec: dict[str, Any]) -> dict[Child, Manifest]:
 
 
 def effect(spec: dict[str, Any]) -> tuple[object, ...]:
-    """Everything that comes of a spec: its children, their number, and what the runtime is asked for."""
+    """Everything that comes of a spec: its children, their number, and what the runtime is asked for.
+
+    Any other ``rebalance.nonce`` is a new target, as any live edit is.
+    """
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
     dataflow = read(made)
-    return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration
+    return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, spec.get("rebalance")
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class Edited:
         self.connection, self.kube, self.paper = connection, Kube(connection), Paper(connection)
         self.namespace, self.name = namespace, f"d{uuid.uuid4().hex[:8]}"
         self.disagreements: list[str] = []
-        observer = Observer(self.kube, lambda key: "", Surroundings(), time.time, self._connected)
+        observer = Observer(self.kube, lambda *_: "", Surroundings(), time.time, self._connected)
         metrics = OperatorMetrics(CollectorRegistry())
         self.reconciler = Reconciler(self.kube, observer, Actor(self.kube), LIMITS, metrics, time.time, 5.0)
         self.lend(spec)

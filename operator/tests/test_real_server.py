@@ -71,7 +71,7 @@ class Life:
     def operator(self) -> Reconciler:
         """A new process."""
         kube = Kube(self.connection)
-        observer = Observer(kube, lambda key: NOBODY, Surroundings(), time.time)
+        observer = Observer(kube, lambda *_: NOBODY, Surroundings(), time.time)
         return Reconciler(kube, observer, Actor(kube), LIMITS, OperatorMetrics(CollectorRegistry()), time.time)
 
     @property

@@ -167,6 +167,8 @@ def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
     return {"containerStatuses": [{"name": "worker", "image": "img:1", "state": state, **more}]}
 
 
+RUNNING = {"running": {"startedAt": "1970-01-01T00:15:10Z"}}
+LONG_RUNNING = {"running": {"startedAt": "1970-01-01T00:14:30Z"}}
 OOM = {"lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:15:00Z"}}, "restartCount": 2}
 OLD_OOM = {"lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:00:00Z"}}}
 ENDED = {"lastState": {"terminated": {"exitCode": 1, "message": "KeyError: 'x'"}}}
@@ -176,7 +178,9 @@ ENDED = {"lastState": {"terminated": {"exitCode": 1, "message": "KeyError: 'x'"}
     ("status", "state", "said"),
     [
         ({}, PodState.FINE, ""),
-        (waiting("ContainerCreating"), PodState.FINE, ""),
+        (waiting("ContainerCreating"), PodState.NOT_STARTED, "containers worker: ContainerCreating"),
+        ({"containerStatuses": [{"name": "worker", "state": RUNNING, **OOM}]}, PodState.OUT_OF_MEMORY, "limits.memory"),
+        ({"containerStatuses": [{"name": "worker", "state": LONG_RUNNING, **OOM}]}, PodState.FINE, ""),
         (waiting("ErrImageNeverPull", "not present"), PodState.IMAGE, "img:1"),
         (waiting("ImagePullBackOff", "Back-off"), PodState.IMAGE, "Back-off"),
         (waiting("CreateContainerConfigError", 'secret "s3" not found'), PodState.CONFIG, "s3"),

@@ -1,0 +1,62 @@
+"""How many executors may be evicted: as many as the stream can spare, whether or not others can be scheduled."""
+
+from __future__ import annotations
+
+from sim_cluster import LIMITS, NAME, NS, SimCluster
+
+WAIT = int(LIMITS.registration_wait_seconds)
+
+
+def allowed(cluster: SimCluster) -> int:
+    """How many ready executors may be evicted now, by Kubernetes' arithmetic."""
+    most = cluster.server.objects[("PodDisruptionBudget", NS, f"{NAME}-executor")]["spec"]["maxUnavailable"]
+    expected = cluster.server.objects[("StatefulSet", NS, f"{NAME}-executor")]["spec"]["replicas"]
+    ready = [each for each in cluster.pods("executor") if each["status"].get("phase") == "Running"]
+    return int(len(ready) - (expected - most))
+
+
+def started(replicas: int) -> SimCluster:
+    """A dataflow that has come up."""
+    cluster = SimCluster().start(replicas)
+    cluster.converge()
+    return cluster
+
+
+def test_executors_without_room_do_not_block_the_drain_of_nodes() -> None:
+    """Of the executors that are there, one may be evicted, although others cannot be scheduled; once they are there, still one."""
+    cluster = started(2)
+    assert allowed(cluster) == 1
+    cluster.no_room = {2, 4}
+    cluster.edit(replicas=5)
+    cluster.run(3 * WAIT)
+    assert allowed(cluster) == 1
+    cluster.converge()
+    assert allowed(cluster) == 1
+
+
+def test_an_executor_of_the_target_without_room() -> None:
+    """An evicted executor that finds no room lets the next one be evicted only after its time, and once others hold its bins."""
+    cluster = started(3)
+    cluster.no_room = {1}
+    cluster.server.remove(("Pod", NS, f"{NAME}-executor-1"), at_once=True)
+    cluster.run(WAIT)
+    assert allowed(cluster) == 0
+    cluster.run(4 * WAIT)
+    assert allowed(cluster) == 1
+    cluster.converge()
+    assert allowed(cluster) == 1
+
+
+def test_a_policy_that_overrules_the_budget_holds_up_nothing() -> None:
+    """A budget that a webhook sets otherwise is no reason for a dataflow not to settle."""
+    cluster = started(2)
+
+    def overruled(kind: str, found: dict[str, object]) -> None:
+        if kind == "PodDisruptionBudget":
+            found["spec"]["maxUnavailable"] = 3  # type: ignore[index]
+
+    cluster.server.webhook = overruled
+    cluster.edit(replicas=4)
+    cluster.converge()
+    cluster.edit(replicas=1)
+    cluster.converge()

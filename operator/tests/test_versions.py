@@ -1,0 +1,74 @@
+"""Which version of binshift driver, pods and operator are of, and what is said where they differ."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from test_crd import ROOT, SPEC
+
+from binshift import __version__
+from binshift_operator.control import runtime_of
+from binshift_operator.model.world import Pod, RunState, RuntimeSeen, World
+from binshift_operator.phases import versions
+from binshift_operator.pods import pod_of
+
+
+def world(driver: str | None = __version__, *pods: str) -> World:
+    """A driver and pods of these versions."""
+    runtime = None if driver is None else RuntimeSeen(RunState.RUNNING, version=driver)
+    made = tuple(Pod(str(n), str(n), n, is_driver=False, operator_version=each) for n, each in enumerate(pods))
+    return World(0.0, {}, made, runtime=runtime, operator_version=__version__)
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason", "said"),
+    [
+        (world(None), "OneVersion", __version__),
+        (world(__version__, __version__, __version__), "OneVersion", __version__),
+        (world("0.0.9", __version__), "DriverVersion", "the driver of 0.0.9: build the image"),
+        (world("", __version__), "DriverVersion", "an older one"),
+        (world(__version__, __version__, "0.0.9"), "PodVersions", f"0.0.9, {__version__}: raise restartNonce"),
+        (world(__version__, ""), "PodVersions", "an older one"),
+    ],
+)
+def test_what_differs_is_named(seen: World, reason: str, said: str) -> None:
+    """Nothing pends while all is of one version; else one reads which differs, and what brings it up."""
+    found = versions.judged(seen)
+    assert (found.status, found.reason) == (reason != "OneVersion", reason)
+    assert said in found.message
+
+
+def test_a_driver_says_its_version() -> None:
+    """The control API's answer carries it, and one of an older driver is read all the same."""
+    models = pytest.importorskip("binshift.control.models")
+    answer = models.Dataflow(state=models.State.RUNNING).model_dump(mode="json", by_alias=True)
+    assert runtime_of(answer).version == __version__
+    del answer["version"]
+    assert runtime_of(answer).version == ""
+
+
+def test_a_pod_carries_the_operators_version() -> None:
+    """It is read from the annotation that every template has."""
+    meta = {"name": "clicks-executor-0", "uid": "u", "annotations": {"binshift.dev/operator-version": "7"}}
+    assert pod_of({"metadata": meta}, 0.0).operator_version == "7"
+
+
+def test_there_is_one_version() -> None:
+    """Package and chart are of one version, so that the operator's tells the chart's."""
+    chart = yaml.safe_load((ROOT / "charts" / "binshift" / "Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["appVersion"] == __version__
+
+
+def test_what_binshift_sets_is_refused() -> None:
+    """Every key of Spark's conf that a driver's pod sets as it must be is refused in a spec, and not silently written over."""
+    from pathlib import Path
+
+    from binshift.pods import conf
+    from binshift.pods.settings import DriverSettings
+    from binshift.spark.conf import required
+
+    settings = DriverSettings("spark://h:1", "h", checkpoint="/c", secret="s")
+    fixed = conf.fixed(settings, required(), Path("/app/main.py"), "")
+    (rule,) = SPEC["sparkConf"]["x-kubernetes-validations"]
+    assert {key for key in fixed if f"'{key}'" not in rule["rule"]} == set()
+    assert all(key in rule["message"] for key in fixed)

@@ -1,0 +1,59 @@
+"""The operator's process as a whole: it begins and ends, holds its Lease meanwhile, and needs no name for its user."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import threading
+from typing import Any
+
+import kopf
+import pytest
+from kopf._core.engines import peering
+from sim_server import SimServer
+
+from binshift_operator import main as module
+
+LEASE = ("Lease", "system", "binshift-operator")
+
+
+def test_it_holds_its_lease_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it watches, the Lease is its own; once it has ended, it is nobody's. It watches with its pod's name, and asks for no user's."""
+    server, seen = SimServer(lambda: 0.0), dict[str, Any]()
+    held = threading.Event()
+    server.changed = lambda kind: held.set() if kind == "Lease" else None
+    monkeypatch.setattr(module, "ServerConnection", lambda: server)
+    monkeypatch.setattr(getpass, "getuser", _nobody)
+
+    def watched(**given: Any) -> None:
+        assert held.wait(30)
+        seen.update(given, holder=server.objects[LEASE]["spec"].get("holderIdentity"))
+
+    monkeypatch.setattr(kopf, "run", watched)
+    environment = {
+        "BINSHIFT_NAMESPACE": "system",
+        "BINSHIFT_POD": "operator-1",
+        "BINSHIFT_LEASE": "binshift-operator",
+        "BINSHIFT_HTTP_PORT": str(_free_port()),
+        "BINSHIFT_SELECTOR": "team=a",
+    }
+    assert module.main(environment) == 0
+    assert (seen["identity"], seen["holder"]) == ("operator-1", "operator-1")
+    assert "holderIdentity" not in server.objects[LEASE]["spec"]
+
+
+def test_kopf_would_ask_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why the name is given: without one Kopf asks who the user is."""
+    monkeypatch.setattr(getpass, "getuser", _nobody)
+    monkeypatch.delenv("POD_ID", raising=False)
+    with pytest.raises(KeyError):
+        peering.detect_own_id(manual=False)
+
+
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def _nobody() -> str:
+    raise KeyError("getpwuid(): uid not found: 1234567")
