@@ -17,7 +17,8 @@ from dataflow import KIND, Dataflow
 from kube import Kube, Refused
 from workloads import minimal
 
-OPERATOR_IMAGE = "localhost/binshift-operator:dev"
+OPERATOR_IMAGE = "localhost/binshift-operator:0.1.0"
+"""The chart's default."""
 SPARK_IMAGE = "localhost/binshift-spark:dev"
 MINIMAL_IMAGE = "localhost/binshift-minimal:dev"
 UPGRADED_IMAGE = "localhost/binshift-operator:upgraded"
@@ -46,9 +47,7 @@ def system(cluster: Cluster) -> Kube:
 def install(kube: Kube, values: Mapping[str, str] | None = None) -> None:
     """Install the chart, or bring what is installed to it; helm itself leaves a CRD that is there as it is."""
     kube("apply", "--server-side", "--force-conflicts", "--filename", str(ROOT / "crds"))
-    repository, _, tag = OPERATOR_IMAGE.rpartition(":")
-    settings = {"image.repository": repository, "image.tag": tag} | dict(values or {})
-    options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    options = [word for name, value in (values or {}).items() for word in ("--set", f"{name}={value}")]
     kube.helm("upgrade", "--install", RELEASE, str(CHART), "--wait", "--timeout", "120s", *options)
 
 

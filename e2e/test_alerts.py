@@ -92,7 +92,7 @@ def test_every_alert_fires(scene: Stage, told: Story, tmp_path: Path) -> None:
         for done in (grows, moves, stands_still, lacks_a_worker, falls_silent):
             done(scene, dataflow, bell)
         bell.await_rung("BinshiftNotRunning", broken)
-        bell.await_rung("BinshiftDataflowDegraded")
+        bell.await_rung("BinshiftDataflowDegraded", broken)
         bell.await_rung("BinshiftCrashLoop", broken)
         loses_rights(scene.system, bell)
         goes_away(scene.system, bell)

@@ -9,6 +9,8 @@ from stage import Stage
 from story import Story
 
 SEEN_SECONDS_MAX = 150.0
+UNPLACED_SECONDS_MAX = SEEN_SECONDS_MAX + 180.0
+"""A pod that has no node is reported after operator.limits.unplacedSeconds."""
 
 
 def test_image_that_is_not_there(scene: Stage, told: Story) -> None:
@@ -41,7 +43,7 @@ def test_executors_that_do_not_fit(scene: Stage, told: Story) -> None:
     dataflow.await_epochs(5)
     with told.act():
         dataflow.scale(3)
-        said = dataflow.await_condition("Degraded", reason="Unschedulable", seconds=SEEN_SECONDS_MAX)
+        said = dataflow.await_condition("Degraded", reason="Unschedulable", seconds=UNPLACED_SECONDS_MAX)
         assert "Insufficient memory" in said["message"]
         dataflow.await_epochs(5)
         dataflow.scale(2)

@@ -6,6 +6,7 @@
 #   cluster.sh wipe                down, and the next `up` starts an empty cluster; what was built is kept
 #   cluster.sh image NAME:TAG DIRECTORY [OPTION...]    build a Dockerfile (OPTIONs are buildah's) and load the image
 #   cluster.sh build NAME:TAG DIRECTORY [OPTION...]    the same without loading: what other images start FROM
+#   cluster.sh load-built NAME:TAG                     load an image that `build` made
 #   cluster.sh load FILE           load a docker or OCI archive into the node
 #   cluster.sh remove NAME:TAG     remove an image from the node
 #   cluster.sh volumes             make released volumes anew, empty
@@ -31,10 +32,11 @@ main() {
         up | down | wipe | status | volumes | remove | tool) "$@" ;;
         image) shift; build_and_load "$@" ;;
         build) shift; build_only "$@" ;;
+        load-built) load_built "${2:?which image?}" ;;
         load) load "${2:?which file?}" ;;
         end) end "${2:?which process?}" ;;
         env) printf 'export KUBECONFIG=%q PATH=%q:$PATH\n' "$HOME_DIR/kubeconfig" "$BIN" ;;
-        *) sed -n '2,15p' "${BASH_SOURCE[0]}"; exit 2 ;;
+        *) sed -n '2,16p' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
     exit
 }

@@ -54,6 +54,25 @@ def kill_python(kube: Kube, pod: str) -> None:
     kube("exec", pod, "--", "python", "-c", find)
 
 
+HOG = """
+import mmap, pathlib
+pathlib.Path('/proc/1/oom_score_adj').write_text('1000')
+held = []
+while True:
+    held.append(mmap.mmap(-1, 16 << 20))
+    held[-1].write(bytes(16 << 20))
+"""
+"""Fills the container's memory, having made its first process the one that the kernel kills for it."""
+
+
+def exhaust_memory(kube: Kube, pod: str, container: str) -> None:
+    """The container runs out of memory, and the kernel kills it. Returns when it runs again."""
+    before = restarts(kube, pod, container)
+    with contextlib.suppress(Refused, subprocess.TimeoutExpired):
+        kube("exec", pod, "--container", container, "--", "python", "-c", HOG, seconds=60)
+    until(f"a new {container} in {pod}", 60, lambda: restarts(kube, pod, container) > before)
+
+
 def _signal(kube: Kube, pod: str, container: str, name: str) -> None:
     kube("exec", pod, "--container", container, "--", "sh", "-c", f"kill -{name} -1")
 

@@ -91,9 +91,15 @@ build_only() {
 
 # build_and_load NAME:TAG DIRECTORY [OPTION...]
 build_and_load() {
+    build_only "$@" >/dev/null
+    load_built "$1"
+}
+
+# load_built NAME:TAG: load an image that was built.
+load_built() {
     local image=$1 file
     file=$(archive_name "$image")
-    build_only "$@" >"$file.id"
+    buildah inspect --type image --format '{{.FromImageID}}' "$image" >"$file.id"
     # Nothing changed: nothing to load. (A wiped node forgets its images, and has another mark.)
     [ "$(cat "$file.id" "$RUN/node-id" 2>/dev/null)" != "$(cat "$file.loaded" 2>/dev/null)" ] || return 0
     # Through a pipe, and without the layers that are there: all images of ours share more than a gigabyte.
