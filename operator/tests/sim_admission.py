@@ -112,8 +112,8 @@ def _out_of_bounds(schema: Schema, value: Any, path: str) -> Iterator[str]:
 
 def _doubled(schema: Schema, value: list[Any], path: str) -> Iterator[str]:
     names = schema.get("x-kubernetes-list-map-keys")
-    keys = [tuple(each.get(name) for name in names) for each in value if isinstance(each, dict)] if names else []
-    yield from (f"{path}: Duplicate value {key}" for key in {key for key in keys if keys.count(key) > 1})
+    keys = [[each.get(name) for name in names] for each in value if isinstance(each, dict)] if names else []
+    yield from (f"{path}: Duplicate value {key}" for at, key in enumerate(keys) if key in keys[:at])
 
 
 def broken(schema: Schema, value: Any, before: Any, path: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from sim_cluster import NAME, NS, SDF, SimCluster
 from spec_edits import Edit
 
 from binshift_operator.children.comparison import ANNOTATION_APPLIED
-from binshift_operator.model.names import ANNOTATION_KEYS
+from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC
 from binshift_operator.observe import KINDS
 
 TICKS_MAX = 150
@@ -98,14 +98,19 @@ class Editor:
         )
 
     def children(self) -> dict[str, Any]:
-        """Everything that was made for it, but for names and secrets that are drawn."""
+        """Everything that was made for it, but for names and secrets that are drawn, and an account that is no longer used."""
         objects = self.cluster.server.objects
         children = {f"{kind} {name}": each for (kind, _, name), each in objects.items() if kind in {*KINDS.values()}}
-        keys = self.driver_template(children)["metadata"]["annotations"][ANNOTATION_KEYS]
+        annotations = self.driver_template(children)["metadata"]["annotations"]
         uid = self.found["metadata"]["uid"]
+        drawn = {uid: "OWNER", annotations[ANNOTATION_KEYS]: "KEYS"}
+        if secrets := annotations[ANNOTATION_SPEC].partition("-")[2]:
+            drawn[secrets] = "SECRETS"
+        if self.found["spec"].get("serviceAccountName"):
+            children.pop(f"ServiceAccount {NAME}", None)
         owners = {key: each["metadata"].get("ownerReferences") or () for key, each in children.items()}
         ours = {key: children[key] for key, found in owners.items() if any(owner["uid"] == uid for owner in found)}
-        return {key: essence(each, {uid: "OWNER", keys: "KEYS"}) for key, each in ours.items()}
+        return {key: essence(each, drawn) for key, each in ours.items()}
 
     def driver_template(self, children: Mapping[str, Any]) -> dict[str, Any]:
         """The template of the driver's pod."""
