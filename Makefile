@@ -63,9 +63,9 @@ imports: $(READY) ## the layers: who may import whom
 test: test-unit test-cluster ## all tests of a check
 
 .PHONY: test-unit
-test-unit: $(READY) $(CLASSES) ## unit tests and doctests; Spark runs inside their process
+test-unit: $(READY) $(CLASSES) ## unit tests and doctests; Spark runs inside their processes, two a core, as they mostly wait
 	@scripts/libfuse.sh $(BIN)/python
-	$(WITH_JAVA) $(BIN)/python -m pytest -m "not oracle and not cluster and not chart"
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $$((2 * $$(nproc))) --dist worksteal -m "not oracle and not cluster and not chart"
 
 .PHONY: test-cluster
 test-cluster: $(READY) $(CLASSES) ## tests on a small local Spark cluster

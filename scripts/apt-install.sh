@@ -18,6 +18,11 @@ else
 fi
 
 echo "binshift: installing $1 with apt-get" >&2
+# One at a time, as apt-get fails where another one works.
+if command -v flock >/dev/null; then
+    exec 9>>/tmp/binshift-apt.$(id -u).lock
+    flock 9
+fi
 # A machine fresh from an image has no package lists, or old ones that name files long gone.
 $sudo apt-get update -qq >/dev/null
 for package in "$@"; do

@@ -21,8 +21,11 @@ install_debian_packages() {
         made=yes
     fi
     local failed=
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; } \
-        >"$CACHE/apt.log" 2>&1 || failed=yes
+    # One at a time, as apt-get fails where another one works.
+    {
+        flock 9
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+    } 9>/tmp/binshift-apt.$(id -u).lock >"$CACHE/apt.log" 2>&1 || failed=yes
     [ -z "$made" ] || rm -f $policy
     [ -z "$failed" ] || { tail "$CACHE/apt.log" >&2; die "apt-get could not install ${missing[*]}"; }
 }
