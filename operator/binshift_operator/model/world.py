@@ -41,6 +41,8 @@ class Tried:
     stamp: str
     times: int
     at: float
+    unavailable: int = 0
+    """What a disruption budget was asked for; 0 for others."""
     rivalled: int = 0
     """How often another operator's application was found in place of it."""
     rival: str = ""
@@ -58,6 +60,8 @@ class ChildSeen:
     """What a StatefulSet is asked for; 0 for others."""
     unavailable: int = 0
     """How many pods a disruption budget lets be unavailable; 0 for others."""
+    asked: int = 0
+    """What a disruption budget was last asked for, lately; 0 if it was not, and for others."""
     restarted: str = ""
     """When `kubectl rollout restart` was last asked of a StatefulSet; empty if it never was."""
     noticed: bool = True
