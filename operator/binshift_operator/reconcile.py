@@ -19,7 +19,7 @@ from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
-from binshift_operator.model.names import API_VERSION, KIND, Key
+from binshift_operator.model.names import API_VERSION, KIND, Child, Key
 from binshift_operator.model.specification import Dataflow, read, unread
 from binshift_operator.model.status import Status
 from binshift_operator.notes import Notes
@@ -142,7 +142,8 @@ class Reconciler:
         for action in done:
             if isinstance(action, Apply) and action.child in seen.manifests:
                 before, last = seen.world.children[action.child], notes.applied.get(action.child)
-                notes.applied[action.child] = tried_now(before, seen.manifests[action.child], last, self.clock())
+                most = action.unavailable if action.child is Child.DISRUPTION_BUDGET else 0
+                notes.applied[action.child] = tried_now(before, seen.manifests[action.child], last, self.clock(), most)
         if failed is None:
             notes.failing = None
         else:

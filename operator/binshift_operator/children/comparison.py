@@ -77,6 +77,7 @@ def classified(
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
         unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
+        asked=_asked(manifest, tried, now),
         restarted=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
         noticed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
         again=due(found, tried, now),
@@ -95,12 +96,23 @@ def due(found: Found, tried: Tried | None, now: float) -> bool:
 
 
 def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> Found:
-    if manifest is None or is_as_rendered(live, manifest):
+    if manifest is None or (is_as_rendered(live, manifest) and not _overruled(live, manifest, tried, now)):
         return Found.CURRENT
     if not _lately(manifest, tried, now):
         return Found.DRIFTED
     ours = _noted(live) == applied_hash(manifest)
     return Found.KEPT if ours or _rival(live, manifest, tried, now) else Found.DRIFTED
+
+
+def _overruled(live: Mapping[str, Any], manifest: Manifest, tried: Tried | None, now: float) -> bool:
+    """Whether a disruption budget is not what it was asked to be lately; that number is decided, and not rendered."""
+    asked = _asked(manifest, tried, now)
+    return asked != 0 and (live.get("spec") or {}).get("maxUnavailable") != asked
+
+
+def _asked(manifest: Manifest | None, tried: Tried | None, now: float) -> int:
+    """What a disruption budget was asked for lately; 0 if it was not."""
+    return tried.unavailable if manifest is not None and tried is not None and _lately(manifest, tried, now) else 0
 
 
 def _lately(manifest: Manifest, tried: Tried | None, now: float) -> bool:
@@ -126,13 +138,13 @@ def _rival(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | No
     return writer or ("" if stays else tried.rival)
 
 
-def tried_now(seen: ChildSeen, manifest: Manifest, last: Tried | None, now: float) -> Tried:
-    """What to remember once a child was applied that had been ``seen`` so."""
+def tried_now(seen: ChildSeen, manifest: Manifest, last: Tried | None, now: float, unavailable: int = 0) -> Tried:
+    """What to remember once a child was applied that had been ``seen`` so; ``unavailable``: what a disruption budget was asked for."""
     stamp = applied_hash(manifest)
     if last is None or last.stamp != stamp or now - last.at >= FORGET_SECONDS:
-        return Tried(stamp, 1, now)
+        return Tried(stamp, 1, now, unavailable)
     times, rivalled = last.times + (seen.found is Found.KEPT), last.rivalled + bool(seen.written_by)
-    return Tried(stamp, times, now, rivalled, seen.written_by or last.rival)
+    return Tried(stamp, times, now, unavailable, rivalled, seen.written_by or last.rival)
 
 
 def _wait(tried: Tried) -> float:

@@ -6,7 +6,9 @@ runtime's target, or when a slot of the target has neither an executor nor bins.
 an autoscaler that edits ``replicas`` all the time cannot keep new executors from being used:
 
 - a slot without an executor is waited for until its clock exceeds the limit;
-- once the clock of a registered slot exceeds the limit, nothing is waited for any more, and the target takes what is there.
+- once the clock of a registered slot exceeds the limit, nothing is waited for any more, and the target takes what is there;
+- a slot of the target that is gone before bins came to it is waited for no longer than one that never was in it: the runtime would hold
+  all others up for it. It is in another target once it registers.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ def wanted(
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
         return Wanted(target.workers, target.generation, full - target.workers, waiting, absent)
-    unregistered = full - taken - runtime.registered
+    unregistered = full - (taken - absent) - runtime.registered
     spare = unregistered if long & runtime.registered else unregistered & long
     workers = full - spare or full
     spare = full - workers

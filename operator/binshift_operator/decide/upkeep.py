@@ -72,7 +72,7 @@ def applied(child: Child, seen: ChildSeen, replicas: int | None = None, *, exact
         replicas,
         uid=seen.uid if there else "",
         resource_version=seen.resource_version if there and exactly else "",
-        unavailable=max(seen.unavailable, 1),
+        unavailable=max(seen.asked or seen.unavailable, 1),
     )
 
 
@@ -82,6 +82,8 @@ def budget(world: World, absent: int) -> tuple[Action, ...]:
     there = seen.found in (Found.CURRENT, Found.KEPT)
     if not there or seen.unavailable == 1 + absent or child in world.unrendered:
         return ()
+    if seen.found is Found.KEPT and seen.asked == 1 + absent and not seen.again:
+        return ()  # it was asked for just now, and is written over
     return (replace(applied(child, seen), unavailable=1 + absent),)
 
 
@@ -99,7 +101,9 @@ def freed(world: World, limits: Limits) -> tuple[Action, ...]:
     return tuple(
         DeletePod(pod.name, pod.uid, why, force=True)
         for pod in world.pods
-        if pod.going_since is not None and world.now > _due(pod, pod.going_since, world) + limits.lost_node_seconds
+        if pod.going_since is not None
+        and not pod.only_held
+        and world.now > _due(pod, pod.going_since, world) + limits.lost_node_seconds
     )
 
 

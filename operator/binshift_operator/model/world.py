@@ -41,6 +41,8 @@ class Tried:
     stamp: str
     times: int
     at: float
+    unavailable: int = 0
+    """What a disruption budget was asked for; 0 for others."""
     rivalled: int = 0
     """How often another operator's application was found in place of it."""
     rival: str = ""
@@ -58,6 +60,8 @@ class ChildSeen:
     """What a StatefulSet is asked for; 0 for others."""
     unavailable: int = 0
     """How many pods a disruption budget lets be unavailable; 0 for others."""
+    asked: int = 0
+    """What a disruption budget was last asked for, lately; 0 if it was not, and for others."""
     restarted: str = ""
     """When `kubectl rollout restart` was last asked of a StatefulSet; empty if it never was."""
     noticed: bool = True
@@ -92,6 +96,7 @@ class Pod:
         slot: the ordinal.
         going_since: when it was asked to end; None if it was not.
         grace_seconds: how long it was given for that.
+        held_by: finalizers: others that keep it from going; none of binshift's pods has one of its own.
         node_lost: whether it was deleted for a taint of its node, as that of a node that does not answer.
         spec_hash: the restart class it was made for.
         keys_hash: the Secret it was made with.
@@ -122,6 +127,12 @@ class Pod:
     ip: str = ""
     operator_version: str = ""
     since: float | None = None
+    held_by: tuple[str, ...] = ()
+
+    @property
+    def only_held(self) -> bool:
+        """Whether it has ended, or was deleted by force, and is there for its finalizers only: to delete it again does nothing."""
+        return self.going_since is not None and self.grace_seconds == 0 and bool(self.held_by)
 
 
 class RunState(StrEnum):
