@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from binshift import __version__
-from binshift_operator.children import environment
+from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
 from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
 from binshift_operator.children.user_template import merged, spec_of
@@ -129,6 +129,10 @@ def _template(
     security: Mapping[str, Any],
 ) -> Manifest:
     user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    for said in restricted.broken(user.get("securityContext")):
+        raise ValueError(
+            f"{component}.pod.securityContext has {said}: the Pod Security Standard restricted does not allow it"
+        )
     volumes = [
         *volumes,
         {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
