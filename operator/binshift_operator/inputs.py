@@ -1,7 +1,7 @@
 """The Secrets that a dataflow names in its variables, as one hash: a pod keeps the values that it was made with.
 
 Only asked for where the spec says ``restartOn: SecretChange``. A Secret that is not there, or may not be read, changes nothing: one that
-is replaced is away for a moment, and no stream is stopped for that. What is mounted as files is no part of it, as the kubelet renews it.
+is replaced is away for a moment, and no stream is stopped for that. Then what they were is taken from the notes, or from the pods. What is mounted as files is no part of it, as the kubelet renews it.
 The hash has a key of its own, so that an annotation tells nothing of a short password.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from binshift_operator.errors import Forbidden
 from binshift_operator.kube import Kube
-from binshift_operator.model.names import KEYS
+from binshift_operator.model.names import ANNOTATION_SPEC, DRIVER, KEYS, LABEL_COMPONENT, LABEL_UID, Key
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.notes import Notes
 
@@ -33,11 +33,21 @@ def with_inputs(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, notes: 
     if not dataflow.follows_secrets:
         return dataflow
     found = {name: _content(kube, dataflow.key.namespace, name) for name in secrets_of(dataflow)}
-    if notes.inputs_hash and any(each is None for each in found.values()):
-        return replace(dataflow, inputs_hash=notes.inputs_hash)
+    if any(each is None for each in found.values()):
+        notes.inputs_hash = notes.inputs_hash or _of_pods(kube, dataflow.key)
+        if notes.inputs_hash:
+            return replace(dataflow, inputs_hash=notes.inputs_hash)
     key = "\0".join(keys[name] for name in KEYS).encode()
     notes.inputs_hash = hmac.new(key, json.dumps(found, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
     return replace(dataflow, inputs_hash=notes.inputs_hash)
+
+
+def _of_pods(kube: Kube, key: Key) -> str:
+    """The hash that the newest of the pods was made with, the driver's before others; empty if none has one."""
+    found = [each["metadata"] for each in kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")]
+    found.sort(key=lambda meta: (meta["labels"].get(LABEL_COMPONENT) == DRIVER, str(meta.get("creationTimestamp"))))
+    said = [(meta.get("annotations") or {}).get(ANNOTATION_SPEC, "").partition("-")[2] for meta in found]
+    return next(filter(None, reversed(said)), "")
 
 
 def secrets_of(dataflow: Dataflow) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from binshift import __version__
-from binshift_operator.children import environment
+from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
 from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
 from binshift_operator.children.user_template import merged, spec_of
@@ -129,6 +129,10 @@ def _template(
     security: Mapping[str, Any],
 ) -> Manifest:
     user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    for said in restricted.broken(user.get("securityContext")):
+        raise ValueError(
+            f"{component}.pod.securityContext has {said}: the Pod Security Standard restricted does not allow it"
+        )
     volumes = [
         *volumes,
         {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
@@ -154,16 +158,19 @@ def _template(
             "volumes": volumes + list(user.get("volumes") or []),
             **({"imagePullSecrets": secrets} if secrets else {}),
             **{name: user[name] for name in chosen if user.get(name)},
-            "tolerations": _tolerations(user.get("tolerations") or []),
+            "tolerations": _tolerations(user.get("tolerations") or spec_of(dataflow, component).get("tolerations")),
         },
     }
     return merged(dataflow, component, ours)
 
 
-def _tolerations(given: list[Manifest]) -> list[Manifest]:
+def _tolerations(found: Any) -> list[Manifest]:
     """Those given, and how long a lost node is tolerated where they do not say so."""
-    said = {each.get("key") for each in given if each.get("effect") in (None, "", "NoExecute")}
-    return list(given) + [
+    given: list[Manifest] = list(found) if isinstance(found, list) else []
+    said = {
+        each.get("key") for each in given if isinstance(each, Mapping) and each.get("effect") in (None, "", "NoExecute")
+    }
+    return given + [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
         for key in LOST_NODE_TAINTS
         if not said & {key, None, ""}
