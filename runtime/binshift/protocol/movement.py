@@ -105,8 +105,7 @@ class Movement:
         if self._queued is not None:
             self._queued.refuse(f"superseded by migration {migration.id}")
         self._queued = migration
-        if self._under_way is not None:
-            self._advance(Cancel(f"superseded by migration {migration.id}"))
+        self._advance(Cancel(f"superseded by migration {migration.id}"))
         return migration
 
     def lost(self, workers: Collection[Worker], request: Request, index: Index) -> Migration:
@@ -285,12 +284,16 @@ class Movement:
         """Take in what a job of a round did; see `Rounds.reported`."""
         held = self.copies.count()
         self.bytes_copied += sum(each.bytes_copied for each in reports)
-        for event in (*self._rounds.reported(reports, silent, why), RoundReported()):
+        for event in self._rounds.reported(reports, silent, why):
             self._advance(event)
         arrived, seconds = self.copies.count() - held, max((each.seconds for each in reports), default=0.0)
         if arrived > 0 and self._current is not None:
             self._copied = self._copied.with_round(arrived // len(self.operators), seconds)
             self._current.rates = self._copied.rates(self.pacer.epoch_seconds)
+
+    def round_ended(self) -> None:
+        """All jobs of a round were reported."""
+        self._advance(RoundReported())
 
     def take_snapshots(self, index: Index) -> tuple[SnapshotRef, ...]:
         """Snapshots for the record that is being written."""

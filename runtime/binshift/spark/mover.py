@@ -156,6 +156,9 @@ class Mover:
             for workers in self._coordinator.movement.troubles.jobs({spec.worker for spec in specs}):
                 if not self._stopped.is_set():
                     self._work([spec for spec in specs if spec.worker in workers], executors)
+            if specs:
+                with self._coordinator.lock:
+                    movement.round_ended()
         finally:
             self._keep_house()
         return bool(cold or specs)
