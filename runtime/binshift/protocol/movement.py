@@ -112,9 +112,8 @@ class Movement:
         """Workers stayed away for too long; no epoch runs. ``request`` gives their bins to others, before all else."""
         for worker in workers:
             self._warm.discard(worker)
-            for event in self.copies.lost(worker, f"worker {worker} is lost"):
+            for event in (*self.copies.lost(worker, f"worker {worker} is lost"), WorkerLost(worker)):
                 self._advance(event)
-            self._advance(WorkerLost(worker))
         migration = self.request(request)
         if self._current is not None and self._current.state is not None:
             self._kept = tuple(kept for kept in self._current.state.kept if kept.worker not in workers)
@@ -147,8 +146,9 @@ class Movement:
             migration.refuse(str(error))
             return
         self._current = migration
-        cold = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist()) - self._warm
-        order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy, sizes)
+        getting = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist())
+        self.troubles.wake(getting)
+        order = Order(plan, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes)
         self._copied = CopyRate()
         migration.begin(begin(order, self.pacer.pace.limits(self.terms.limits), index.last, self._kept))
         self._kept = ()
@@ -221,7 +221,7 @@ class Movement:
                 case Copy():
                     self.copies.order(action)
                     if not action.attempt:
-                        self.troubles.wake(action.destination)
+                        self.troubles.wake([action.destination])
                 case Retire(worker, bins) | DropCopies(worker, bins):
                     self.copies.drop(worker, bins)
                 case Warm() | Flip():

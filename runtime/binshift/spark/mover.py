@@ -182,6 +182,7 @@ class Mover:
             for worker in group:
                 self._unwarmed.pop(worker, None)
             with self._coordinator.lock:
+                self._coordinator.movement.troubles.well(group)
                 self._coordinator.movement.warmed(frozenset(group))
 
     def _not_warm(self, group: Mapping[Worker, Executor], error: Exception) -> None:
