@@ -28,7 +28,8 @@ ROLES: Final = ("driver", "executor")
 FOLDER: Final = Path(sys.prefix, "share", "binshift", "classes")
 JAR, ARCHIVE = "spark.jar", "spark.jsa"
 TRAINING: Final = Path(__file__).parent / "spark" / "training.py"
-TRAINING_SECONDS_MAX: Final = 300
+TRAINING_SECONDS_MAX: Final = 900
+"""It takes half a minute; on a machine that others load, ten times that was too little."""
 QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 """An archive that does not fit is no news: what reads a JVM's output does not expect any."""
 IN_PLACE: Final = "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"

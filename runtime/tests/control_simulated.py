@@ -32,7 +32,6 @@ class SimulatedQuery:
         stopping = threading.Event()
         view = SimpleNamespace(executors=self._executors)
         self._runner = SimpleNamespace(view=view, stopping=stopping, under_way=None, runs_failed=0)
-        self._mover = SimpleNamespace(observed=dict.fromkeys(map(Worker, range(100)), "executor"))
 
     def _executors(self) -> dict[Worker, Any]:
         if self.spark_is_gone:

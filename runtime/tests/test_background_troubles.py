@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from control_simulated import World
 
+from binshift.errors import TaskFailed
 from binshift.model import Worker
 from binshift.protocol.troubles import REST_SECONDS_MAX, Troubles
+from binshift.spark.mover import Mover
 from binshift.testing import Row, SimulatedCluster, Totals
 from binshift.testing.clock import ManualClock
 
@@ -120,3 +124,37 @@ def test_a_worker_that_left_is_forgotten_in_the_end() -> None:
     clock.sleep(REST_SECONDS_MAX)
     troubles.seen([Worker(0)])
     assert not troubles.known
+
+
+def test_a_rehearsal_that_goes_well_clears_one_that_failed() -> None:
+    """Nothing is held against the worker any more: it takes part in epochs, and is told of no more."""
+    cluster = SimulatedCluster(Totals(), workers=2, slots=3)
+    busy(cluster, 3)
+    movement, outcomes = cluster.driver.movement, [TaskFailed("no memory"), None]
+
+    def warm(executors: object) -> None:
+        if (error := outcomes.pop(0)) is not None:
+            raise error
+
+    mover: Any = Mover.__new__(Mover)
+    mover._coordinator, mover._unwarmed, mover.warm = cluster.driver.coordinator, {}, warm
+    cluster.rescale(3)
+    mover._warm_up({Worker(2): None})
+    assert movement.troubles.known.keys() == {Worker(2)}
+    mover._warm_up({Worker(2): None})
+    assert not movement.troubles.known
+    assert Worker(2) in movement.participants([Worker(0), Worker(1), Worker(2)])
+
+
+@pytest.mark.parametrize("pre_copy", [True, False])
+def test_a_worker_that_rests_is_rehearsed_on_once_bins_shall_move_there(pre_copy: bool) -> None:
+    """It was asked in vain for another migration; a cold one is not left to rest by the next."""
+    cluster = SimulatedCluster(Totals(), workers=2, slots=3)
+    busy(cluster, 3)
+    troubles = cluster.driver.movement.troubles
+    for _ in range(4):
+        troubles.failed(Worker(2), "no memory")
+    assert troubles.resting() == {Worker(2)}
+    cluster.rescale(3, pre_copy=pre_copy)
+    assert Worker(2) in cluster.driver.movement.cold()
+    assert not troubles.resting()

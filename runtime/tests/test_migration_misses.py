@@ -11,7 +11,7 @@ from binshift.log.blocks import write_file
 from binshift.log.bringup import DeltaPart
 from binshift.log.index import BringUp
 from binshift.migration import Event, Limits, MigrationState, RoundReported
-from binshift.model import BinSet, Epoch, Fence, Term
+from binshift.model import BinSet, Epoch, Fence, Term, Worker
 from binshift.protocol.background import ROUND_LIMITS
 from binshift.protocol.bringup import bring_up
 from binshift.store.binstore import BinStore
@@ -42,6 +42,40 @@ def test_rounds_that_last_many_epochs(epochs: int, allowed: list[int]) -> None:
     """From the third miss in a row on, more deltas are allowed, until the step flips."""
     _, found = rounds(made(limits=Limits()), epochs, 9)
     assert found == allowed
+
+
+def test_the_deltas_of_a_flip_have_a_limit() -> None:
+    """However long rounds take, a flip puts no more than that on the path of one epoch."""
+    _, allowed = rounds(made(limits=Limits(flip_deltas_max=3, flip_deltas_limit=20)), 40, 30)
+    assert max(allowed) == 20
+    state, _ = rounds(made(limits=Limits()), 400, 100)
+    assert state.flip_deltas == 64
+    assert state.misses < 10
+    more = made(limits=Limits(flip_deltas_max=100))
+    assert more.flip_deltas == 100
+
+
+def test_a_round_of_several_jobs_is_one_round() -> None:
+    """Workers whose jobs have failed get jobs of their own; copies that are behind are so once a round, not once a job."""
+    cluster = SimulatedCluster(Totals(), bins=16, workers=1, slots=4)
+    movement = cluster.driver.movement
+
+    def epoch() -> None:
+        cluster.epoch([{"key": f"k{n}", "value": 1, "time": 0} for n in range(40)])
+
+    def apart() -> None:
+        movement.troubles.silent([Worker(0), Worker(1)])
+        movement.troubles.silent([Worker(2), Worker(3)])
+
+    for _ in range(3):
+        epoch()
+        cluster.background()
+    migration = cluster.rescale(4)
+    for _ in range(3):
+        apart()
+        cluster.background([epoch] * 6)
+        assert migration.state is not None
+        assert migration.state.flip_deltas == migration.state.limits.flip_deltas_max
 
 
 def test_one_round_in_time_takes_the_deltas_back() -> None:

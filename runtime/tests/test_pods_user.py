@@ -48,6 +48,27 @@ def test_a_user_without_a_name_gets_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nameless")
+def test_a_list_without_a_last_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image's last user and this one have a line each."""
+    (tmp_path / "passwd").write_text("root:x:0:0:root:/root:/bin/sh", encoding="utf-8")
+    monkeypatch.setattr(user, "USERS", tmp_path / "passwd")
+    found = user.variables(tmp_path, library(tmp_path), tmp_path)
+    lines = Path(found["NSS_WRAPPER_PASSWD"]).read_text(encoding="utf-8").splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["root", f"binshift-{NOBODY}"]
+
+
+@pytest.mark.usefixtures("nameless")
+def test_the_list_is_there_as_a_whole(tmp_path: Path) -> None:
+    """Master, worker and program may share a folder: who has the list open reads all of it, while another writes it anew."""
+    found = user.variables(tmp_path, library(tmp_path), tmp_path)
+    with Path(found["NSS_WRAPPER_PASSWD"]).open(encoding="utf-8") as read:
+        assert user.variables(tmp_path, str(tmp_path / "*" / "libnss_wrapper.so"), tmp_path) == found
+        (tmp_path / "binshift-passwd").write_text("", encoding="utf-8")
+        assert f"binshift-{NOBODY}" in read.read()
+    assert {path.name for path in tmp_path.iterdir()} == {"binshift-passwd", "x86"}
+
+
+@pytest.mark.usefixtures("nameless")
 def test_an_image_without_the_library_is_told_of(tmp_path: Path) -> None:
     """Instead of an error from deep inside Java, one reads what the image lacks and what else would do."""
     with pytest.raises(InvalidSettings, match=f"user {NOBODY} .* libnss-wrapper.*securityContext"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame
 
+from binshift.errors import EpochFailed
 from binshift.model import Epoch
 from binshift.spark import runner as runners
 from binshift.spark import stopping
@@ -165,3 +167,17 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
     go_on.set()
     stopper.join(PATIENCE_SECONDS)
     assert played.stream.stops == 1
+
+
+def test_no_epoch_begins_while_the_background_ends() -> None:
+    """A round of background work may take seconds to end, and `stop` waits for it first; no batch of that time becomes an epoch."""
+    epochs: list[None] = []
+    runner = OneFunction(lambda: epochs.append(None))
+    runner.jvm = cast(Any, SimpleNamespace(await_interrupt=lambda seconds: None))
+
+    def the_round_ends() -> None:
+        with pytest.raises(EpochFailed, match="is being stopped"):
+            runner.epoch(cast(Any, None), 8)
+
+    stopping.stop_query(runner, Stream(), lambda: None, before=the_round_ends)
+    assert epochs == []

@@ -5,29 +5,59 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from steering_world import UID, begun, rows, slots, steering
 
 from binshift.control.inside import QueryInside
 from binshift.model import Worker
+from binshift.spark.dataflow import DataflowQuery
+from binshift.testing import SimulatedCluster
 
 
-def inside(executors: dict[Worker, str], observed: dict[Worker, str]) -> QueryInside:
-    """The parts of a query with these executors, of which its mover has noticed those."""
-    found = {worker: SimpleNamespace(id=name) for worker, name in executors.items()}
-    query: Any = SimpleNamespace(
-        _coordinator=None,
-        _steering=SimpleNamespace(log=None),
-        _runner=SimpleNamespace(view=SimpleNamespace(executors=lambda: found)),
-        _mover=SimpleNamespace(observed=observed),
+def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQuery:
+    """What a program holds, over a simulated cluster; its mover is in the middle of a round, and notices nobody."""
+    view = SimpleNamespace(executors=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
+    parts: Any = (
+        SimpleNamespace(isActive=True, awaitTermination=lambda: None),
+        cluster.driver.coordinator,
+        steering(cluster),
+        SimpleNamespace(stop=lambda: None, wake=lambda: None),
+        SimpleNamespace(view=view),
+        lambda: None,
     )
-    return QueryInside(query)
+    return DataflowQuery(*parts)
 
 
-def test_only_noticed_executors_count_as_registered() -> None:
-    """An executor that is newer than what was last noticed of its worker is not reported yet."""
-    there = {Worker(0): "0", Worker(1): "7", Worker(2): "8"}
-    assert inside(there, {Worker(0): "0", Worker(1): "1"}).registered() == {0}
-    assert inside(there, there).registered() == {0, 1, 2}
+def test_who_has_just_registered_is_told() -> None:
+    """Before the first round of background work, and while a long one lasts."""
+    assert QueryInside(query(begun(), {Worker(0): "0", Worker(2): "8"})).registered() == {0, 2}
+
+
+def test_a_target_takes_notice_of_who_is_there() -> None:
+    """Workers that were drained, and are back since the last round, have bins by the target that asks for them."""
+    cluster = begun()
+    executors = {Worker(w): str(w) for w in range(4)}
+    running = query(cluster, executors)
+    running.put_target(owner=UID, generation=1, workers=slots(0, 1, 2))
+    cluster.settle()
+    running.drain(Worker(2))
+    running.put_target(owner=UID, generation=2, workers=slots(0, 1))
+    cluster.settle()
+    executors[Worker(2)] = "12"
+    begun_by_target = running.put_target(owner=UID, generation=3, workers=slots(0, 1, 2))
+    assert begun_by_target is not None
+    assert begun_by_target.request.workers == (0, 1, 2)
+
+
+@pytest.mark.parametrize("noticed", [{}, {Worker(1): "an earlier one"}], ids=["nobody", "an earlier executor"])
+def test_a_drain_is_of_the_executor_that_is_there(noticed: dict[Worker, str]) -> None:
+    """A round that notices it only afterwards does not take it for one that came back."""
+    cluster = begun()
+    steering(cluster).observe(noticed)
+    executors = {Worker(w): str(w) for w in range(4)}
+    query(cluster, executors).drain(Worker(1))
+    steering(cluster).observe(executors)
+    assert steering(cluster).effective == (0,)
 
 
 def test_a_target_for_noticed_workers_is_one_migration() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from binshift.control.models import Dataflow, EpochUnderWay, Migration, State
 from binshift.running.changes import Changes
-from binshift.running.quiet import Sieve, configured
+from binshift.running.quiet import TRACEBACK_LINES_MAX, Sieve, configured
 from binshift.running.words import Words
 
 WARNING = b"26/11/23 08:18:12 WARN BlockManager: slow disk"
@@ -35,7 +35,7 @@ def test_what_users_print_and_warnings_pass() -> None:
     """Lines at INFO do not, nor what each start writes, nor empty ones; a warning comes with its stack."""
     start = (
         b'Spark Executor Command: "java"',
-        b"=====================",
+        b"=" * 40,
         b"",
         b"WARNING: Using incubator modules: jdk.incubator",
     )
@@ -47,9 +47,29 @@ def test_what_users_print_and_warnings_pass() -> None:
     ]
 
 
-def test_a_cut_connection_is_no_traceback() -> None:
-    """A Python worker that is cut off leaves none; any other error comes whole."""
-    assert sifted(*BROKEN, b"hello", *MEANT) == [b"hello", *MEANT]
+def test_a_cut_connection_is_no_traceback_at_the_end() -> None:
+    """A Python worker that is cut off leaves none; any other error comes whole, and so does that of a user's own connection."""
+    assert sifted(*BROKEN, b"hello", *MEANT, ending=True) == [b"hello", *MEANT]
+    assert sifted(*BROKEN, b"hello", *MEANT) == [*BROKEN, b"hello", *MEANT]
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [b"org.example.user prints this", b"java.util.List is what it is", b"========== a report ==========", b"=" * 40],
+)
+def test_prints_that_look_like_java_pass(printed: bytes) -> None:
+    """After a line at INFO, too."""
+    assert sifted(INFO, *STACK, printed, b"more") == [printed, b"more"]
+
+
+def test_a_traceback_without_an_end_is_told() -> None:
+    """It is held back until the run ends, or until no traceback is that long."""
+    sieve = Sieve()
+    assert list(sieve.passed(MEANT[:2])) == []
+    assert list(sieve.rest()) == MEANT[:2]
+    assert list(sieve.rest()) == []
+    endless = [MEANT[0], *[b"  and again"] * 3 * TRACEBACK_LINES_MAX]
+    assert list(sieve.passed(endless)) == endless
 
 
 def test_the_end_of_executors_is_not_told() -> None:
@@ -84,6 +104,17 @@ def test_warnings_of_the_driver_are_told(tmp_path: Path) -> None:
         out.write(WARNING + b"\n")
     words.pass_on()
     assert told == [("driver", WARNING.decode())]
+
+
+def test_the_last_look_tells_all_there_is(tmp_path: Path) -> None:
+    """Also a traceback of which no more will come."""
+    told: list[tuple[str, str]] = []
+    words = Words(tmp_path, lambda name, line: told.append((name, line)))
+    (tmp_path / "driver.log").write_bytes(b"\n".join(MEANT[:2]) + b"\n")
+    words.pass_on()
+    assert told == []
+    words.pass_on(last=True)
+    assert [line.encode() for _, line in told] == MEANT[:2]
 
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -94,6 +94,22 @@ def test_who_waits_is_told_when_the_query_ends(cluster: SimulatedCluster) -> Non
     assert "ended" in migration.reason
 
 
+def test_a_worker_that_is_back_takes_over_before_it_is_noticed(cluster: SimulatedCluster) -> None:
+    """One was lost and has an executor again when the next one goes: no round of background work has to come between."""
+    for worker in (1, 2, 3):
+        cluster.away(worker)
+    cluster.epoch(rows(4))
+    assert workers(cluster) == [0]
+    cluster.back(1)
+    cluster.away(0)
+    cluster.epoch(rows(5))
+    assert workers(cluster) == [1]
+    cluster.back(0)
+    cluster.settle()
+    assert workers(cluster) == [0, 1]
+    cluster.finish()
+
+
 def test_a_worker_that_vanishes_on_its_way_in_is_given_up(cluster: SimulatedCluster) -> None:
     """Also one that was warm when the migration began: it is awaited, and then the migration ends."""
     cluster.rescale(3)

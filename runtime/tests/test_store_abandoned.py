@@ -16,8 +16,8 @@ from binshift.protocol.spec import LogLocation
 from binshift.spark import warmup
 from binshift.spark.task import Environment, store_of
 from binshift.store.abandoned import ABANDONED_SECONDS, remove_abandoned
-from binshift.store.lmdb import close_environments
-from binshift.store.opening import StoreSettings
+from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.opening import StoreSettings, scratch_store
 
 OLD, NEW = str(UUID(int=1)), str(UUID(int=2))
 SMALL = StoreSettings(map_bytes=1 << 20)
@@ -66,10 +66,27 @@ def test_what_is_used_stays(root: Path) -> None:
     assert (root / OLD / "state-0" / "data.mdb").exists()
 
 
-@pytest.mark.parametrize("foreign", ["notes", f"{OLD}/notes", f"{OLD}/state-0/notes", f"{OLD}/backup-1/dump.gz"])
+def test_a_query_that_has_used_a_stand_in_goes(root: Path) -> None:
+    """A task for a worker that is away has a store of its own; one that was killed has left it there."""
+    with scratch_store(root / OLD / "state.stand-in-3", "1.0.0.1", 16, SMALL) as store:
+        store.status()
+    killed = root / OLD / "state.stand-in-4" / "1.0.0.2"
+    open_lmdb(killed)
+    aged(root / OLD)
+    assert remove_abandoned(root, NEW, time.time()) == [], "it is still open"
+    close_environments(killed)
+    aged(root / OLD)
+    assert remove_abandoned(root, NEW, time.time()) == [OLD]
+
+
+FOREIGN = ["notes", f"{OLD}/notes", f"{OLD}/state-0/notes", f"{OLD}/backup-1/dump.gz", f"{OLD}/backup-1/1.0.0.1/0"]
+FOREIGN += [f"{OLD}/state.stand-in-3/notes", f"{OLD}/state.stand-in-3/1.0.0.1/notes"]
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
 def test_what_is_not_ours_stays(root: Path, foreign: str) -> None:
     """A folder with anything in it that binshift never puts there is left alone."""
-    (root / foreign).parent.mkdir(exist_ok=True)
+    (root / foreign).parent.mkdir(parents=True, exist_ok=True)
     (root / foreign).touch()
     aged(root / OLD)
     assert remove_abandoned(root, NEW, time.time()) == ([OLD] if foreign == "notes" else [])

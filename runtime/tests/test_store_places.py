@@ -45,8 +45,22 @@ def test_only_the_newest_environments_stay_open(tmp_path: Path) -> None:
         open_lmdb(tmp_path / str(number), limits)
     assert mapped(tmp_path) <= OPEN_MAX
     assert first.row_count() == 1
+    assert mapped(tmp_path) <= OPEN_MAX
     close_environments()
     assert mapped(tmp_path) == 0
+
+
+def test_those_that_open_again_count_too(tmp_path: Path) -> None:
+    """However many stores are used in turn, only those that were opened last stay open, and all keep their rows."""
+    stores = [open_lmdb(tmp_path / str(number), StoreLimits(map_bytes_max=MAP_BYTES)) for number in range(OPEN_MAX + 4)]
+    for store in stores:
+        with store.write(1.0) as transaction:
+            transaction.put_many(entries.make([1], [b"key"], [b"value"]))
+    assert [store.row_count() for store in stores] == [1] * len(stores)
+    assert mapped(tmp_path) <= OPEN_MAX
+    stays = stores[-1].directory / "data.mdb"
+    assert str(stays) in Path("/proc/self/maps").read_text()
+    close_environments()
 
 
 def test_a_place_whose_directory_is_gone_is_forgotten(tmp_path: Path) -> None:
@@ -71,5 +85,5 @@ def test_a_scratch_store_is_gone_afterwards(tmp_path: Path) -> None:
         store.commit_epoch(fence, expect=GENESIS, stamp=stamp, owned=BinSet([3]), changes=[rows], undo=False)
         assert store.row_count() == 1
         assert mapped(tmp_path) == 1
-    assert list((tmp_path / "stand-in").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
     assert mapped(tmp_path) == 0

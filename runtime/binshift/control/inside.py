@@ -28,7 +28,7 @@ class Inside(Protocol):
         """The log, as of now."""
 
     def registered(self) -> Collection[Worker]:
-        """Workers whose executor is registered, and known to be there when a target is set; none if Spark is gone."""
+        """Workers whose executor is registered; none if Spark is gone."""
 
     def copies(self) -> Mapping[Worker, Mapping[int, int]]:
         """By worker, the epoch of every bin it holds a copy of; the oldest over all operators."""
@@ -62,7 +62,6 @@ class QueryInside:
         self._coordinator = query._coordinator
         self._log = query._steering.log
         self._runner = query._runner
-        self._mover = query._mover
 
     def index(self) -> Index:
         """See `Inside`."""
@@ -71,15 +70,12 @@ class QueryInside:
     def registered(self) -> Collection[Worker]:
         """See `Inside`."""
         try:
-            there = self._runner.view.executors()
+            return self._runner.view.executors().keys()
         except (
             Exception
         ) as error:  # py4j's errors are many, and a session that has ended raises whichever it meets first
             log.debug("Spark does not say who is registered: %s", error)
             return frozenset()
-        # A target that came before a returning executor was noticed would take its worker for one that still drains.
-        observed = self._mover.observed
-        return frozenset(worker for worker, executor in there.items() if observed.get(worker) == executor.id)
 
     def copies(self) -> Mapping[Worker, Mapping[int, int]]:
         """See `Inside`."""

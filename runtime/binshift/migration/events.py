@@ -60,7 +60,7 @@ class CopyFailed:
 
 @dataclass(frozen=True, slots=True)
 class RoundReported:
-    """A round of background work has ended, and what it said of copies (`CopyAt`, `CopyFailed`) was passed on."""
+    """A round of background work has ended, with all its jobs, and what they said of copies (`CopyAt`, `CopyFailed`) was passed on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,10 @@ class Limits:
     flip_deltas_max: int = 3
     """Recorded deltas that a flip may still have to apply, for each bin: what the flip puts on the epoch's path
     (5-10 ms each). With one, a move waits wherever catching up takes as long as an epoch does. Doubled with each round
-    that copies miss it by, after `flip_misses_max`, until a round ends within it."""
+    that copies miss it by, after `flip_misses_max`, until a round ends within it, or up to `flip_deltas_limit`."""
+
+    flip_deltas_limit: int = 64
+    """Deltas up to which that doubling goes (0.3-0.6 s in one epoch): a copy further behind is loaded afresh by then."""
 
     flip_misses_max: int = 2
     """Rounds in a row after which copies may be further behind than a flip allows. One such round is ordinary: it loaded

@@ -162,7 +162,8 @@ class MigrationState:
     @property
     def flip_deltas(self) -> int:
         """Deltas that a flip may still have to apply now: more than usual, if rounds take longer than so many epochs."""
-        return self.limits.flip_deltas_max << max(0, self.misses - self.limits.flip_misses_max)
+        wanted = self.limits.flip_deltas_max << max(0, self.misses - self.limits.flip_misses_max)
+        return max(self.limits.flip_deltas_max, min(wanted, self.limits.flip_deltas_limit))
 
     @property
     def phase(self) -> Phase:
@@ -197,7 +198,7 @@ def begin(
 def after_round(state: MigrationState) -> MigrationState:
     """Count a round after which a copy is too far behind to flip in the next epoch that starts.
 
-    The allowance grows until it covers what rounds really take, so it stays below twice that.
+    The allowance grows until it covers what rounds really take, so it stays below twice that, and below its limit.
     """
     copies = [copy for step in state.inflight if isinstance(step, Copying) for copy in step.copies]
     epochs = [copy.epoch for copy in copies if copy.epoch is not None]
@@ -205,7 +206,7 @@ def after_round(state: MigrationState) -> MigrationState:
         return state
     behind = (state.recorded if state.running is None else state.running) - min(epochs)
     if behind > state.flip_deltas:
-        return replace(state, misses=state.misses + 1)
+        return replace(state, misses=state.misses + (state.flip_deltas < state.limits.flip_deltas_limit))
     return replace(state, misses=0) if behind <= state.limits.flip_deltas_max else state
 
 

@@ -45,8 +45,11 @@ def variables(home: Path, libraries: str = "", folder: Path | None = None) -> Ma
             "which has libnss-wrapper, or run the pod as user 10001 (pod.securityContext)"
         )
     users = (folder or Path(tempfile.gettempdir())) / "binshift-passwd"
-    known = USERS.read_text(encoding="utf-8")
-    users.write_text(f"{known}{NAME}-{user}:x:{user}:{group}:{NAME}:{home}:/usr/sbin/nologin\n", encoding="utf-8")
+    known = USERS.read_text(encoding="utf-8").splitlines()
+    known.append(f"{NAME}-{user}:x:{user}:{group}:{NAME}:{home}:/usr/sbin/nologin")
+    aside = users.with_name(f"{users.name}.{os.getpid()}")
+    aside.write_text("".join(f"{line}\n" for line in known), encoding="utf-8")
+    aside.replace(users)  # others may be reading it
     return {
         "LD_PRELOAD": " ".join(filter(None, [found[0], os.environ.get("LD_PRELOAD")])),
         "NSS_WRAPPER_PASSWD": str(users),

@@ -105,17 +105,15 @@ class Movement:
         if self._queued is not None:
             self._queued.refuse(f"superseded by migration {migration.id}")
         self._queued = migration
-        if self._under_way is not None:
-            self._advance(Cancel(f"superseded by migration {migration.id}"))
+        self._advance(Cancel(f"superseded by migration {migration.id}"))
         return migration
 
     def lost(self, workers: Collection[Worker], request: Request, index: Index) -> Migration:
         """Workers stayed away for too long; no epoch runs. ``request`` gives their bins to others, before all else."""
         for worker in workers:
             self._warm.discard(worker)
-            for event in self.copies.lost(worker, f"worker {worker} is lost"):
+            for event in (*self.copies.lost(worker, f"worker {worker} is lost"), WorkerLost(worker)):
                 self._advance(event)
-            self._advance(WorkerLost(worker))
         migration = self.request(request)
         if self._current is not None and self._current.state is not None:
             self._kept = tuple(kept for kept in self._current.state.kept if kept.worker not in workers)
@@ -148,8 +146,9 @@ class Movement:
             migration.refuse(str(error))
             return
         self._current = migration
-        cold = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist()) - self._warm
-        order = Order(plan, frozenset() if request.only_leaving else cold, request.pre_copy, sizes)
+        getting = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist())
+        self.troubles.wake(getting)
+        order = Order(plan, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes)
         self._copied = CopyRate()
         migration.begin(begin(order, self.pacer.pace.limits(self.terms.limits), index.last, self._kept))
         self._kept = ()
@@ -222,7 +221,7 @@ class Movement:
                 case Copy():
                     self.copies.order(action)
                     if not action.attempt:
-                        self.troubles.wake(action.destination)
+                        self.troubles.wake([action.destination])
                 case Retire(worker, bins) | DropCopies(worker, bins):
                     self.copies.drop(worker, bins)
                 case Warm() | Flip():
@@ -285,12 +284,16 @@ class Movement:
         """Take in what a job of a round did; see `Rounds.reported`."""
         held = self.copies.count()
         self.bytes_copied += sum(each.bytes_copied for each in reports)
-        for event in (*self._rounds.reported(reports, silent, why), RoundReported()):
+        for event in self._rounds.reported(reports, silent, why):
             self._advance(event)
         arrived, seconds = self.copies.count() - held, max((each.seconds for each in reports), default=0.0)
         if arrived > 0 and self._current is not None:
             self._copied = self._copied.with_round(arrived // len(self.operators), seconds)
             self._current.rates = self._copied.rates(self.pacer.epoch_seconds)
+
+    def round_ended(self) -> None:
+        """All jobs of a round were reported."""
+        self._advance(RoundReported())
 
     def take_snapshots(self, index: Index) -> tuple[SnapshotRef, ...]:
         """Snapshots for the record that is being written."""

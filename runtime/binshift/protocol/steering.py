@@ -185,7 +185,8 @@ class Steering:
         """
         with self.coordinator.lock:
             self._remember()
-            self._lost |= set(workers)
+            # One that is back may not have been noticed yet.
+            self._lost = (self._lost - set(alive)) | set(workers)
             route = self.log.index.route
             there = set(alive) - self._lost
             # Better a worker that nobody asked for than a stream that stands still.

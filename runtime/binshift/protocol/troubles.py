@@ -73,9 +73,9 @@ class Troubles:
             groups.setdefault((alone, self._suspects.get(worker, 0)), []).append(worker)
         return [groups[key] for key in sorted(groups)]
 
-    def wake(self, worker: Worker) -> None:
-        """Something new is wanted of this worker: it is asked now."""
-        if worker in self._known:
+    def wake(self, workers: Collection[Worker]) -> None:
+        """Something new is wanted of these workers: they are asked now."""
+        for worker in self._known.keys() & workers:
             self._known[worker] = replace(self._known[worker], until=self._clock())
 
     def hopeless(self) -> frozenset[Worker]:
@@ -95,7 +95,7 @@ class Troubles:
         log.warning("background work of worker %s failed (%s in a row): %s", worker, failures, reason)
 
     def well(self, workers: Collection[Worker]) -> None:
-        """A round of each of these workers went well."""
+        """A round of each of these workers, or a rehearsal on it, went well."""
         for worker in workers:
             self._suspects.pop(worker, None)
             self._known.pop(worker, None)

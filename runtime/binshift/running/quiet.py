@@ -51,10 +51,15 @@ appender.terminal.filter.threshold.level = warn
 """For an executor: warnings stand among what users' functions print."""
 
 OF_SPARK: Final = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) ")
+OF_JAVA: Final = re.compile(
+    rb"\s+at |\s+\.\.\. \d+ more|Caused by: |(java|javax|org|io|scala|py4j)\.[\w.$]*(Exception|Error|Throwable)(:|$)"
+)
 LOW: Final = (b"TRACE", b"DEBUG", b"INFO")
+COMMAND: Final = b"Spark Executor Command: "
+RULE: Final = b"=" * 40
+"""Spark's, below the command."""
 OF_A_START: Final = (
-    b"Spark Executor Command: ",
-    b"==========",
+    COMMAND,
     b"WARNING: Using incubator modules: ",
     b"Using Spark's default log4j profile: ",
     b"Setting Spark log level to ",
@@ -64,6 +69,8 @@ OF_A_START: Final = (
 TRACEBACK: Final = b"Traceback (most recent call last):"
 CUT_OFF: Final = (b"BrokenPipeError", b"ConnectionResetError", b"EOFError")
 """A Python worker whose executor has ended meets these, and prints them with a traceback."""
+TRACEBACK_LINES_MAX: Final = 1000
+"""Held back at most."""
 
 
 def configured(cluster: Path, options: Mapping[str, str]) -> dict[str, str]:
@@ -90,13 +97,14 @@ class Sieve:
     """Lines of a worker's executors, or of the driver's log, without those that concern nobody.
 
     Attributes:
-        ending: whether the executors are about to end: then nothing that Spark says of it is passed on.
+        ending: whether the executors are about to end: then nothing is passed on of what Spark and cut-off Python workers say of it.
     """
 
     def __init__(self) -> None:
         self.ending = False
         self._traceback: list[bytes] = []
         self._dropping = False
+        self._after_command = False
 
     def passed(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """Those to pass on; a traceback is held back until its last line has come."""
@@ -108,12 +116,18 @@ class Sieve:
             elif self._concerns_somebody(line):
                 yield line
 
+    def rest(self) -> Iterator[bytes]:
+        """What is held back, as no more lines will come."""
+        whole, self._traceback = self._traceback, []
+        yield from whole
+
     def _in_traceback(self, line: bytes) -> Iterator[bytes]:
         self._traceback.append(line)
-        if line and not line.startswith((b" ", b"\t")):
-            whole, self._traceback = self._traceback, []
-            if not line.startswith(CUT_OFF):
-                yield from whole
+        ended = line and not line.startswith((b" ", b"\t"))
+        if ended and self.ending and line.startswith(CUT_OFF):
+            self._traceback = []
+        elif ended or len(self._traceback) >= TRACEBACK_LINES_MAX:
+            yield from self.rest()
 
     def _concerns_somebody(self, line: bytes) -> bool:
         found = OF_SPARK.match(line)
@@ -121,13 +135,15 @@ class Sieve:
             self._dropping = found[1] in LOW or self.ending
         elif self._dropping and not _of_java(line):
             self._dropping = False
-        return not self._dropping and not line.startswith(OF_A_START) and bool(line.strip())
+        banner = line.startswith(OF_A_START) or (self._after_command and line == RULE)
+        self._after_command = line.startswith(COMMAND)
+        return not self._dropping and not banner and bool(line.strip())
 
 
 def _of_java(line: bytes) -> bool:
     """Whether it goes on with what Java has logged: a stack, or the exception above it.
 
-    >>> [_of_java(each) for each in (b"\\tat java.net.Socket.read", b"java.io.EOFException", b"Caused by: x", b"hello")]
+    >>> [_of_java(each) for each in (b"\\tat java.net.Socket.read", b"java.io.EOFException", b"Caused by: x", b"org.x prints")]
     [True, True, True, False]
     """
-    return bool(re.match(rb"\s+at |\s+\.\.\. \d+ more|Caused by: |(java|javax|org|io|scala|py4j)\.[\w.$]+", line))
+    return bool(OF_JAVA.match(line))

@@ -97,7 +97,7 @@ class _Watch:
             if not self.cluster.alive:
                 raise RunFailed(f"the Spark master has ended; its log is {self.cluster.directory / 'master.log'}")
         self.words.ending = True
-        self.words.pass_on()
+        self.words.pass_on(last=True)
         if status:
             self.tell("program failed", status=status, traceback=self._traceback())
         return status
@@ -120,6 +120,7 @@ class _Watch:
                     self.words.pass_on()
                     if self.process.wait(STEP_SECONDS):
                         break
+        self.words.pass_on(last=True)
         raise KeyboardInterrupt
 
     def _traceback(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -33,8 +33,8 @@ class Words:
         with contextlib.suppress(FileNotFoundError):
             self._driver = Tail(str(cluster / DRIVER_LOG), at_end=True)
 
-    def pass_on(self) -> None:
-        """Tell what has been written since the last time."""
+    def pass_on(self, *, last: bool = False) -> None:
+        """Tell what has been written since the last time; the ``last`` time, also what has no end yet."""
         for folder in self._folders():
             if folder.name not in self._followed:
                 self._followed[folder.name] = Followed(str(folder), fresh=True)
@@ -44,11 +44,16 @@ class Words:
                 self._driver = Tail(str(self._cluster / DRIVER_LOG))
         if self._driver is not None:
             self._sifted(DRIVER, self._driver.lines())
+        for name, sieve in self._sieves.items() if last else ():
+            self._told(name, sieve.rest())
 
     def _sifted(self, name: str, written: bytes) -> None:
         sieve = self._sieves.setdefault(name, Sieve())
         sieve.ending = self.ending
-        for line in sieve.passed(written.splitlines()):
+        self._told(name, sieve.passed(written.splitlines()))
+
+    def _told(self, name: str, lines: Iterable[bytes]) -> None:
+        for line in lines:
             self._tell(name, line.decode(errors="replace"))
 
     def _folders(self) -> list[Path]:

@@ -227,6 +227,8 @@ class DataflowQuery:
     def _begin(self, act: Callable[[], Begun]) -> Begun:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
+        # A worker that is back, and that no background round has noticed yet, would be taken for one that still drains.
+        self._steering.observe({w: executor.id for w, executor in self._runner.view.executors().items()})
         migration = act()
         self._mover.wake()
         return migration

@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
@@ -60,8 +59,6 @@ class Mover:
     """
 
     error: Exception | None = None
-    observed: Mapping[Worker, str] = MappingProxyType({})
-    """Executors by id, once the steering has taken notice of them."""
 
     def __init__(
         self,
@@ -141,9 +138,7 @@ class Mover:
         """One round; whether there was anything to do."""
         executors = self._view.executors()
         movement = self._coordinator.movement
-        seen = {worker: executor.id for worker, executor in executors.items()}
-        self._steering.observe(seen)
-        self.observed = seen
+        self._steering.observe({worker: executor.id for worker, executor in executors.items()})
         with self._coordinator.lock:
             movement.seen(frozenset(executors))
             wanted = movement.cold()
@@ -156,6 +151,9 @@ class Mover:
             for workers in self._coordinator.movement.troubles.jobs({spec.worker for spec in specs}):
                 if not self._stopped.is_set():
                     self._work([spec for spec in specs if spec.worker in workers], executors)
+            if specs:
+                with self._coordinator.lock:
+                    movement.round_ended()
         finally:
             self._keep_house()
         return bool(cold or specs)
@@ -179,6 +177,7 @@ class Mover:
             for worker in group:
                 self._unwarmed.pop(worker, None)
             with self._coordinator.lock:
+                self._coordinator.movement.troubles.well(group)
                 self._coordinator.movement.warmed(frozenset(group))
 
     def _not_warm(self, group: Mapping[Worker, Executor], error: Exception) -> None:

@@ -27,7 +27,7 @@ def stop_query(runner: Runner, query: Any, end: Callable[[], None], before: Call
         runner: of the query's epochs.
         query: Spark's.
         end: called once the stream has ended.
-        before: called first.
+        before: called first; no epoch begins meanwhile.
 
     Raises:
         TimeoutError: the epoch's function does not return.
@@ -42,6 +42,7 @@ def stop_query(runner: Runner, query: Any, end: Callable[[], None], before: Call
         _stop_spark(query)
         end()
 
+    runner.stopping.set()
     _aside(runner, stop)
 
 

@@ -31,7 +31,7 @@ from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, 
 from binshift.protocol.task import EpochTask
 from binshift.store import abandoned
 from binshift.store.binstore import BinStore
-from binshift.store.opening import StoreSettings, open_store, scratch_store
+from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
 
 Result = TypeVar("Result")
 
@@ -111,7 +111,7 @@ class EpochFunction:
     def _store(self, spec: EpochSpec, attempt: str) -> AbstractContextManager[BinStore]:
         if not spec.scratch:
             return nullcontext(store_of(self._environment, spec.operator, spec.worker))
-        directory = store_path(self._environment, f"{spec.operator}.stand-in", spec.worker)
+        directory = store_path(self._environment, f"{spec.operator}.{STAND_IN}", spec.worker)
         return scratch_store(directory, attempt, self._environment.bins, self._environment.store)
 
     def _report(self, summary: Summary) -> None:

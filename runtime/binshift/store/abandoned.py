@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from binshift.store import cachedir
+from binshift.store.opening import STAND_IN
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +29,11 @@ ABANDONED_SECONDS = 7 * 24 * 3600.0
 """A stream may be without input, and so without tasks, over a long week-end."""
 
 _QUERY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_PLACE = re.compile(r"[\w.]+-\d+")
-"""A store of an operator on a worker, or the meeting place of a rehearsal."""
+_PLACE = re.compile(r"[\w.-]+-\d+")
+"""A store of an operator on a worker, the meeting place of a rehearsal, or where scratch stores of a worker replace each other."""
+_SCRATCH_PLACE = re.compile(rf"[\w.-]+\.{re.escape(STAND_IN)}-\d+")
+_SCRATCH = re.compile(r"[\w.]+")
+"""A scratch store whose task was killed; named by the attempt."""
 _FILE = re.compile(rf"{re.escape(cachedir.HEADER)}\.\d+|\d+(\.met)?")
 _FILES = {cachedir.DATA, cachedir.HEADER, cachedir.LOCK, cachedir.USERS, "lock.mdb"}
 _REMOVED = ".abandoned-"
@@ -73,13 +77,24 @@ def _remove(folder: Path, now: float) -> bool:
 
 def _is_ours(folder: Path) -> bool:
     for place in folder.iterdir():
-        if place.is_symlink() or not place.is_dir() or not _PLACE.fullmatch(place.name):
+        if not _is_folder(place) or not _PLACE.fullmatch(place.name):
             return False
-        if any(
-            not file.is_file() or not (file.name in _FILES or _FILE.fullmatch(file.name)) for file in place.iterdir()
-        ):
-            return False
+        scratch = _SCRATCH_PLACE.fullmatch(place.name) is not None
+        for each in place.iterdir():
+            if scratch and _is_folder(each) and _SCRATCH.fullmatch(each.name):
+                if not all(map(_is_our_file, each.iterdir())):
+                    return False
+            elif not _is_our_file(each):
+                return False
     return True
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _is_our_file(path: Path) -> bool:
+    return path.is_file() and (path.name in _FILES or _FILE.fullmatch(path.name) is not None)
 
 
 @contextmanager
@@ -87,7 +102,7 @@ def _nobody_uses(folder: Path) -> Iterator[bool]:
     """Whether no process has a store below open; meanwhile none can open one."""
     with ExitStack() as locks:
         try:
-            for users in folder.glob(f"*/{cachedir.USERS}"):
+            for users in (*folder.glob(f"*/{cachedir.USERS}"), *folder.glob(f"*/*/{cachedir.USERS}")):
                 file = locks.enter_context(users.open("rb"))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -181,8 +181,9 @@ class _Place:
                 raise
         with self._mutex:
             file = cachedir.file_identity(self.directory)
-            self._opened = Opened(environment, *handles, file=file, presence=presence, users=1)
-            return self._opened
+            self._opened = opened = Opened(environment, *handles, file=file, presence=presence, users=1)
+        _places.opened(self.directory, self._identity)
+        return opened
 
     def _judged(self, alone: bool) -> tuple[lmdb.Environment, tuple[Any, Any]]:
         """An environment on a file that is whole: the one that is there, or a new one."""

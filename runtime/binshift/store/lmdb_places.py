@@ -50,7 +50,16 @@ class Places(Generic[P]):
             self._held[path, identity] = place
             return place
 
+    def opened(self, path: Path, identity: str) -> None:
+        """The place of a directory has opened its environment, perhaps again: it is the newest, and others may have to close."""
+        with self._mutex:
+            place = self._held.pop((path, identity), None)
+            if place is not None:
+                self._tidy()
+                self._held[path, identity] = place
+
     def _tidy(self) -> None:
+        """Make room for one more."""
         for (where, identity), place in list(self._held.items())[: 1 - OPEN_MAX]:
             place.forget()
             if not where.exists():

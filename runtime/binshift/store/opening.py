@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from binshift.store.binstore import BinStore
 from binshift.store.contract import StoreLimits
 from binshift.store.lmdb import close_environments, discard_environments, open_lmdb
+
+STAND_IN = "stand-in"
+"""Ends the name of an operator's scratch stores: they stand in for those of a worker that is away."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ def scratch_store(directory: Path, name: str, bins: int, settings: StoreSettings
     """An empty store for one task, which is gone afterwards.
 
     Args:
-        directory: of such stores that replace each other: what a task that was killed has left there goes now.
+        directory: of such stores that replace each other: what a task that was killed has left there goes now; gone
+            afterwards, too, unless there is another one.
         name: of this one, unique for ever.
         bins, settings: as in `open_store`.
     """
@@ -55,3 +59,5 @@ def scratch_store(directory: Path, name: str, bins: int, settings: StoreSettings
     finally:
         discard_environments(directory / name)
         shutil.rmtree(directory / name, ignore_errors=True)
+        with suppress(OSError):
+            directory.rmdir()

@@ -196,6 +196,8 @@ class Driver:
         for workers in self.movement.troubles.jobs({spec.worker for spec in specs}):
             self._job([spec for spec in specs if spec.worker in workers], beside)
             beside = ()
+        if specs:
+            self.movement.round_ended()
         self._mixed((), beside)
         self._house.run(tuple(self.movement.snapshots.pending))
         self.coordinator.manifest = self._house.manifest

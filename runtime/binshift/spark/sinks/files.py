@@ -103,6 +103,7 @@ class FileSink:
         Raises:
             InvalidQuery: the epoch's directory holds files of something else.
             TaskFailed, DiskFull: the file system refuses.
+            StorageUnavailable: as `Folders.publish`.
             Fenced: another driver has taken over.
         """
         folders, name = self._folders(spark), f"{EPOCH_PREFIX}{epoch}"

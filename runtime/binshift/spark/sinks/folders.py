@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from binshift import failpoints
-from binshift.errors import DiskFull
+from binshift.errors import DiskFull, StorageUnavailable
 from binshift.spark.failures import FULL
 from binshift.spark.sinks.local_folders import LocalFolders, failed, in_the_way
 from binshift.spark.sinks.manifest import FINISHED, Manifest, hidden, parsed
@@ -74,9 +74,16 @@ class Folders:
 
         Raises:
             InvalidQuery: ``name`` holds files of something else; they are left alone.
+            StorageUnavailable: another driver is writing the manifest of ``name``; the same call again will tell.
         """
-        manifest, found = self._manifest(folder), self._manifest(name)
+        manifest, text = self._manifest(folder), self._text(name)
+        found = parsed(text)
         if manifest is None or manifest.folder != folder:
+            if found is None and text is not None:
+                raise StorageUnavailable(
+                    f"{self.url}/{name}/{FINISHED} is no whole list of files: perhaps it is being written; if this stays, "
+                    f"delete {self.url}/{name} and start the query again, which writes the epoch again"
+                )
             return found is not None and found.folder == folder
         if found is not None and found.folder != folder:
             raise in_the_way(f"{self.url}/{name}")
@@ -88,7 +95,8 @@ class Folders:
         with ThreadPoolExecutor(MOVES_AT_ONCE) as pool:
             list(pool.map(lambda each: self._move(folder, name, each), manifest.files))
         failpoints.reached("publish.moved")
-        self._write(f"{name}/{FINISHED}", manifest.text)
+        if found is None and self._manifest(name) is None:  # a reader may be at one that is there
+            self._write(f"{name}/{FINISHED}", manifest.text)
         self.remove(folder)
         return True
 
@@ -136,6 +144,10 @@ class Folders:
                 raise
 
     def _manifest(self, folder: str) -> Manifest | None:
+        return parsed(self._text(folder))
+
+    def _text(self, folder: str) -> str | None:
+        """Of its manifest, whole or not; None if there is none."""
         with self._told(folder):
             try:
                 stream = self._files.open(self._at(f"{folder}/{FINISHED}"))
@@ -147,7 +159,7 @@ class Folders:
                 data = bytes(self._jvm.org.apache.hadoop.io.IOUtils.readFullyToByteArray(stream))
             finally:
                 stream.close()
-        return parsed(data.decode(errors="replace"))
+        return data.decode(errors="replace")
 
     def _write(self, name: str, text: str) -> None:
         with self._told(name):
