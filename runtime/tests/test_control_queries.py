@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 from control_fakes import ADMIN, FakeSurface, a_migration
@@ -10,10 +10,11 @@ from prometheus_client.registry import CollectorRegistry
 from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
+from binshift.control.joint import JOINT_FIRST
 from binshift.control.models import Dataflow, Migration, State
-from binshift.control.queries import JOINT_FIRST
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
+from binshift.errors import NoSuchMigration
 from binshift.metrics import Observed
 from binshift.metrics.program import ProgramMetrics
 from binshift.model import Epoch, Worker
@@ -29,11 +30,13 @@ class Named(FakeSurface):
         name: its name.
         state: what it does.
         phase: of its migrations.
+        forgotten: migrations of which it knows nothing any more.
     """
 
     name: str = ""
     state: State = State.RUNNING
     phase: str = "copying"
+    forgotten: set[int] = field(default_factory=set)
 
     def snapshot(self) -> Dataflow:
         """See `FakeSurface`."""
@@ -41,6 +44,8 @@ class Named(FakeSurface):
 
     def migration(self, number: int) -> Migration:
         """See `FakeSurface`."""
+        if number in self.forgotten:
+            raise NoSuchMigration(f"there is no migration {number}")
         return a_migration(number).model_copy(update={"phase": self.phase})
 
     def observed(self) -> Observed:
@@ -99,6 +104,32 @@ def test_a_target_without_a_query_is_that_of_all(both: Both) -> None:
     both.other.phase = "failed"
     assert both.client.get(path).json()["phase"] == "failed"
     assert both.client.get(path).json()["binsTotal"] == 2 * (a_migration(0).bins_total or 0)
+
+
+def test_a_part_that_its_query_has_forgotten_spoils_no_answer(both: Both) -> None:
+    """It counts as it was seen to end, or not at all; without any part there is no such migration."""
+    path = f"/v1/migrations/{both.client.put('/v1/target', json=TARGET).json()['migration']['id']}"
+    part = a_migration(0).bins_total or 0
+    both.one.forgotten = {11}
+    assert (both.client.get(path).json()["phase"], both.client.get(path).json()["binsTotal"]) == ("copying", part)
+    assert both.client.get("/v1/dataflow").json()["migration"]["binsTotal"] == part
+    assert both.client.delete(path).status_code == 202
+    both.other.phase = "failed"
+    assert both.client.get(path).json()["phase"] == "failed"
+    both.other.forgotten = {11}
+    assert [each["phase"] for each in both.client.get("/v1/migrations").json()["migrations"]] == ["failed"]
+    both.client.put("/v1/target", json=TARGET | {"generation": 8})
+    assert both.client.get("/v1/dataflow").json()["migration"]["phase"] == "failed"
+    assert [each.status_code for each in (both.client.get(path), both.client.post("/v1/stop"))] == [200, 202]
+
+
+def test_a_migration_of_which_nothing_is_known_is_not_listed(both: Both) -> None:
+    """By its number it is not found."""
+    path = f"/v1/migrations/{both.client.put('/v1/target', json=TARGET).json()['migration']['id']}"
+    both.one.forgotten = both.other.forgotten = {11}
+    assert (both.client.get(path).status_code, both.client.delete(path).status_code) == (404, 404)
+    assert both.client.get("/v1/migrations").json()["migrations"] == []
+    assert both.client.get("/v1/dataflow").json()["migration"] is None
 
 
 def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:
