@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from control_fakes import ADMIN, FakeSurface, a_migration
@@ -14,7 +15,7 @@ from binshift.control.joint import JOINT_FIRST
 from binshift.control.models import Dataflow, Migration, State
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
-from binshift.errors import NoSuchMigration
+from binshift.errors import MigrationRefused, NoSuchMigration
 from binshift.metrics import Observed
 from binshift.metrics.program import ProgramMetrics
 from binshift.model import Epoch, Worker
@@ -130,6 +131,25 @@ def test_a_migration_of_which_nothing_is_known_is_not_listed(both: Both) -> None
     assert (both.client.get(path).status_code, both.client.delete(path).status_code) == (404, 404)
     assert both.client.get("/v1/migrations").json()["migrations"] == []
     assert both.client.get("/v1/dataflow").json()["migration"] is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", "target"), ("POST", "rebalance"), ("POST", "workers/1/drain")], ids=str
+)
+def test_a_refusal_of_one_query_stops_no_other(both: Both, method: str, path: str) -> None:
+    """What the others begin has a number by which it is cancelled; nothing is refused but what nobody does."""
+    body: dict[str, Any] = {"json": TARGET} if method == "PUT" else {}
+    for refusing, taking in ((both.one, both.other), (both.other, both.one)):
+        refusing.refusal, taking.refusal = MigrationRefused("no load of a bin has been measured yet"), None
+        accepted = both.client.request(method, f"/v1/{path}", **body)
+        assert accepted.status_code == 202
+        number = accepted.json()["migration"]["id"]
+        assert both.client.delete(f"/v1/migrations/{number}").status_code == 202
+        assert taking.writes[-1][0] == "cancel"
+        body = {"json": TARGET | {"generation": 8}} if method == "PUT" else {}
+    both.one.refusal = both.other.refusal
+    refused = both.client.request(method, f"/v1/{path}", **body)
+    assert (refused.status_code, refused.json()["error"]) == (422, "MigrationRefused")
 
 
 def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:

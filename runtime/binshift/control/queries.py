@@ -8,16 +8,19 @@ name; a drain takes a worker's bins of all; a stop stops all. What they do toget
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from binshift.control.contract import Surface
 from binshift.control.joint import ENDED, JOINT_KEPT, JointHistory, added
 from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, TargetRequest, WorkerLoad
 from binshift.control.rebalancing import RebalanceRequest
-from binshift.errors import DrainRefused, NoQueryYet, NoSuchQuery
+from binshift.errors import BinshiftError, DrainRefused, NoQueryYet, NoSuchQuery
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.model import Worker
+
+log = logging.getLogger(__name__)
 
 
 class QueryShown(Answer):
@@ -113,7 +116,7 @@ class Joint:
         return self._together(lambda each: each.put_target(wanted))
 
     def rebalance(self, wanted: RebalanceRequest) -> Migration:
-        """See `Surface`: of every query's bins.
+        """See `Surface`: of the bins of every query whose load is measured.
 
         Raises:
             NoQueryYet: no query runs.
@@ -151,7 +154,20 @@ class Joint:
         return [each for each in self.surfaces if each.snapshot().state is State.RUNNING]
 
     def _together(self, act: Callable[[Surface], Migration | None]) -> Migration | None:
-        begun = [(each, migration) for each in self._live() if (migration := act(each)) is not None]
+        """Of all that run; the refusal of one stops no other, and counts where none has begun anything."""
+        begun, refusals = [], []
+        for each in self._live():
+            try:
+                migration = act(each)
+            except BinshiftError as error:
+                refusals.append(error)
+                continue
+            if migration is not None:
+                begun.append((each, migration))
+        if not begun and refusals:
+            raise refusals[0]
+        for refusal in refusals:
+            log.warning("a query takes no part in what the others do: %s", refusal)
         return self._history.begin(begun) if begun else None
 
     def _newest(self) -> Migration | None:
