@@ -12,13 +12,14 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.joint import JOINT_FIRST
-from binshift.control.models import Dataflow, Migration, State
+from binshift.control.models import Dataflow, Migration, State, TargetRequest
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
 from binshift.errors import MigrationRefused, NoSuchMigration
 from binshift.metrics import Observed
 from binshift.metrics.program import ProgramMetrics
 from binshift.model import Epoch, Worker
+from binshift.protocol.migrations import MIGRATIONS_A_TERM
 
 TARGET = {"owner": "uid", "generation": 7, "workers": [0, 1, 2]}
 
@@ -31,12 +32,14 @@ class Named(FakeSurface):
         name: its name.
         state: what it does.
         phase: of its migrations.
+        term: of its driver.
         forgotten: migrations of which it knows nothing any more.
     """
 
     name: str = ""
     state: State = State.RUNNING
     phase: str = "copying"
+    term: int = 1
     forgotten: set[int] = field(default_factory=set)
 
     def snapshot(self) -> Dataflow:
@@ -48,6 +51,12 @@ class Named(FakeSurface):
         if number in self.forgotten:
             raise NoSuchMigration(f"there is no migration {number}")
         return a_migration(number).model_copy(update={"phase": self.phase})
+
+    def put_target(self, wanted: TargetRequest) -> Migration | None:
+        """As `FakeSurface`, by the number that a query gives."""
+        found = super().put_target(wanted)
+        first = (self.term - 1) * MIGRATIONS_A_TERM
+        return None if found is None else found.model_copy(update={"id": first + found.id})
 
     def observed(self) -> Observed:
         """See `FakeSurface`."""
@@ -94,7 +103,7 @@ def test_a_target_without_a_query_is_that_of_all(both: Both) -> None:
     accepted = both.client.put("/v1/target", json=TARGET | {"generation": 8})
     assert accepted.status_code == 202
     migration = accepted.json()["migration"]
-    assert migration["id"] == JOINT_FIRST
+    assert migration["id"] >= JOINT_FIRST
     seen = both.client.get("/v1/dataflow").json()
     assert (seen["state"], seen["name"], seen["target"]["generation"]) == ("Running", None, 8)
     both.one.phase = "settled"
@@ -185,6 +194,33 @@ def test_a_query_that_ended_leaves_the_others_alone(both: Both) -> None:
     assert both.client.get("/v1/dataflow").json()["state"] == "Stopped"
     both.slot.add(Named(name="next"))
     assert [each["name"] for each in both.client.get("/v1/queries").json()["queries"]] == ["next"]
+
+
+def test_what_was_begun_together_is_known_whichever_queries_come_and_go(both: Both) -> None:
+    """Its number is no other's: not after another query has started, not while one is left, not in the next driver."""
+
+    def begun(program: Both, generation: int) -> str:
+        found = program.client.put("/v1/target", json=TARGET | {"generation": generation})
+        return f"/v1/migrations/{found.json()['migration']['id']}"
+
+    first = begun(both, 7)
+    both.slot.add(Named(name="third"))
+    second = begun(both, 8)
+    assert first != second
+    assert [both.client.get(each).json()["phase"] for each in (first, second)] == ["copying", "copying"]
+    assert both.client.delete(first).status_code == 202
+    assert [each.writes[-1][0] for each in (both.one, both.other)] == ["cancel", "cancel"]
+    both.other.phase = "settled"
+    for each in both.slot.each():
+        assert isinstance(each, Named)
+        each.state = State.STOPPED
+    both.slot.add(Named(name="next"))
+    assert [both.client.get(each).json()["phase"] for each in (first, second)] == ["settled", "settled"]
+    assert both.client.delete(second).status_code == 202
+    again = Both()
+    again.one.term, again.other.term = 2, 1
+    assert begun(again, 9) not in (first, second)
+    assert again.client.get(first).status_code == 404
 
 
 def test_metrics_of_several_queries_have_their_names(both: Both) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,8 @@ from binshift.control.models import Migration
 from binshift.errors import NoSuchMigration
 
 JOINT_FIRST: Final = 1_000_000_000
-"""No query has begun so many migrations by itself."""
+"""No query has begun so many migrations by itself. Added to the highest number among the parts, which goes up with the driver's
+term: a driver that starts anew gives no number of the one before it again."""
 JOINT_KEPT: Final = 100
 """Of what several queries did together, the newest are remembered."""
 ENDED: Final = frozenset({"settled", "cancelled", "failed"})
@@ -29,27 +31,34 @@ class _Part:
     """What one query does of a joint migration.
 
     Attributes:
-        surface: the query.
+        surface: the query; None once the program has it no more.
         last: its migration, as last seen.
     """
 
-    surface: Surface
+    surface: Surface | None
     last: Migration
 
     def now(self) -> Migration | None:
-        """As it is, or as it ended; None if the query has forgotten it and nobody saw its end."""
-        try:
-            self.last = self.surface.migration(self.last.id)
-        except NoSuchMigration:
-            return self.last if self.last.phase in ENDED else None
-        return self.last
+        """As it is, or as it ended; None if the query has forgotten it, or is gone, and nobody saw its end."""
+        surface = self.surface
+        if surface is not None:
+            with suppress(NoSuchMigration):
+                self.last = surface.migration(self.last.id)
+                return self.last
+        return self.last if self.last.phase in ENDED else None
 
     def cancel(self, *, rollback: bool) -> Migration | None:
         """Stop it, if it is still there."""
-        try:
-            return self.surface.cancel(self.last.id, rollback=rollback)
-        except NoSuchMigration:
-            return self.now()
+        surface = self.surface
+        if surface is not None:
+            with suppress(NoSuchMigration):
+                return surface.cancel(self.last.id, rollback=rollback)
+        return self.now()
+
+    def release(self) -> None:
+        """The program has the query no more: nothing is kept of it but how this went."""
+        self.now()
+        self.surface = None
 
 
 class JointHistory:
@@ -63,12 +72,24 @@ class JointHistory:
     def begin(self, begun: Sequence[tuple[Surface, Migration]]) -> Migration:
         """What each of these queries has begun is one from now on; the oldest is forgotten."""
         with self._lock:
-            number = self._next
-            self._next += 1
+            number = max(self._next, JOINT_FIRST + max(migration.id for _, migration in begun))
+            self._next = number + 1
             self._joint[number] = [_Part(surface, migration) for surface, migration in begun]
             while len(self._joint) > JOINT_KEPT:
                 self._joint.popitem(last=False)
         return merged(number, [migration for _, migration in begun])
+
+    def keep(self, surfaces: Sequence[Surface]) -> None:
+        """The program has these queries, and no others any more."""
+        with self._lock:
+            parts = [part for each in self._joint.values() for part in each]
+        for part in parts:
+            if not any(part.surface is surface for surface in surfaces):
+                part.release()
+
+    def __contains__(self, number: int) -> bool:
+        with self._lock:
+            return number in self._joint
 
     def migration(self, number: int) -> Migration:
         """All parts as one.

@@ -51,11 +51,12 @@ class Joint:
 
     Args:
         surfaces: theirs, in the order in which they were started.
+        history: what the program's queries have done together, these and those before them.
     """
 
-    def __init__(self, surfaces: Sequence[Surface]) -> None:
+    def __init__(self, surfaces: Sequence[Surface], history: JointHistory) -> None:
         self.surfaces = tuple(surfaces)
-        self._history = JointHistory()
+        self._history = history
 
     def unready(self) -> str:
         """See `Surface`: why none of them can run an epoch."""
