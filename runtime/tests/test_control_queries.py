@@ -32,6 +32,8 @@ class Named(FakeSurface):
         name: its name.
         state: what it does.
         phase: of its migrations.
+        phases: of those that differ, by number.
+        asked: how often a migration was asked for by its number.
         term: of its driver.
         forgotten: migrations of which it knows nothing any more.
     """
@@ -39,6 +41,8 @@ class Named(FakeSurface):
     name: str = ""
     state: State = State.RUNNING
     phase: str = "copying"
+    phases: dict[int, str] = field(default_factory=dict)
+    asked: int = 0
     term: int = 1
     forgotten: set[int] = field(default_factory=set)
 
@@ -48,9 +52,10 @@ class Named(FakeSurface):
 
     def migration(self, number: int) -> Migration:
         """See `FakeSurface`."""
+        self.asked += 1
         if number in self.forgotten:
             raise NoSuchMigration(f"there is no migration {number}")
-        return a_migration(number).model_copy(update={"phase": self.phase})
+        return a_migration(number).model_copy(update={"phase": self.phases.get(number, self.phase)})
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
         """As `FakeSurface`, by the number that a query gives."""
@@ -159,6 +164,29 @@ def test_a_refusal_of_one_query_stops_no_other(both: Both, method: str, path: st
     both.one.refusal = both.other.refusal
     refused = both.client.request(method, f"/v1/{path}", **body)
     assert (refused.status_code, refused.json()["error"]) == (422, "MigrationRefused")
+
+
+def test_of_many_migrations_only_the_one_that_is_shown_is_asked_for(both: Both) -> None:
+    """It is the newest under way, else the newest."""
+
+    def shown() -> tuple[int, str, int]:
+        both.one.asked = 0
+        found = both.client.get("/v1/dataflow").json()["migration"]
+        return found["id"], found["phase"], both.one.asked
+
+    numbers = []
+    for term in range(1, 31):
+        both.one.term = both.other.term = term
+        accepted = both.client.put("/v1/target", json=TARGET | {"generation": 7 + term})
+        numbers.append(accepted.json()["migration"]["id"])
+    assert shown() == (numbers[-1], "copying", 1)
+    both.one.phase = both.other.phase = "settled"
+    both.other.phases[11] = "flipping"
+    assert shown()[:2] == (numbers[0], "flipping")
+    assert shown() == (numbers[0], "flipping", 2)
+    both.other.phases.clear()
+    assert shown()[:2] == (numbers[-1], "settled")
+    assert shown() == (numbers[-1], "settled", 1)
 
 
 def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:

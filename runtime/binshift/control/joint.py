@@ -110,6 +110,21 @@ class JointHistory:
         seen = ((number, [part.now() for part in parts]) for number, parts in joint)
         return [_one(number, parts) for number, parts in seen if any(parts)]
 
+    def shown(self) -> Migration | None:
+        """The newest one under way, else the newest; those that were seen to end are not asked for again."""
+        with self._lock:
+            joint = list(reversed(self._joint.items()))
+        newest = None
+        for number, parts in joint:
+            if newest is not None and all(part.last.phase in ENDED for part in parts):
+                continue
+            seen = [part.now() for part in parts]
+            found = _one(number, seen) if any(seen) else None
+            if found is not None and found.phase not in ENDED:
+                return found
+            newest = newest or found
+        return newest
+
     def _parts(self, number: int) -> Sequence[_Part]:
         with self._lock:
             return self._joint.get(number, ())

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from binshift.control.contract import Surface
-from binshift.control.joint import ENDED, JOINT_KEPT, JointHistory, added
+from binshift.control.joint import JointHistory, added
 from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, TargetRequest, WorkerLoad
 from binshift.control.rebalancing import RebalanceRequest
 from binshift.errors import BinshiftError, DrainRefused, NoQueryYet, NoSuchQuery
@@ -84,7 +84,7 @@ class Joint:
                 "under_way": None if stuck is None else stuck.under_way,
                 "workers": sorted({worker for each in seen for worker in each.workers}),
                 "target": _common([each.target for each in live or seen]),
-                "migration": self._newest(),
+                "migration": self._history.shown(),
             }
         )
 
@@ -170,10 +170,6 @@ class Joint:
         for refusal in refusals:
             log.warning("a query takes no part in what the others do: %s", refusal)
         return self._history.begin(begun) if begun else None
-
-    def _newest(self) -> Migration | None:
-        found = self.migrations(JOINT_KEPT)
-        return next((each for each in found if each.phase not in ENDED), found[-1] if found else None)
 
     def _ambiguous(self, what: str) -> NoSuchQuery:
         names = ", ".join(str(seen.name or seen.id) for seen in (each.snapshot() for each in self.surfaces))
