@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.joint import JOINT_FIRST
-from binshift.control.models import Dataflow, Migration, State, TargetRequest
+from binshift.control.models import Dataflow, Migration, State, TargetRequest, WorkerLoad
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
 from binshift.errors import MigrationRefused, NoSuchMigration
@@ -34,6 +35,7 @@ class Named(FakeSurface):
         phase: of its migrations.
         phases: of those that differ, by number.
         asked: how often a migration was asked for by its number.
+        troubles: background rounds of worker 1 that failed in a row, and why the newest did.
         term: of its driver.
         forgotten: migrations of which it knows nothing any more.
     """
@@ -43,12 +45,19 @@ class Named(FakeSurface):
     phase: str = "copying"
     phases: dict[int, str] = field(default_factory=dict)
     asked: int = 0
+    troubles: tuple[int, str] = (0, "")
     term: int = 1
     forgotten: set[int] = field(default_factory=set)
 
     def snapshot(self) -> Dataflow:
         """See `FakeSurface`."""
         return super().snapshot().model_copy(update={"name": self.name, "id": f"id-{self.name}", "state": self.state})
+
+    def workers(self) -> Sequence[WorkerLoad]:
+        """See `FakeSurface`."""
+        failures, error = self.troubles
+        well, troubled = super().workers()
+        return [well, troubled.model_copy(update={"background_failures": failures, "background_error": error})]
 
     def migration(self, number: int) -> Migration:
         """See `FakeSurface`."""
@@ -196,6 +205,15 @@ def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:
     assert "/v1/queries/NAME/bins" in refused.json()["message"]
     assert both.client.get("/v1/migrations/3").status_code == 404
     assert both.client.get("/v1/queries/one/migrations/3").status_code == 200
+
+
+def test_a_worker_in_trouble_with_one_query_is_in_trouble(both: Both) -> None:
+    """As often in a row as with the worst of them; bins and the like are sums."""
+    for both.one.troubles, both.other.troubles in (((0, ""), (3, "disk")), ((3, "disk"), (1, "net"))):
+        well, troubled = both.client.get("/v1/workers").json()["workers"]
+        assert (well["backgroundFailures"], well["backgroundError"]) == (0, "")
+        assert (troubled["backgroundFailures"], troubled["backgroundError"]) == (3, "disk")
+        assert troubled["keys"] == 10
 
 
 def test_a_drain_and_a_stop_without_a_query_are_for_all(both: Both) -> None:

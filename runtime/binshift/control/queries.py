@@ -193,4 +193,6 @@ def _sum(one: WorkerLoad, other: WorkerLoad) -> WorkerLoad:
         keys=added([one.keys, other.keys]),
         bytes=added([one.bytes, other.bytes]),
         copies=added([one.copies, other.copies]),
+        background_failures=max(one.background_failures, other.background_failures),
+        background_error=one.background_error or other.background_error,
     )
