@@ -64,12 +64,13 @@ class Joint:
         return "" if "" in reasons else reasons[0]
 
     def snapshot(self) -> Dataflow:
-        """See `Surface`: what is true of all, and of the epoch that has run longest."""
+        """See `Surface`: what is true of all; the epoch that has run longest; how far the one is that is least far."""
         seen = [each.snapshot() for each in self.surfaces]
         live = [each for each in seen if each.state is State.RUNNING]
         first, others = (live or seen)[0], [each for each in seen if each.state is not State.RUNNING]
         stuck = max((each for each in live if each.under_way), key=lambda each: each.under_way.seconds, default=None)  # type: ignore[union-attr]
-        newest = max((each.committed_at for each in seen if each.committed_at is not None), default=None)
+        committed = [each.committed_at for each in live or seen]
+        oldest = min((at for at in committed if at is not None), default=None)
         worst = next((each for each in seen if each.state in (State.FAILED, State.FENCED)), seen[-1])
         return first.model_copy(
             update={
@@ -80,7 +81,8 @@ class Joint:
                 "name": None,
                 "id": None,
                 "run_id": None,
-                "committed_at": newest,
+                "epoch": min(each.epoch for each in live or seen),
+                "committed_at": None if None in committed else oldest,
                 "under_way": None if stuck is None else stuck.under_way,
                 "workers": sorted({worker for each in seen for worker in each.workers}),
                 "target": _common([each.target for each in live or seen]),
