@@ -2,64 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
-from control_fakes import ADMIN, FakeSurface, a_migration
+from control_fakes import ADMIN, a_migration
+from control_several import TARGET, Both, Named
 from prometheus_client.registry import CollectorRegistry
 from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
-from binshift.control.models import Dataflow, Migration, State
-from binshift.control.queries import JOINT_FIRST
+from binshift.control.joint import JOINT_FIRST
+from binshift.control.models import State
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
-from binshift.metrics import Observed
 from binshift.metrics.program import ProgramMetrics
-from binshift.model import Epoch, Worker
-
-TARGET = {"owner": "uid", "generation": 7, "workers": [0, 1, 2]}
-
-
-@dataclass
-class Named(FakeSurface):
-    """One query of several.
-
-    Attributes:
-        name: its name.
-        state: what it does.
-        phase: of its migrations.
-    """
-
-    name: str = ""
-    state: State = State.RUNNING
-    phase: str = "copying"
-
-    def snapshot(self) -> Dataflow:
-        """See `FakeSurface`."""
-        return super().snapshot().model_copy(update={"name": self.name, "id": f"id-{self.name}", "state": self.state})
-
-    def migration(self, number: int) -> Migration:
-        """See `FakeSurface`."""
-        return a_migration(number).model_copy(update={"phase": self.phase})
-
-    def observed(self) -> Observed:
-        """See `FakeSurface`."""
-        return Observed(epoch=Epoch(len(self.name)))
-
-
-class Both:
-    """A program with two queries, and a caller of its API."""
-
-    def __init__(self) -> None:
-        self.one, self.other = Named(name="one"), Named(name="other")
-        self.slot = Slot()
-        self.slot.add(self.one)
-        self.slot.add(self.other)
-        self.registry = CollectorRegistry()
-        ProgramMetrics(self.registry, self.slot.named)
-        app = control_app(self.slot, Tokens(ADMIN, None), self.registry)
-        self.client = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"}, raise_server_exceptions=False)
+from binshift.model import Worker
 
 
 @pytest.fixture
@@ -88,7 +43,7 @@ def test_a_target_without_a_query_is_that_of_all(both: Both) -> None:
     accepted = both.client.put("/v1/target", json=TARGET | {"generation": 8})
     assert accepted.status_code == 202
     migration = accepted.json()["migration"]
-    assert migration["id"] == JOINT_FIRST
+    assert migration["id"] >= JOINT_FIRST
     seen = both.client.get("/v1/dataflow").json()
     assert (seen["state"], seen["name"], seen["target"]["generation"]) == ("Running", None, 8)
     both.one.phase = "settled"
@@ -108,6 +63,15 @@ def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:
     assert "/v1/queries/NAME/bins" in refused.json()["message"]
     assert both.client.get("/v1/migrations/3").status_code == 404
     assert both.client.get("/v1/queries/one/migrations/3").status_code == 200
+
+
+def test_a_worker_in_trouble_with_one_query_is_in_trouble(both: Both) -> None:
+    """As often in a row as with the worst of them; bins and the like are sums."""
+    for both.one.troubles, both.other.troubles in (((0, ""), (3, "disk")), ((3, "disk"), (1, "net"))):
+        well, troubled = both.client.get("/v1/workers").json()["workers"]
+        assert (well["backgroundFailures"], well["backgroundError"]) == (0, "")
+        assert (troubled["backgroundFailures"], troubled["backgroundError"]) == (3, "disk")
+        assert troubled["keys"] == 10
 
 
 def test_a_drain_and_a_stop_without_a_query_are_for_all(both: Both) -> None:
@@ -134,6 +98,22 @@ def test_a_query_that_ended_leaves_the_others_alone(both: Both) -> None:
     assert both.client.get("/v1/dataflow").json()["state"] == "Stopped"
     both.slot.add(Named(name="next"))
     assert [each["name"] for each in both.client.get("/v1/queries").json()["queries"]] == ["next"]
+
+
+def test_a_query_that_stands_still_is_not_hidden_by_one_that_goes_on(both: Both) -> None:
+    """The program is as far as the one that is least far; one that has ended stands still in any case."""
+
+    def newest() -> tuple[int, str | None]:
+        seen = both.client.get("/v1/dataflow").json()
+        return seen["epoch"], seen["committedAt"]
+
+    both.one.epoch, both.one.committed_at = 90, 100.0
+    both.other.epoch, both.other.committed_at = 5, 160.0
+    assert newest() == (5, "1970-01-01T00:01:40Z")
+    both.other.committed_at = None
+    assert newest() == (5, None)
+    both.other.state = State.FINISHED
+    assert newest() == (90, "1970-01-01T00:01:40Z")
 
 
 def test_metrics_of_several_queries_have_their_names(both: Both) -> None:

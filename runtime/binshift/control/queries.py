@@ -3,29 +3,24 @@
 `/v1/queries/{name}/...` is one query, by its name or its id. `/v1/...` without a name is the program: with one query that
 query, with more all of them together. There a target is every query's, as whoever asks has workers to give and not queries to
 name; a drain takes a worker's bins of all; a stop stops all. What they do together has numbers of its own, from
-`JOINT_FIRST` on.
+`joint.JOINT_FIRST` on.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import logging
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from binshift.control.contract import Surface
+from binshift.control.joint import JointHistory, added
 from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, TargetRequest, WorkerLoad
 from binshift.control.rebalancing import RebalanceRequest
-from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration, NoSuchQuery
+from binshift.errors import BinshiftError, DrainRefused, NoQueryYet, NoSuchQuery
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.model import Worker
 
-JOINT_FIRST: Final = 1_000_000_000
-"""No query has begun so many migrations by itself."""
-JOINT_KEPT: Final = 100
-"""Of what several queries did together, the newest are remembered."""
-ENDED: Final = frozenset({"settled", "cancelled", "failed"})
+log = logging.getLogger(__name__)
 
 
 class QueryShown(Answer):
@@ -56,13 +51,12 @@ class Joint:
 
     Args:
         surfaces: theirs, in the order in which they were started.
+        history: what the program's queries have done together, these and those before them.
     """
 
-    def __init__(self, surfaces: Sequence[Surface]) -> None:
+    def __init__(self, surfaces: Sequence[Surface], history: JointHistory) -> None:
         self.surfaces = tuple(surfaces)
-        self._joint: OrderedDict[int, list[tuple[Surface, int]]] = OrderedDict()
-        self._next = JOINT_FIRST
-        self._lock = threading.Lock()
+        self._history = history
 
     def unready(self) -> str:
         """See `Surface`: why none of them can run an epoch."""
@@ -70,12 +64,13 @@ class Joint:
         return "" if "" in reasons else reasons[0]
 
     def snapshot(self) -> Dataflow:
-        """See `Surface`: what is true of all, and of the epoch that has run longest."""
+        """See `Surface`: what is true of all; the epoch that has run longest; how far the one is that is least far."""
         seen = [each.snapshot() for each in self.surfaces]
         live = [each for each in seen if each.state is State.RUNNING]
         first, others = (live or seen)[0], [each for each in seen if each.state is not State.RUNNING]
         stuck = max((each for each in live if each.under_way), key=lambda each: each.under_way.seconds, default=None)  # type: ignore[union-attr]
-        newest = max((each.committed_at for each in seen if each.committed_at is not None), default=None)
+        committed = [each.committed_at for each in live or seen]
+        oldest = min((at for at in committed if at is not None), default=None)
         worst = next((each for each in seen if each.state in (State.FAILED, State.FENCED)), seen[-1])
         return first.model_copy(
             update={
@@ -86,11 +81,12 @@ class Joint:
                 "name": None,
                 "id": None,
                 "run_id": None,
-                "committed_at": newest,
+                "epoch": min(each.epoch for each in live or seen),
+                "committed_at": None if None in committed else oldest,
                 "under_way": None if stuck is None else stuck.under_way,
                 "workers": sorted({worker for each in seen for worker in each.workers}),
                 "target": _common([each.target for each in live or seen]),
-                "migration": self._newest(),
+                "migration": self._history.shown(),
             }
         )
 
@@ -112,27 +108,18 @@ class Joint:
 
     def migrations(self, limit: int) -> Sequence[Migration]:
         """See `Surface`: of what the queries did together."""
-        with self._lock:
-            numbers = list(self._joint)[-limit:]
-        return [self.migration(number) for number in numbers]
+        return self._history.newest(limit)
 
     def migration(self, number: int) -> Migration:
         """See `Surface`."""
-        with self._lock:
-            parts = self._joint.get(number)
-        if parts is None:
-            raise NoSuchMigration(
-                f"there is no migration {number} of all queries; GET /v1/queries lists them, and "
-                "/v1/queries/NAME/migrations what each has done"
-            )
-        return _merged(number, [surface.migration(each) for surface, each in parts])
+        return self._history.migration(number)
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
         """See `Surface`: for every query; asked again, it goes to those that did not take it."""
         return self._together(lambda each: each.put_target(wanted))
 
     def rebalance(self, wanted: RebalanceRequest) -> Migration:
-        """See `Surface`: of every query's bins.
+        """See `Surface`: of the bins of every query whose load is measured.
 
         Raises:
             NoQueryYet: no query runs.
@@ -151,10 +138,7 @@ class Joint:
 
     def cancel(self, number: int, *, rollback: bool) -> Migration:
         """See `Surface`."""
-        self.migration(number)
-        with self._lock:
-            parts = self._joint[number]
-        return _merged(number, [surface.cancel(each, rollback=rollback) for surface, each in parts])
+        return self._history.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
         """See `Surface`."""
@@ -173,20 +157,21 @@ class Joint:
         return [each for each in self.surfaces if each.snapshot().state is State.RUNNING]
 
     def _together(self, act: Callable[[Surface], Migration | None]) -> Migration | None:
-        begun = [(each, migration) for each in self._live() if (migration := act(each)) is not None]
-        if not begun:
-            return None
-        with self._lock:
-            number = self._next
-            self._next += 1
-            self._joint[number] = [(each, migration.id) for each, migration in begun]
-            while len(self._joint) > JOINT_KEPT:
-                self._joint.popitem(last=False)
-        return _merged(number, [migration for _, migration in begun])
-
-    def _newest(self) -> Migration | None:
-        found = self.migrations(JOINT_KEPT)
-        return next((each for each in found if each.phase not in ENDED), found[-1] if found else None)
+        """Of all that run; the refusal of one stops no other, and counts where none has begun anything."""
+        begun, refusals = [], []
+        for each in self._live():
+            try:
+                migration = act(each)
+            except BinshiftError as error:
+                refusals.append(error)
+                continue
+            if migration is not None:
+                begun.append((each, migration))
+        if not begun and refusals:
+            raise refusals[0]
+        for refusal in refusals:
+            log.warning("a query takes no part in what the others do: %s", refusal)
+        return self._history.begin(begun) if begun else None
 
     def _ambiguous(self, what: str) -> NoSuchQuery:
         names = ", ".join(str(seen.name or seen.id) for seen in (each.snapshot() for each in self.surfaces))
@@ -207,25 +192,9 @@ def _sum(one: WorkerLoad, other: WorkerLoad) -> WorkerLoad:
         registered=one.registered or other.registered,
         effective=one.effective or other.effective,
         bins=one.bins + other.bins,
-        keys=_added([one.keys, other.keys]),
-        bytes=_added([one.bytes, other.bytes]),
-        copies=_added([one.copies, other.copies]),
+        keys=added([one.keys, other.keys]),
+        bytes=added([one.bytes, other.bytes]),
+        copies=added([one.copies, other.copies]),
+        background_failures=max(one.background_failures, other.background_failures),
+        background_error=one.background_error or other.background_error,
     )
-
-
-def _merged(number: int, parts: Sequence[Migration]) -> Migration:
-    """Several as one: in the phase of the first that has not ended; failed or cancelled if one is."""
-    spoilt = [each for each in parts if each.phase in ENDED and each.phase != "settled"]
-    leading = next((each for each in parts if each.phase not in ENDED), (spoilt or parts)[0])
-    counts = ("steps_flipped", "steps_inflight", "steps_total", "bins_moved", "bins_copied", "bins_total")
-    summed = {
-        name: _added([getattr(each, name) for each in parts])
-        for name in (*counts, "bytes_moved", "bytes_copied", "bytes_total")
-    }
-    left = [each.seconds_left for each in parts if each.seconds_left is not None]
-    return leading.model_copy(update={**summed, "id": number, "seconds_left": max(left, default=None)})
-
-
-def _added(numbers: Sequence[int | None]) -> int | None:
-    known = [each for each in numbers if each is not None]
-    return sum(known) if known else None

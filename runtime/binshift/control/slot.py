@@ -1,7 +1,8 @@
 """Where a surface is put once there is one: the API is up before the program has started its query.
 
 Until then reads say ``Loading`` and writes are refused with "not yet", which a caller may repeat. A program's next query takes
-the place of those that have ended, and stands beside those that run (`binshift.control.queries`).
+the place of those that have ended, and stands beside those that run (`binshift.control.queries`). What they did together stays
+known by its number, whichever queries come and go.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from binshift.control.contract import Surface
+from binshift.control.joint import JointHistory
 from binshift.control.models import Bins, Dataflow, Migration, State, TargetRequest, WorkerLoad
 from binshift.control.queries import Joint
 from binshift.control.rebalancing import RebalanceRequest
@@ -107,6 +109,7 @@ class Slot:
 
     def __init__(self, held: Surface | None = None) -> None:
         self.held: Surface = held or NoQuery()
+        self._history = JointHistory()
         self._lock = threading.Lock()
 
     def fill(self, surface: Surface) -> None:
@@ -118,7 +121,8 @@ class Slot:
         with self._lock:
             mine = surface.snapshot().id
             kept = [each for each in self.each() if _runs_beside(each.snapshot(), mine)]
-            self.held = Joint([*kept, surface]) if kept else surface
+            self.held = Joint([*kept, surface], self._history) if kept else surface
+            self._history.keep(self.each())
             return self.each()
 
     def each(self) -> Sequence[Surface]:
@@ -166,7 +170,7 @@ class Slot:
 
     def migration(self, number: int) -> Migration:
         """See `Surface`."""
-        return self.held.migration(number)
+        return self._history.migration(number) if number in self._history else self.held.migration(number)
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
         """See `Surface`."""
@@ -182,7 +186,8 @@ class Slot:
 
     def cancel(self, number: int, *, rollback: bool) -> Migration:
         """See `Surface`."""
-        return self.held.cancel(number, rollback=rollback)
+        one = self._history if number in self._history else self.held
+        return one.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
         """See `Surface`."""

@@ -1,0 +1,159 @@
+"""What several queries did together: which migration of each is part of which joint one.
+
+A query remembers its newest migrations only, and each query has others of its own; so a part may be gone while the others are
+there. A part that is gone is as it was last seen; one that was under way then is left out, as how it ended is not known. It must
+never fail as a whole because of a part that is gone: whoever reads a dataflow asks for none of them by number.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from binshift.control.contract import Surface
+from binshift.control.models import Migration
+from binshift.errors import NoSuchMigration
+
+JOINT_FIRST: Final = 1_000_000_000
+"""No query has begun so many migrations by itself. Added to the highest number among the parts, which goes up with the driver's
+term: a driver that starts anew gives no number of the one before it again."""
+JOINT_KEPT: Final = 100
+"""Of what several queries did together, the newest are remembered."""
+ENDED: Final = frozenset({"settled", "cancelled", "failed"})
+
+
+@dataclass
+class _Part:
+    """What one query does of a joint migration.
+
+    Attributes:
+        surface: the query; None once the program has it no more.
+        last: its migration, as last seen.
+    """
+
+    surface: Surface | None
+    last: Migration
+
+    def now(self) -> Migration | None:
+        """As it is, or as it ended; None if the query has forgotten it, or is gone, and nobody saw its end."""
+        surface = self.surface
+        if surface is not None:
+            with suppress(NoSuchMigration):
+                self.last = surface.migration(self.last.id)
+                return self.last
+        return self.last if self.last.phase in ENDED else None
+
+    def cancel(self, *, rollback: bool) -> Migration | None:
+        """Stop it, if it is still there."""
+        surface = self.surface
+        if surface is not None:
+            with suppress(NoSuchMigration):
+                return surface.cancel(self.last.id, rollback=rollback)
+        return self.now()
+
+    def release(self) -> None:
+        """The program has the query no more: nothing is kept of it but how this went."""
+        self.now()
+        self.surface = None
+
+
+class JointHistory:
+    """The newest joint migrations, in the order of their numbers; any thread may call it."""
+
+    def __init__(self) -> None:
+        self._joint: OrderedDict[int, Sequence[_Part]] = OrderedDict()
+        self._next = JOINT_FIRST
+        self._lock = threading.Lock()
+
+    def begin(self, begun: Sequence[tuple[Surface, Migration]]) -> Migration:
+        """What each of these queries has begun is one from now on; the oldest is forgotten."""
+        with self._lock:
+            number = max(self._next, JOINT_FIRST + max(migration.id for _, migration in begun))
+            self._next = number + 1
+            self._joint[number] = [_Part(surface, migration) for surface, migration in begun]
+            while len(self._joint) > JOINT_KEPT:
+                self._joint.popitem(last=False)
+        return merged(number, [migration for _, migration in begun])
+
+    def keep(self, surfaces: Sequence[Surface]) -> None:
+        """The program has these queries, and no others any more."""
+        with self._lock:
+            parts = [part for each in self._joint.values() for part in each]
+        for part in parts:
+            if not any(part.surface is surface for surface in surfaces):
+                part.release()
+
+    def __contains__(self, number: int) -> bool:
+        with self._lock:
+            return number in self._joint
+
+    def migration(self, number: int) -> Migration:
+        """All parts as one.
+
+        Raises:
+            NoSuchMigration: there is none of that number, or nothing is known of it any more.
+        """
+        return _one(number, [part.now() for part in self._parts(number)])
+
+    def cancel(self, number: int, *, rollback: bool) -> Migration:
+        """Cancel every part. Errors as `migration`."""
+        return _one(number, [part.cancel(rollback=rollback) for part in self._parts(number)])
+
+    def newest(self, limit: int) -> Sequence[Migration]:
+        """Those of which anything is known, newest last."""
+        with self._lock:
+            joint = list(self._joint.items())[-limit:]
+        seen = ((number, [part.now() for part in parts]) for number, parts in joint)
+        return [_one(number, parts) for number, parts in seen if any(parts)]
+
+    def shown(self) -> Migration | None:
+        """The newest one under way, else the newest; those that were seen to end are not asked for again."""
+        with self._lock:
+            joint = list(reversed(self._joint.items()))
+        newest = None
+        for number, parts in joint:
+            if newest is not None and all(part.last.phase in ENDED for part in parts):
+                continue
+            seen = [part.now() for part in parts]
+            found = _one(number, seen) if any(seen) else None
+            if found is not None and found.phase not in ENDED:
+                return found
+            newest = newest or found
+        return newest
+
+    def _parts(self, number: int) -> Sequence[_Part]:
+        with self._lock:
+            return self._joint.get(number, ())
+
+
+def merged(number: int, parts: Sequence[Migration]) -> Migration:
+    """Several as one: in the phase of the first that has not ended; failed or cancelled if one is."""
+    spoilt = [each for each in parts if each.phase in ENDED and each.phase != "settled"]
+    leading = next((each for each in parts if each.phase not in ENDED), (spoilt or parts)[0])
+    counts = ("steps_flipped", "steps_inflight", "steps_total", "bins_moved", "bins_copied", "bins_total")
+    summed = {
+        name: added([getattr(each, name) for each in parts])
+        for name in (*counts, "bytes_moved", "bytes_copied", "bytes_total")
+    }
+    left = [each.seconds_left for each in parts if each.seconds_left is not None]
+    return leading.model_copy(update={**summed, "id": number, "seconds_left": max(left, default=None)})
+
+
+def added(numbers: Sequence[int | None]) -> int | None:
+    """The sum of those that are known; None if none is."""
+    known = [each for each in numbers if each is not None]
+    return sum(known) if known else None
+
+
+def _one(number: int, parts: Sequence[Migration | None]) -> Migration:
+    known = [each for each in parts if each is not None]
+    if not known:
+        raise NoSuchMigration(
+            f"there is no migration {number} of all queries; GET /v1/queries lists them, and "
+            "/v1/queries/NAME/migrations what each has done"
+        )
+    return merged(number, known)

@@ -1,0 +1,94 @@
+"""A program with two made-up queries behind the control API, and a caller of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from control_fakes import ADMIN, FakeSurface, a_migration
+from prometheus_client.registry import CollectorRegistry
+from starlette.testclient import TestClient
+
+from binshift.control.app import control_app
+from binshift.control.models import Dataflow, Migration, State, TargetRequest, WorkerLoad, moment
+from binshift.control.slot import Slot
+from binshift.control.tokens import Tokens
+from binshift.errors import NoSuchMigration
+from binshift.metrics import Observed
+from binshift.metrics.program import ProgramMetrics
+from binshift.model import Epoch
+from binshift.protocol.migrations import MIGRATIONS_A_TERM
+
+TARGET = {"owner": "uid", "generation": 7, "workers": [0, 1, 2]}
+
+
+@dataclass
+class Named(FakeSurface):
+    """One query of several.
+
+    Attributes:
+        name: its name.
+        state: what it does.
+        phase: of its migrations.
+        phases: of those that differ, by number.
+        asked: how often a migration was asked for by its number.
+        epoch: its newest.
+        committed_at: when that was recorded, in seconds since 1970.
+        troubles: background rounds of worker 1 that failed in a row, and why the newest did.
+        term: of its driver.
+        forgotten: migrations of which it knows nothing any more.
+    """
+
+    name: str = ""
+    state: State = State.RUNNING
+    phase: str = "copying"
+    phases: dict[int, str] = field(default_factory=dict)
+    asked: int = 0
+    epoch: int = 7
+    committed_at: float | None = None
+    troubles: tuple[int, str] = (0, "")
+    term: int = 1
+    forgotten: set[int] = field(default_factory=set)
+
+    def snapshot(self) -> Dataflow:
+        """See `FakeSurface`."""
+        mine = {"name": self.name, "id": f"id-{self.name}", "state": self.state}
+        newest = {"epoch": self.epoch, "committed_at": moment(self.committed_at)}
+        return super().snapshot().model_copy(update=mine | newest)
+
+    def workers(self) -> Sequence[WorkerLoad]:
+        """See `FakeSurface`."""
+        failures, error = self.troubles
+        well, troubled = super().workers()
+        return [well, troubled.model_copy(update={"background_failures": failures, "background_error": error})]
+
+    def migration(self, number: int) -> Migration:
+        """See `FakeSurface`."""
+        self.asked += 1
+        if number in self.forgotten:
+            raise NoSuchMigration(f"there is no migration {number}")
+        return a_migration(number).model_copy(update={"phase": self.phases.get(number, self.phase)})
+
+    def put_target(self, wanted: TargetRequest) -> Migration | None:
+        """As `FakeSurface`, by the number that a query gives."""
+        found = super().put_target(wanted)
+        first = (self.term - 1) * MIGRATIONS_A_TERM
+        return None if found is None else found.model_copy(update={"id": first + found.id})
+
+    def observed(self) -> Observed:
+        """See `FakeSurface`."""
+        return Observed(epoch=Epoch(len(self.name)))
+
+
+class Both:
+    """A program with two queries, and a caller of its API."""
+
+    def __init__(self) -> None:
+        self.one, self.other = Named(name="one"), Named(name="other")
+        self.slot = Slot()
+        self.slot.add(self.one)
+        self.slot.add(self.other)
+        self.registry = CollectorRegistry()
+        ProgramMetrics(self.registry, self.slot.named)
+        app = control_app(self.slot, Tokens(ADMIN, None), self.registry)
+        self.client = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"}, raise_server_exceptions=False)
