@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from epoch_world import EpochWorld
 
+from binshift.engine.housekeeping import Housekeeping
 from binshift.model import Epoch, Worker
-from binshift.protocol.housekeeping import Housekeeping
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.spark import mover as movers
 from binshift.spark.mover import Mover

@@ -11,8 +11,8 @@ from measured_epochs import Measured
 
 from binshift.control.inside import QueryInside
 from binshift.control.surface import QuerySurface
+from binshift.engine.migrations import Migration
 from binshift.model import Epoch, Worker
-from binshift.protocol.migrations import Migration
 from binshift.testing import Row, SimulatedCluster, Totals
 
 BINS = 8

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.migrations import Request, Terms
+from binshift.engine.movement import Movement
+from binshift.engine.steering import Steering
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
 from binshift.model import Epoch, Stamp, Worker
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.migrations import Request, Terms
-from binshift.protocol.movement import Movement
 from binshift.protocol.spec import EpochSpec, Summary
-from binshift.protocol.steering import Steering
 from binshift.spark import attendance as attendances
 from binshift.spark import runner as runners
 from binshift.spark.attendance import Attendance

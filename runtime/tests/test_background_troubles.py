@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from control_simulated import World
 
+from binshift.engine.troubles import REST_SECONDS_MAX, Troubles
 from binshift.model import Worker
-from binshift.protocol.troubles import REST_SECONDS_MAX, Troubles
 from binshift.testing import Row, SimulatedCluster, Totals
 from binshift.testing.clock import ManualClock
 

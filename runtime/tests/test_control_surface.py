@@ -12,10 +12,10 @@ from binshift.control.app import control_app
 from binshift.control.models import EpochUnderWay, State, TargetRequest
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
+from binshift.engine.underway import Part, UnderWay
 from binshift.errors import DrainRefused, EpochFailed, Fenced, NoSuchMigration, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics
 from binshift.model import Epoch, Worker
-from binshift.protocol.underway import Part, UnderWay
 
 UID = "7d3c"
 

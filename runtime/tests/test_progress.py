@@ -15,9 +15,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from binshift.engine.epochplan import EpochPlan
 from binshift.log.records import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
-from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.spec import Summary
 from binshift.routing import Route
 from binshift.spark.listening import state_listener

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from binshift.engine.underway import UnderWay
 from binshift.errors import DiskFull, EpochFailed
 from binshift.model import Epoch, Worker
-from binshift.protocol.underway import UnderWay
 from binshift.spark.offsets import BatchOffsets
 from binshift.spark.runner import Runner
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from binshift.engine.troubles import Trouble
+from binshift.engine.underway import UnderWay
 from binshift.log.index import Index
 from binshift.model import Worker
-from binshift.protocol.troubles import Trouble
-from binshift.protocol.underway import UnderWay
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery

@@ -1,7 +1,7 @@
 """Who is there for an epoch: waits for the executors of its workers, and has it go on without those that stay away.
 
 A worker that owns no bin in the epoch is left out at once. Others are waited for; then those that are there take over their
-bins or, in a replay, run their part (see `binshift.protocol.absence`).
+bins or, in a replay, run their part (see `binshift.engine.absence`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from binshift.engine.absence import Lost, go_on_without, without_idle
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epochplan import EpochPlan
 from binshift.errors import EpochFailed
 from binshift.model import Worker
-from binshift.protocol.absence import Lost, go_on_without, without_idle
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.epochplan import EpochPlan
 from binshift.spark.executors import Executor, ExecutorView
 
 log = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from typing import Any, Protocol, TypeVar
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.migrations import Migration
+from binshift.engine.steering import Steering
 from binshift.errors import MigrationRefused
 from binshift.log.targets import Target
 from binshift.model import Bin, Epoch, Worker
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.migrations import Migration
-from binshift.protocol.steering import Steering
 from binshift.routing import Route
 from binshift.spark.mover import Mover
 from binshift.spark.progress import filled

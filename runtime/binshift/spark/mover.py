@@ -18,12 +18,12 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.steering import Steering
 from binshift.errors import Fenced, GiveUp, Retryable
 from binshift.model import Worker
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.housekeeping import Housekeeping
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
-from binshift.protocol.steering import Steering
 from binshift.routing import Route
 from binshift.spark import conf
 from binshift.spark.collecting import collecting, handed

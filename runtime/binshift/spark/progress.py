@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from binshift.protocol.epochplan import EpochPlan
+from binshift.engine.epochplan import EpochPlan
 from binshift.protocol.spec import Summary
 
 if TYPE_CHECKING:

@@ -12,6 +12,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.migrations import Request, Terms, strategy_of
+from binshift.engine.movement import Movement
+from binshift.engine.steering import Steering
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
@@ -19,12 +24,7 @@ from binshift.log.owners import OWNER_VARIABLE, Beat, claim
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.housekeeping import Housekeeping
-from binshift.protocol.migrations import Request, Terms, strategy_of
-from binshift.protocol.movement import Movement
 from binshift.protocol.spec import LogLocation
-from binshift.protocol.steering import Steering
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
 from binshift.spark.attendance import Attendance

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift import failpoints
+from binshift.engine.absence import hosts
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epochplan import EpochPlan
+from binshift.engine.underway import Part, UnderWay
 from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
 from binshift.model import Epoch, Worker
-from binshift.protocol.absence import hosts
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.spec import EpochSpec, Summary
-from binshift.protocol.underway import Part, UnderWay
 from binshift.spark import conf
 from binshift.spark.attendance import Attendance
 from binshift.spark.collecting import collecting, handed

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from binshift.engine.epochplan import EpochPlan
 from binshift.model import Epoch
-from binshift.protocol.epochplan import EpochPlan
 from binshift.protocol.spec import Summary
 from binshift.spark.progress import StateFigures, figures
 

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from binshift.engine.migrations import Migration
 from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
 from binshift.log.layout import term_name
 from binshift.log.storage import Storage
 from binshift.model import Bin, BinSet, Epoch, Term, Worker
-from binshift.protocol.migrations import Migration
 from binshift.routing import Route
 from binshift.store.contract import KeyValueStore
 from binshift.store.memory import MemoryStore

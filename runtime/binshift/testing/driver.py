@@ -12,17 +12,17 @@ from functools import partial
 
 import pyarrow as pa
 
+from binshift.engine.absence import go_on_without, hosts, without_idle
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epochplan import EpochPlan
+from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.movement import Movement
+from binshift.engine.steering import Steering
 from binshift.errors import BinshiftError, EpochFailed, LogDamaged, Retryable
 from binshift.log.log import Log
 from binshift.model import Worker
-from binshift.protocol.absence import go_on_without, hosts, without_idle
 from binshift.protocol.background import Budget
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.epochplan import EpochPlan
-from binshift.protocol.housekeeping import Housekeeping
-from binshift.protocol.movement import Movement
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, Summary
-from binshift.protocol.steering import Steering
 from binshift.testing.clock import ManualClock
 from binshift.testing.faults import Killed, Process
 from binshift.testing.faulty import FaultyStorage

@@ -10,11 +10,11 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from binshift.engine.migrations import Request, Terms
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.storage import Storage
 from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.protocol.migrations import Request, Terms
 from binshift.store.contract import StoreLimits
 from binshift.testing.clock import ManualClock
 from binshift.testing.faults import Faults, Process

@@ -18,13 +18,14 @@ import pytest
 import test_oracle_zombies as zombies
 from oracle_histories import play
 
+from binshift.engine import coordinator
 from binshift.log import retention, terms
 from binshift.log.index import BringUp, Index
 from binshift.log.layout import record_name
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, SnapshotRef, encode_record
 from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
-from binshift.protocol import background, bringup, coordinator, filling, task
+from binshift.protocol import background, bringup, filling, task
 from binshift.protocol.filling import Filling
 from binshift.protocol.spec import EpochSpec
 from binshift.store import copies as store_copies

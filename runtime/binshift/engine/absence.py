@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epochplan import EpochPlan
 from binshift.model import Worker
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.epochplan import EpochPlan
 
 Lost = Callable[[Sequence[Worker], Sequence[Worker]], object]
 """Gives the bins of some workers to those that are alive; `Steering.lost`."""
