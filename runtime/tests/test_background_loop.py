@@ -6,15 +6,16 @@ import pytest
 from background_world import BackgroundWorld
 from epoch_world import executor
 
+from binshift.engine.background_loop import IDLE_SECONDS
 from binshift.errors import EpochFailed, Fenced, LogDamaged, StorageUnavailable, UserFunctionFailed
 from binshift.log.log import Log
 from binshift.model import Worker
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> BackgroundWorld:
+def world() -> BackgroundWorld:
     """A query on two workers, two epochs old, that knows what its workers hold."""
-    made = BackgroundWorld(monkeypatch)
+    made = BackgroundWorld()
     made.round()
     return made
 
@@ -86,7 +87,7 @@ def test_no_further_job_begins_after_a_stop(world: BackgroundWorld) -> None:
     joined(world, 2, 3)
     world.broken[2] = EpochFailed("who was it?")
     world.round()
-    world.acts.append(world.background._stopped.set)
+    world.acts.append(world.background.stopped.set)
     world.round()
     assert world.jobs == [[2]]
 
@@ -96,18 +97,32 @@ def test_a_round_in_trouble_looks_for_a_newer_driver(world: BackgroundWorld) -> 
     Log.on(world.files, world.log.format, nonce="another driver")
     joined(world, 2)
     world.failing[2] = "fenced"
-    assert not world.attempt()
+    assert not world.background.attempt()
     assert isinstance(world.background.error, Fenced)
-    assert world.background._stopped.is_set()
+    assert world.background.stopped.is_set()
 
 
 def test_an_error_that_may_pass_is_not_the_querys(world: BackgroundWorld) -> None:
     """A round that fails for a while is planned again; one that can never go well is remembered, and the rest goes on."""
-    assert not world.background._failed(StorageUnavailable("away"))
+    trouble = [StorageUnavailable("away"), LogDamaged("torn")]
+
+    def run(pending: object) -> None:
+        raise trouble.pop(0)
+
+    world.house.run = run  # type: ignore[method-assign]
+    assert not world.background.attempt()
     assert world.background.error is None
-    assert not world.background._failed(LogDamaged("torn"))
+    assert not world.background.attempt()
     assert isinstance(world.background.error, LogDamaged)
-    assert not world.background._stopped.is_set()
+    assert not world.background.stopped.is_set()
+
+
+def test_rounds_go_on_until_they_are_stopped(world: BackgroundWorld) -> None:
+    """With nothing to do the loop rests a little; a stop ends it, also while it rests."""
+    world.clock.waits.clear()
+    world.clock.on_wait = lambda: world.background.stop() if len(world.clock.waits) == 3 else None
+    world.background.run()
+    assert world.clock.waits == [IDLE_SECONDS] * 3
 
 
 # -------------------------------------------------------------------------------------------------------- rehearsals
@@ -207,7 +222,7 @@ def test_the_log_is_kept_short(world: BackgroundWorld) -> None:
     for number in (2, 3):
         world.epoch(number)
     world.broken[0] = Fenced("replaced")
-    world.attempt()
+    world.background.attempt()
     assert world.house.manifest == 3
     world.epoch(4)
     assert world.log.index.manifests[-1] == 3
@@ -216,16 +231,16 @@ def test_the_log_is_kept_short(world: BackgroundWorld) -> None:
 def test_an_idle_stream_is_woken_for_a_flip(world: BackgroundWorld) -> None:
     """When bins are ready to move an epoch is asked for, unless one runs already."""
     world.steering.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
-    world.in_epoch.set()
+    world.loop.in_epoch.set()
     world.round()
-    assert world.nudges == 0
-    world.in_epoch.clear()
+    assert world.wakes == []
+    world.loop.in_epoch.clear()
     world.round()
-    assert world.nudges == 1
+    assert world.wakes == [False]
 
 
 def test_an_idle_stream_sleeps(world: BackgroundWorld) -> None:
     """Without anything that moves no epoch is asked for."""
     for _ in range(3):
         world.round()
-    assert world.nudges == 0
+    assert world.wakes == []

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
-from epoch_world import ATTEMPTS_MAX, WATERMARK_MS, EpochWorld
+from epoch_world import ATTEMPTS_MAX, EpochWorld
 
 from binshift.errors import (
     DiskFull,
@@ -19,9 +22,9 @@ from binshift.model import Epoch, Worker
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> EpochWorld:
+def world() -> EpochWorld:
     """A new query on two workers."""
-    return EpochWorld(monkeypatch)
+    return EpochWorld()
 
 
 def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
@@ -37,12 +40,15 @@ def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
 def test_a_calm_epoch(world: EpochWorld) -> None:
     """One run; its record exists, its result is published, its time is measured, and one more epoch is asked for."""
     begun(world)
-    assert [(run.number, run.workers, run.on, run.readers) for run in world.runs] == [(0, (0, 1), ("0.1", "1.1"), None)]
+    assert [(run.number, run.workers, run.on, run.readers) for run in world.runs] == [(0, (0, 1), ("0.1", "1.1"), ())]
     assert world.coordinator.last == 1
     assert world.published == [0, 1]
-    assert len(world.measured) == 2
-    assert world.wakes == [WATERMARK_MS] * 2
-    assert [each.epoch for each in world.loop.timings] == [0, 1]
+    assert world.coordinator.movement.pacer.epoch_seconds == 1.0
+    assert world.wakes == [True] * 2
+    assert [(each.epoch, each.seconds["job"], each.seconds["total"]) for each in world.loop.timings] == [
+        (0, 1.0, 1.0),
+        (1, 1.0, 1.0),
+    ]
     assert (world.loop.runs_failed, world.loop.error, world.loop.under_way) == (0, None, None)
     assert not world.loop.in_epoch.is_set()
 
@@ -78,14 +84,31 @@ def test_a_failed_run_is_made_again(world: EpochWorld) -> None:
     assert world.loop.runs_failed == 2
     assert world.loop.timings[-1].runs == 3
     assert world.published == [0, 1, 2]
-    assert len(world.measured) == 3
+    assert len(world.coordinator.movement.pacer._all) == 3
+
+
+def test_failed_runs_show_while_the_epoch_lasts(world: EpochWorld) -> None:
+    """Each run is seen with the reason of the one before, and every failure counts at once."""
+    seen: list[tuple[int, str, int]] = []
+
+    def look(number: int) -> object:
+        at = world.loop.under_way
+        assert at is not None
+        seen.append((at.runs, at.trouble, world.loop.runs_failed))
+        raise DiskFull(f"no room, {number}")
+
+    world.script += [partial(look, 1), partial(look, 2), UserFunctionFailed("enough")]
+    with pytest.raises(UserFunctionFailed, match="enough"):
+        world.epoch(0)
+    assert seen == [(1, "", 0), (2, "no room, 1", 1)]
+    assert world.loop.under_way is None
 
 
 def test_pauses_between_runs_grow(world: EpochWorld) -> None:
     """None after the first failure, then longer and longer: a disk or a store may be away for a while."""
     world.script += [EpochFailed("lost")] * 4
     world.epoch(0)
-    assert world.stopping.waits == [0.0, 0.1, 0.2, 0.4]
+    assert world.clock.waits == [0.0, 0.1, 0.2, 0.4]
 
 
 def test_runs_are_bounded(world: EpochWorld) -> None:
@@ -143,8 +166,8 @@ def test_an_epoch_that_is_given_up_has_moved_nothing(world: EpochWorld) -> None:
 
 def test_an_epoch_without_all_summaries_is_run_again(world: EpochWorld) -> None:
     """A record needs exactly one summary for each worker: a sink that stops early fails the run."""
-    missing = world._summaries
-    world._summaries = lambda specs: missing(specs)[1:] if not specs[0].fence.run else missing(specs)  # type: ignore[method-assign]
+    summary = world.summary
+    world.summary = lambda spec: summary(replace(spec, worker=Worker(0)) if not spec.fence.run else spec)  # type: ignore[method-assign]
     world.epoch(0)
     assert [run.number for run in world.runs] == [0, 1]
 
@@ -152,10 +175,10 @@ def test_an_epoch_without_all_summaries_is_run_again(world: EpochWorld) -> None:
 # ---------------------------------------------------------------------------------------------------------- records
 
 
-def test_a_record_of_an_older_driver_is_adopted(world: EpochWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_of_an_older_driver_is_adopted(world: EpochWorld) -> None:
     """A driver that finds the epoch recorded by the one before it replays it; nothing is recorded twice."""
     begun(world)
-    younger = world.restarted(monkeypatch)
+    younger = world.restarted()
     with pytest.raises(Fenced):
         world.epoch(2)
     younger.epoch(2)
@@ -164,20 +187,20 @@ def test_a_record_of_an_older_driver_is_adopted(world: EpochWorld, monkeypatch: 
     assert younger.log.index.record(Epoch(2)).term == world.log.term
 
 
-def test_an_older_driver_stops(world: EpochWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_driver_stops(world: EpochWorld) -> None:
     """A driver whose epoch a newer one has recorded ends: it is fenced."""
     begun(world)
-    younger = world.restarted(monkeypatch)
+    younger = world.restarted()
     younger.epoch(2)
     with pytest.raises(Fenced):
         world.epoch(2)
     assert world.published == [0, 1]
 
 
-def test_a_replay_runs_on_the_recorded_workers(world: EpochWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_runs_on_the_recorded_workers(world: EpochWorld) -> None:
     """Spark asks for the recorded epoch again: its workers take part, and its result is published again."""
     begun(world)
-    younger = world.restarted(monkeypatch)
+    younger = world.restarted()
     younger.epoch(1)
     assert [(run.workers, run.replay) for run in younger.runs] == [((0, 1), True)]
     assert younger.published == [1]

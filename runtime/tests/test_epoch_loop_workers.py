@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from epoch_world import ATTEMPTS_MAX, LOST_SECONDS, WAIT_SECONDS, EpochWorld
+from epoch_world import ATTEMPTS_MAX, LOST_SECONDS, WAIT_SECONDS, WATERMARK_MS, EpochWorld
 
 from binshift.errors import (
     DiskFull,
@@ -13,13 +13,13 @@ from binshift.errors import (
     UserFunctionFailed,
 )
 from binshift.log.log import Log
-from binshift.model import Epoch, Worker
+from binshift.model import Worker
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> EpochWorld:
+def world() -> EpochWorld:
     """A new query on two workers."""
-    return EpochWorld(monkeypatch)
+    return EpochWorld()
 
 
 def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
@@ -44,7 +44,7 @@ def test_a_missing_executor_is_waited_for(world: EpochWorld) -> None:
         if polls == 20:
             world.executors[Worker(1)] = mine
 
-    world.on_poll = back
+    world.clock.on_wait = back
     world.epoch(2)
     assert [run.workers for run in world.runs] == [(0, 1)]
     assert polls == 20
@@ -54,9 +54,8 @@ def test_others_take_over_from_one_that_stays_away(world: EpochWorld) -> None:
     """After the time-out, its bins go to those that are there, and the epoch runs with them alone."""
     begun(world)
     del world.executors[Worker(1)]
-    before = world.clock.now
     world.epoch(2)
-    assert LOST_SECONDS < world.clock.now - before < LOST_SECONDS + 1
+    assert LOST_SECONDS < sum(world.clock.waits) < LOST_SECONDS + 1
     assert [(run.workers, run.brought_up) for run in world.runs] == [((0,), {0})]
     assert world.coordinator.route is not None
     assert world.coordinator.route.workers == (0,)
@@ -85,10 +84,10 @@ def test_a_worker_without_bins_is_not_waited_for(world: EpochWorld) -> None:
     assert {run.workers for run in world.runs} == {(0,)}
 
 
-def test_a_replay_goes_on_without_an_absent_worker(world: EpochWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_goes_on_without_an_absent_worker(world: EpochWorld) -> None:
     """Its route is decided; what it would have emitted is computed by an executor that is there."""
     begun(world)
-    younger = world.restarted(monkeypatch)
+    younger = world.restarted()
     del younger.executors[Worker(1)]
     younger.epoch(1)
     assert [(run.workers, run.on, run.replay) for run in younger.runs] == [((0, 1), ("0.1", "0.1"), True)]
@@ -130,7 +129,7 @@ def test_where_all_are_cold_anyone_may_read(world: EpochWorld) -> None:
     """With no warm worker there is nobody to pin to."""
     world.coordinator.movement._warm.clear()
     world.epoch(0)
-    assert [run.readers for run in world.runs] == [None]
+    assert [run.readers for run in world.runs] == [()]
 
 
 # ------------------------------------------------------------------------------------------------------------ fence
@@ -162,18 +161,21 @@ def test_a_replaced_driver_writes_nothing(world: EpochWorld) -> None:
 
 def test_offsets_that_cannot_be_read_are_tried_again(world: EpochWorld) -> None:
     """Nothing is lost while a disk is away; such tries count as runs that failed."""
-    world.offsets += [DiskFull("away"), StorageUnavailable("away")]
+    world.unreadable += [DiskFull("away"), StorageUnavailable("away")]
     world.epoch(0)
     assert world.loop.runs_failed == 2
     assert world.coordinator.last == 0
 
 
 def test_offsets_that_are_never_readable_end_the_query(world: EpochWorld) -> None:
-    """After as many tries as an epoch has runs."""
-    world.offsets += [DiskFull("away for good")] * (ATTEMPTS_MAX + 1)
+    """After as many tries as an epoch has runs; the reason of the one before is seen at each."""
+    seen: list[str] = []
+    world.clock.on_wait = lambda: seen.append(world.loop.under_way.trouble if world.loop.under_way else "")
+    world.unreadable += [DiskFull("away for good")] * (ATTEMPTS_MAX + 1)
     with pytest.raises(EpochFailed, match="could not begin: away for good"):
         world.epoch(0)
     assert world.loop.runs_failed == ATTEMPTS_MAX
+    assert seen == ["away for good"] * ATTEMPTS_MAX
 
 
 # ------------------------------------------------------------------------------------------------------------- stop
@@ -184,7 +186,7 @@ def test_an_epoch_in_trouble_is_given_up_by_a_stop(world: EpochWorld) -> None:
     begun(world)
 
     def stop() -> None:
-        world.stopping.set()
+        world.loop.stopping.set()
         raise EpochFailed("lost")
 
     world.script.append(stop)
@@ -197,7 +199,7 @@ def test_an_epoch_that_waits_is_given_up_by_a_stop(world: EpochWorld) -> None:
     """The same while it waits for an executor."""
     begun(world)
     del world.executors[Worker(1)]
-    world.on_poll = world.stopping.set
+    world.clock.on_wait = world.loop.stopping.set
     with pytest.raises(EpochFailed, match="worker 1 has no executor and the query is being stopped"):
         world.epoch(2)
     assert not world.runs
@@ -205,14 +207,8 @@ def test_an_epoch_that_waits_is_given_up_by_a_stop(world: EpochWorld) -> None:
 
 def test_an_epoch_that_cannot_begin_is_given_up_by_a_stop(world: EpochWorld) -> None:
     """The same while its offsets cannot be read."""
-    world.offsets += [DiskFull("away"), DiskFull("away")]
-    original = world._read
-
-    def read(epoch: Epoch) -> object:
-        world.stopping.set()
-        return original(epoch)
-
-    world.loop.offsets = read  # type: ignore[assignment]
+    world.unreadable += [DiskFull("away"), DiskFull("away")]
+    world.clock.on_wait = world.loop.stopping.set
     with pytest.raises(EpochFailed, match="could not begin"):
         world.epoch(0)
     assert world.loop.runs_failed == 1
@@ -220,7 +216,7 @@ def test_an_epoch_that_cannot_begin_is_given_up_by_a_stop(world: EpochWorld) -> 
 
 def test_an_epoch_that_goes_well_is_finished_by_a_stop(world: EpochWorld) -> None:
     """A stop that comes in a run that goes well lets it be recorded."""
-    world.script.append(world.stopping.set)
+    world.script.append(world.loop.stopping.set)
     world.epoch(0)
     assert world.coordinator.last == 0
 
@@ -243,12 +239,17 @@ def test_the_pace_follows_the_measured_epochs(world: EpochWorld) -> None:
     assert pacer.pace.duty < before.duty
 
 
+@pytest.mark.parametrize(("next_ms", "wakes"), [(WATERMARK_MS + 1, [True]), (WATERMARK_MS, []), (None, [])])
+def test_groups_that_are_over_get_an_epoch(world: EpochWorld, next_ms: int | None, wakes: list[bool]) -> None:
+    """One more epoch is asked for where this one has moved the watermark on, also if the stream would end before it."""
+    world.next_watermark = next_ms
+    world.epoch(0)
+    assert world.wakes == wakes
+
+
 def test_no_more_is_asked_for_by_an_epoch_that_failed(world: EpochWorld) -> None:
-    """One more epoch is asked for only by one that is recorded, with its own watermark."""
+    """Only one that is recorded asks for another."""
     world.script.append(UserFunctionFailed("boom"))
     with pytest.raises(UserFunctionFailed):
         world.epoch(0)
     assert world.wakes == []
-    world.watermark_ms = 77
-    world.epoch(0)
-    assert world.wakes == [77]

@@ -7,36 +7,35 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from pyspark.sql import DataFrame
 
+from binshift.engine import epoch_loop
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.epoch_loop import EpochLoop
 from binshift.model import Epoch
-from binshift.spark import runner as runners
 from binshift.spark import stopping
 from binshift.spark.dataflow import DataflowQuery
-from binshift.spark.runner import Runner
+from binshift.spark.threads import BatchCallback
 
 PATIENCE_SECONDS = 60.0
 """After which something hangs."""
 
 
 class Idle:
-    """A watch without running jobs."""
+    """Jobs of which none runs."""
 
-    def working(self, kind: str) -> bool:
+    def working(self) -> bool:
         return False
 
 
-class OneFunction(Runner):
-    """A runner whose epochs are a call of the user's function, and nothing else."""
+class OneFunction(EpochLoop[Any]):
+    """A loop whose epochs are a call of the user's function, and nothing else."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         nothing = cast(Any, None)
-        super().__init__(
-            nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, cast(Any, Idle()), nothing, nothing
-        )
+        super().__init__(nothing, nothing, cast(Any, Idle()), nothing, nothing)
         self.function = function
 
-    def _one(self, batch: DataFrame, epoch: Epoch) -> None:
+    def _one(self, batch: object, epoch: Epoch) -> None:
         self.function()
 
 
@@ -62,13 +61,6 @@ class Stream:
             self.thread.join()
 
 
-class Mover:
-    """Has nothing to stop."""
-
-    def stop(self) -> None:
-        """Nothing."""
-
-
 class Coordinator:
     """Has a movement."""
 
@@ -81,11 +73,12 @@ class Played:
 
     def __init__(self, function: Callable[[DataflowQuery], None]) -> None:
         self.stream = Stream()
-        self.runner = OneFunction(lambda: function(self.query))
-        parts = cast(Any, (self.stream, Coordinator(), None, Mover(), self.runner, lambda: None))
-        self.query = DataflowQuery(*parts)
-        batch = cast(Any, None)
-        self.stream.thread = threading.Thread(target=lambda: self.runner.epoch(batch, 0), daemon=True)
+        self.epochs = OneFunction(lambda: function(self.query))
+        nothing = cast(Any, None)
+        dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, self.epochs, nothing)
+        self.query = DataflowQuery(cast(Any, self.stream), nothing, dataflow, lambda: None, lambda: None)
+        callback = BatchCallback(self.epochs, nothing)
+        self.stream.thread = threading.Thread(target=lambda: callback.epoch(nothing, 0), daemon=True)
         self.stream.thread.start()
 
     def await_end(self) -> None:
@@ -119,7 +112,7 @@ def test_a_function_aborts_its_own_query() -> None:
 @pytest.mark.parametrize("how", ["stop", "abort"])
 def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadlock cannot be detected: `stop` gives up after a limit, and its error gives the reason."""
-    monkeypatch.setattr(runners, "STOP_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 0.3)
     monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 0.3)
     told: list[str] = []
 
@@ -142,11 +135,11 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypa
 
 def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch that takes long is finished all the same."""
-    monkeypatch.setattr(runners, "STOP_SECONDS_MAX", 0.0)
-    monkeypatch.setattr(runners, "STOP_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(epoch_loop, "STOP_POLL_SECONDS", 0.01)
     looks, go_on, running = threading.Semaphore(0), threading.Event(), threading.Event()
 
-    def working(kind: str) -> bool:
+    def working() -> bool:
         looks.release()
         return True
 
@@ -155,7 +148,7 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
         assert go_on.wait(PATIENCE_SECONDS)
 
     played = Played(function)
-    monkeypatch.setattr(played.runner.watch, "working", working)
+    monkeypatch.setattr(played.epochs.jobs, "working", working)
     assert running.wait(PATIENCE_SECONDS)
     stopper = threading.Thread(target=played.query.stop, daemon=True)
     stopper.start()

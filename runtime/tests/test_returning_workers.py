@@ -12,15 +12,15 @@ from binshift.model import Worker
 
 
 def inside(executors: dict[Worker, str], observed: dict[Worker, str]) -> QueryInside:
-    """The parts of a query with these executors, of which its mover has noticed those."""
+    """The parts of a query with these executors, of which its background has noticed those."""
     found = {worker: SimpleNamespace(id=name) for worker, name in executors.items()}
-    query: Any = SimpleNamespace(
-        _coordinator=None,
-        _steering=SimpleNamespace(log=None),
-        _runner=SimpleNamespace(view=SimpleNamespace(executors=lambda: found)),
-        _mover=SimpleNamespace(observed=observed),
+    dataflow: Any = SimpleNamespace(
+        coordinator=None,
+        log=None,
+        epochs=SimpleNamespace(executors=SimpleNamespace(alive=lambda: found)),
+        background=SimpleNamespace(observed=observed),
     )
-    return QueryInside(query)
+    return QueryInside(dataflow)
 
 
 def test_only_noticed_executors_count_as_registered() -> None:

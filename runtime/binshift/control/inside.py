@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from binshift.engine.dataflow import Dataflow
 from binshift.engine.troubles import Trouble
 from binshift.engine.underway import UnderWay
 from binshift.log.index import Index
 from binshift.model import Worker
-
-if TYPE_CHECKING:
-    from binshift.spark.dataflow import DataflowQuery
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +54,13 @@ class Inside(Protocol):
 
 
 class QueryInside:
-    """The parts of a `DataflowQuery`."""
+    """The parts of a `Dataflow`."""
 
-    def __init__(self, query: DataflowQuery) -> None:
-        self._coordinator = query._coordinator
-        self._log = query._steering.log
-        self._runner = query._runner
-        self._mover = query._mover
+    def __init__(self, dataflow: Dataflow) -> None:
+        self._coordinator = dataflow.coordinator
+        self._log = dataflow.log
+        self._epochs = dataflow.epochs
+        self._background = dataflow.background
 
     def index(self) -> Index:
         """See `Inside`."""
@@ -71,14 +69,14 @@ class QueryInside:
     def registered(self) -> Collection[Worker]:
         """See `Inside`."""
         try:
-            there = self._runner.view.executors()
+            there = self._epochs.executors.alive()
         except (
             Exception
         ) as error:  # py4j's errors are many, and a session that has ended raises whichever it meets first
             log.debug("Spark does not say who is registered: %s", error)
             return frozenset()
         # A target that came before a returning executor was noticed would take its worker for one that still drains.
-        observed = self._mover.observed
+        observed = self._background.observed
         return frozenset(worker for worker, executor in there.items() if observed.get(worker) == executor.id)
 
     def copies(self) -> Mapping[Worker, Mapping[int, int]]:
@@ -110,7 +108,7 @@ class QueryInside:
 
     def runs_failed(self) -> int:
         """See `Inside`."""
-        return self._runner.runs_failed
+        return self._epochs.runs_failed
 
     def latency_target_seconds(self) -> float:
         """See `Inside`."""
@@ -118,8 +116,8 @@ class QueryInside:
 
     def stopping(self) -> bool:
         """See `Inside`."""
-        return self._runner.stopping.is_set()
+        return self._epochs.stopping.is_set()
 
     def under_way(self) -> UnderWay | None:
         """See `Inside`."""
-        return self._runner.under_way
+        return self._epochs.under_way

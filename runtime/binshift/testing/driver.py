@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from binshift.engine.absence import go_on_without, hosts, without_idle
+from binshift.engine.attendance import go_on_without, hosts, without_idle
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epochplan import EpochPlan
 from binshift.engine.housekeeping import Housekeeping
