@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from binshift.engine.ports import Executor
 from binshift.errors import InvalidSettings
 from binshift.log.storage import Storage
 from binshift.model import Worker
@@ -77,6 +78,11 @@ class Machine:
         self._limits = limits
         self._faults = faults
         self._disk: dict[str, KeyValueStore] = {}
+
+    @property
+    def registered(self) -> Executor:
+        """The executor that is there, or was, as a driver knows it."""
+        return Executor(str(self.executor), str(self.slot), 2)
 
     def restart(self) -> None:
         """The executor ends, if it has not, and another one begins."""

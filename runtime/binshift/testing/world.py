@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from binshift.engine.migrations import Request, Terms
+from binshift.engine.ports import Executor
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.storage import Storage
 from binshift.migration import Limits
@@ -40,6 +41,7 @@ class Tuning:
         attempts_max: runs of one epoch before the query fails.
         rows_at_once: rows in a batch of a task's input.
         undo: whether epochs keep the way back.
+        executor_wait_seconds: how long a migration waits for the executors of its workers.
         take_over: whether an epoch that lacks a worker gives its bins to others at once, instead of failing.
         limits: of migrations.
         stores: of local stores.
@@ -55,6 +57,7 @@ class Tuning:
     attempts_max: int = 20
     rows_at_once: int = 4
     undo: bool = True
+    executor_wait_seconds: float = 60.0
     take_over: bool = False
     limits: Limits = field(default_factory=Limits)
     stores: StoreLimits = field(default_factory=lambda: StoreLimits(background_rows_max=24, lock_seconds_max=0.1))
@@ -121,6 +124,10 @@ class World:
         for machine in self.machines.values():
             if machine.process is process and machine.alive:
                 machine.restart()
+
+    def machine(self, executor: Executor) -> Machine:
+        """The machine that this executor is, or was, on."""
+        return self.machines[Worker(int(executor.host))]
 
     @property
     def alive(self) -> tuple[Worker, ...]:
