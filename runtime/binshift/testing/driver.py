@@ -57,7 +57,7 @@ class Driver:
         self.batches, self._jobs = SimulatedBatches(world), SimulatedJobs(world, self.process)
         executors, jobs, batches = SimulatedExecutors(world), self._jobs, self.batches
         lost = self.steering.lost if tuning.take_over else _nobody_takes_over
-        limits = EpochLimits(tuning.attempts_max, 0.0, 0.0)
+        limits = EpochLimits(tuning.attempts_max, 0.0, tuning.lost_worker_seconds)
         epochs = EpochLoop[Batch](self.coordinator, executors, jobs, batches, lost, limits, world.clock)
         background = BackgroundLoop(
             self.coordinator,

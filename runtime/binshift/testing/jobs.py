@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from binshift.engine.epochplan import EpochPlan
 from binshift.engine.ports import BatchOffsets, Executor, Placement
-from binshift.errors import BinshiftError, EpochFailed
+from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
 from binshift.model import Epoch, Worker
 from binshift.protocol.background import Budget
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
@@ -133,6 +133,7 @@ class SimulatedJobs:
         world.faults.step(self._process, f"delivering epoch {plan.epoch}")
         outputs = {name: [row for t in tasks if t.spec.operator == name for row in t.rows] for name in world.flows}
         world.stream.deliver(plan.epoch, outputs)
+        world.clock.sleep(world.tuning.epoch_seconds + len(plan.moves) * world.tuning.flip_seconds)
         return summaries
 
     def _tasks_of(
@@ -183,6 +184,9 @@ class SimulatedJobs:
         """See `Jobs`."""
         with _jobs_errors_alone():
             self._world.faults.step(self._process, f"warming {sorted(on)}")
+            for executor in on.values():
+                if unfit := self._world.machine(executor).unfit:
+                    raise InvalidSettings(unfit)
 
     def background(
         self,

@@ -57,6 +57,7 @@ class Machine:
     """One worker slot.
 
     Attributes:
+        unfit: why no epoch can be rehearsed there.
         slot: which one.
         executor: counts the executors there were; a new one has another number.
         process: the executor that is there, or was.
@@ -72,6 +73,7 @@ class Machine:
         self.process = Process(f"executor {slot}.0")
         self.alive = True
         self.broken = ""
+        self.unfit = ""
         self._bins = bins
         self._files = files
         self._new_store = new_store
