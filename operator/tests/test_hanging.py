@@ -107,7 +107,7 @@ def test_the_message_changes_once_a_minute() -> None:
 
 def test_parts_are_the_runtimes() -> None:
     """There is something to look at for whatever an epoch is at, and something for what a newer driver says."""
-    underway = pytest.importorskip("binshift.protocol.underway")
+    underway = pytest.importorskip("binshift.engine.underway")
     assert set(hanging.LOOK_AT) == set(underway.Part)
     odd = runtime_of({"state": "Running", "underWay": {"epoch": 3, "seconds": LONG, "part": "dreaming"}})
     assert "look at the sink" in hanging.told(odd, LIMITS.epoch_seconds_max)

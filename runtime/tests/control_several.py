@@ -13,11 +13,11 @@ from binshift.control.app import control_app
 from binshift.control.models import Dataflow, Migration, State, TargetRequest, WorkerLoad, moment
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
+from binshift.engine.migrations import MIGRATIONS_A_TERM
 from binshift.errors import NoSuchMigration
 from binshift.metrics import Observed
 from binshift.metrics.program import ProgramMetrics
 from binshift.model import Epoch
-from binshift.protocol.migrations import MIGRATIONS_A_TERM
 
 TARGET = {"owner": "uid", "generation": 7, "workers": [0, 1, 2]}
 

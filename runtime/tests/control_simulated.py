@@ -11,8 +11,9 @@ from measured_epochs import Measured
 
 from binshift.control.inside import QueryInside
 from binshift.control.surface import QuerySurface
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.migrations import Migration
 from binshift.model import Epoch, Worker
-from binshift.protocol.migrations import Migration
 from binshift.testing import Row, SimulatedCluster, Totals
 
 BINS = 8
@@ -30,13 +31,18 @@ class SimulatedQuery:
         self.spark_is_gone = False
         self.stopped = threading.Event()
         stopping = threading.Event()
-        view = SimpleNamespace(executors=self._executors)
-        self._runner = SimpleNamespace(view=view, stopping=stopping, under_way=None, runs_failed=0)
+        executors = SimpleNamespace(alive=self._executors)
+        self.epochs = SimpleNamespace(executors=executors, stopping=stopping, under_way=None, runs_failed=0)
 
     def _executors(self) -> dict[Worker, Any]:
         if self.spark_is_gone:
             raise ConnectionError("no answer from the JVM")
         return {worker: SimpleNamespace(id="executor") for worker in self.cluster.world.alive}
+
+    @property
+    def dataflow(self) -> Any:
+        parts = (self._steering.log, self._coordinator, self._steering)
+        return Dataflow(*parts, self.epochs, None)  # type: ignore[arg-type]
 
     @property
     def _coordinator(self) -> Any:
@@ -84,7 +90,7 @@ class SimulatedQuery:
         return self._steering.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
-        self._runner.stopping.set()
+        self.epochs.stopping.set()
         self.isActive = False
         self.stopped.set()
 
@@ -96,7 +102,7 @@ class World:
         self.now = 1_000.0
         self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
         self.query = SimulatedQuery(self.cluster)
-        self.surface = QuerySurface(self.query, QueryInside(self.query), lambda: self.now)  # type: ignore[arg-type]
+        self.surface = QuerySurface(self.query, QueryInside(self.query.dataflow), lambda: self.now)  # type: ignore[arg-type]
         self.cluster.driver.movement.now = lambda: self.now
         for _ in range(3):
             self.epoch()

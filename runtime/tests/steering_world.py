@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from binshift.engine.steering import Steering
 from binshift.model import Worker
-from binshift.protocol.steering import Steering
 from binshift.testing import Row, SimulatedCluster, Totals, Tuning
 
 UID = "7d3c"

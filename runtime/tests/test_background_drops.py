@@ -7,9 +7,9 @@ from itertools import count
 from log_worlds import DictStorage
 
 from binshift import entries
+from binshift.engine.copies import Copies
 from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.protocol.background import Budget, run_round
-from binshift.protocol.copies import Copies
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.store.binstore import BinStore
 from binshift.store.contract import StoreLimits

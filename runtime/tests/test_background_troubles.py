@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from control_simulated import World
 
+from binshift.engine.troubles import REST_SECONDS_MAX, Troubles
 from binshift.errors import TaskFailed
 from binshift.model import Worker
-from binshift.protocol.troubles import REST_SECONDS_MAX, Troubles
-from binshift.spark.mover import Mover
 from binshift.testing import Row, SimulatedCluster, Totals
 from binshift.testing.clock import ManualClock
 
@@ -126,7 +125,7 @@ def test_a_worker_that_left_is_forgotten_in_the_end() -> None:
     assert not troubles.known
 
 
-def test_a_rehearsal_that_goes_well_clears_one_that_failed() -> None:
+def test_a_rehearsal_that_goes_well_clears_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is held against the worker any more: it takes part in epochs, and is told of no more."""
     cluster = SimulatedCluster(Totals(), workers=2, slots=3)
     busy(cluster, 3)
@@ -136,12 +135,12 @@ def test_a_rehearsal_that_goes_well_clears_one_that_failed() -> None:
         if (error := outcomes.pop(0)) is not None:
             raise error
 
-    mover: Any = Mover.__new__(Mover)
-    mover._coordinator, mover._unwarmed, mover.warm = cluster.driver.coordinator, {}, warm
+    background: Any = cluster.driver.dataflow.background
+    monkeypatch.setattr(background.jobs, "rehearse", warm)
     cluster.rescale(3)
-    mover._warm_up({Worker(2): None})
+    background._warm_up({Worker(2): None})
     assert movement.troubles.known.keys() == {Worker(2)}
-    mover._warm_up({Worker(2): None})
+    background._warm_up({Worker(2): None})
     assert not movement.troubles.known
     assert Worker(2) in movement.participants([Worker(0), Worker(1), Worker(2)])
 

@@ -220,8 +220,8 @@ def test_weights_of_a_target_are_short_and_bounded() -> None:
 
 def test_damaged_weights_share_by_numbers() -> None:
     """A target is never a reason not to start."""
+    from binshift.engine.desired import weights_of
     from binshift.log.targets import Target
-    from binshift.protocol.desired import weights_of
 
     target = Target(owner="", generation=1, workers=(0,), strategy="Fluid", batch_size=1, pre_copy=True, weights="x")
     assert weights_of(target, 4) is None

@@ -10,8 +10,8 @@ import pytest
 from log_s3 import BUCKET, credentials
 from s3_faults import Proxy, faulty_s3, unwatched
 
+from binshift.engine.snapshots import SLICES
 from binshift.log.storage import open_storage
-from binshift.protocol.snapshots import SLICES
 from binshift.testing import SimulatedCluster, Totals, Tuning
 
 CYCLE_EPOCHS = 2 * SLICES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from binshift.engine.epochplan import EpochPlan
+from binshift.engine.migrations import HISTORY_MAX
 from binshift.model import Bin, Epoch, Worker
-from binshift.protocol.epochplan import EpochPlan
-from binshift.protocol.migrations import HISTORY_MAX
 from binshift.testing import Row, SimulatedCluster, Totals
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from binshift.engine.ports import Executor
 from binshift.errors import InvalidQuery, InvalidSettings
 from binshift.model import Worker
 from binshift.spark import jvm
-from binshift.spark.executors import Executor
+from binshift.spark.batches import nudged
 from binshift.spark.neighbours import Neighbours, of
-from binshift.spark.nodata import nudged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,41 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyspark.sql import DataFrame
 
-from binshift.errors import EpochFailed
+from binshift.engine import epoch_loop
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.epoch_loop import EpochLoop
 from binshift.model import Epoch
-from binshift.spark import runner as runners
 from binshift.spark import stopping
 from binshift.spark.dataflow import DataflowQuery
-from binshift.spark.runner import Runner
+from binshift.spark.threads import BatchCallback
 
 PATIENCE_SECONDS = 60.0
 """After which something hangs."""
 
 
 class Idle:
-    """A watch without running jobs."""
+    """Jobs of which none runs."""
 
-    def working(self, kind: str) -> bool:
+    def working(self) -> bool:
         return False
 
 
-class OneFunction(Runner):
-    """A runner whose epochs are a call of the user's function, and nothing else."""
+class OneFunction(EpochLoop[Any]):
+    """A loop whose epochs are a call of the user's function, and nothing else."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         nothing = cast(Any, None)
-        super().__init__(
-            nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, cast(Any, Idle()), nothing, nothing
-        )
+        super().__init__(nothing, nothing, cast(Any, Idle()), nothing, nothing)
         self.function = function
 
-    def _one(self, batch: DataFrame, epoch: Epoch) -> None:
+    def _one(self, batch: object, epoch: Epoch) -> None:
         self.function()
 
 
@@ -64,13 +61,6 @@ class Stream:
             self.thread.join()
 
 
-class Mover:
-    """Has nothing to stop."""
-
-    def stop(self) -> None:
-        """Nothing."""
-
-
 class Coordinator:
     """Has a movement."""
 
@@ -83,11 +73,12 @@ class Played:
 
     def __init__(self, function: Callable[[DataflowQuery], None]) -> None:
         self.stream = Stream()
-        self.runner = OneFunction(lambda: function(self.query))
-        parts = cast(Any, (self.stream, Coordinator(), None, Mover(), self.runner, lambda: None))
-        self.query = DataflowQuery(*parts)
-        batch = cast(Any, None)
-        self.stream.thread = threading.Thread(target=lambda: self.runner.epoch(batch, 0), daemon=True)
+        self.epochs = OneFunction(lambda: function(self.query))
+        nothing = cast(Any, None)
+        dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, self.epochs, nothing)
+        self.query = DataflowQuery(cast(Any, self.stream), nothing, dataflow, lambda: None, lambda: None)
+        callback = BatchCallback(self.epochs, nothing)
+        self.stream.thread = threading.Thread(target=lambda: callback.epoch(nothing, 0), daemon=True)
         self.stream.thread.start()
 
     def await_end(self) -> None:
@@ -121,7 +112,7 @@ def test_a_function_aborts_its_own_query() -> None:
 @pytest.mark.parametrize("how", ["stop", "abort"])
 def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadlock cannot be detected: `stop` gives up after a limit, and its error gives the reason."""
-    monkeypatch.setattr(runners, "STOP_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 0.3)
     monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 0.3)
     told: list[str] = []
 
@@ -144,11 +135,11 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypa
 
 def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     """An epoch that takes long is finished all the same."""
-    monkeypatch.setattr(runners, "STOP_SECONDS_MAX", 0.0)
-    monkeypatch.setattr(runners, "STOP_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(epoch_loop, "STOP_POLL_SECONDS", 0.01)
     looks, go_on, running = threading.Semaphore(0), threading.Event(), threading.Event()
 
-    def working(kind: str) -> bool:
+    def working() -> bool:
         looks.release()
         return True
 
@@ -157,7 +148,7 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
         assert go_on.wait(PATIENCE_SECONDS)
 
     played = Played(function)
-    monkeypatch.setattr(played.runner.watch, "working", working)
+    monkeypatch.setattr(played.epochs.jobs, "working", working)
     assert running.wait(PATIENCE_SECONDS)
     stopper = threading.Thread(target=played.query.stop, daemon=True)
     stopper.start()
@@ -171,13 +162,11 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
 
 def test_no_epoch_begins_while_the_background_ends() -> None:
     """A round of background work may take seconds to end, and `stop` waits for it first; no batch of that time becomes an epoch."""
-    epochs: list[None] = []
-    runner = OneFunction(lambda: epochs.append(None))
-    runner.jvm = cast(Any, SimpleNamespace(await_interrupt=lambda seconds: None))
+    begun: list[None] = []
+    epochs = OneFunction(lambda: begun.append(None))
 
     def the_round_ends() -> None:
-        with pytest.raises(EpochFailed, match="is being stopped"):
-            runner.epoch(cast(Any, None), 8)
+        assert not epochs.run(None, 8)
 
-    stopping.stop_query(runner, Stream(), lambda: None, before=the_round_ends)
-    assert epochs == []
+    stopping.stop_query(epochs, Stream(), lambda: None, before=the_round_ends)
+    assert begun == []

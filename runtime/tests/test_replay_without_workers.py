@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from binshift.engine.migrations import Request
 from binshift.errors import EpochFailed
 from binshift.model import Worker
-from binshift.protocol.migrations import Request
 from binshift.testing import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
 
 TAKES_OVER = Tuning(take_over=True, defaults=Request(batch_size=512))

@@ -9,28 +9,25 @@ import pytest
 from steering_world import UID, begun, rows, slots, steering
 
 from binshift.control.inside import QueryInside
+from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
 from binshift.spark.dataflow import DataflowQuery
 from binshift.testing import SimulatedCluster
 
 
 def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQuery:
-    """What a program holds, over a simulated cluster; its mover is in the middle of a round, and notices nobody."""
-    view = SimpleNamespace(executors=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
-    parts: Any = (
-        SimpleNamespace(isActive=True, awaitTermination=lambda: None),
-        cluster.driver.coordinator,
-        steering(cluster),
-        SimpleNamespace(stop=lambda: None, wake=lambda: None),
-        SimpleNamespace(view=view),
-        lambda: None,
-    )
-    return DataflowQuery(*parts)
+    """What a program holds, over a simulated cluster; its background is in the middle of a round, and notices nobody."""
+    alive = SimpleNamespace(alive=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
+    parts: Any = (SimpleNamespace(executors=alive), SimpleNamespace(wake=lambda: None))
+    dataflow = Dataflow(steering(cluster).log, cluster.driver.coordinator, steering(cluster), *parts)
+    stream: Any = SimpleNamespace(isActive=True, awaitTermination=lambda: None)
+    spark: Any = None
+    return DataflowQuery(stream, spark, dataflow, lambda: None, lambda: None)
 
 
 def test_who_has_just_registered_is_told() -> None:
     """Before the first round of background work, and while a long one lasts."""
-    assert QueryInside(query(begun(), {Worker(0): "0", Worker(2): "8"})).registered() == {0, 2}
+    assert QueryInside(query(begun(), {Worker(0): "0", Worker(2): "8"}).dataflow).registered() == {0, 2}
 
 
 def test_a_target_takes_notice_of_who_is_there() -> None:

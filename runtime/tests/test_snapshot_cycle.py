@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_worlds import DictStorage, World
 
+from binshift.engine.snapshots import CYCLE_EPOCHS_MAX, EPOCH_BYTES, SLICES, SnapshotCycle, slice_bins
 from binshift.model import Worker
-from binshift.protocol.snapshots import CYCLE_EPOCHS_MAX, EPOCH_BYTES, SLICES, SnapshotCycle, slice_bins
 
 CYCLE = 64
 sizes = st.lists(st.integers(0, 4 * EPOCH_BYTES), min_size=1, max_size=64).map(lambda found: np.array(found, np.int64))

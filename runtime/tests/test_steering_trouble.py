@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 from steering_world import UID, begun, rows, slots, steering, workers
 
+from binshift.engine.epochplan import EpochPlan
+from binshift.engine.migrations import Migration
 from binshift.errors import StorageUnavailable
 from binshift.log import terms
 from binshift.migration import Phase
 from binshift.model import Worker
-from binshift.protocol.epochplan import EpochPlan
-from binshift.protocol.migrations import Migration
 from binshift.protocol.spec import Summary
 from binshift.testing import SimulatedCluster, Totals
 

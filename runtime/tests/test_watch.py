@@ -9,9 +9,10 @@ from typing import cast
 import pytest
 from pyspark import SparkContext
 
+from binshift.engine.ports import Executor
 from binshift.model import Worker
 from binshift.spark import watch
-from binshift.spark.executors import Executor, ExecutorView
+from binshift.spark.executors import ExecutorView
 from binshift.spark.watch import JobWatch
 
 LONG_SECONDS = 30.0
@@ -44,7 +45,7 @@ class View:
         self.now = executors
         self.looks = threading.Semaphore(0)
 
-    def executors(self) -> Mapping[Worker, Executor]:
+    def alive(self) -> Mapping[Worker, Executor]:
         self.looks.release()
         if not self.now:
             raise RuntimeError("the status store is busy")

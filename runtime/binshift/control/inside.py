@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.troubles import Trouble
+from binshift.engine.underway import UnderWay
 from binshift.log.index import Index
 from binshift.model import Worker
-from binshift.protocol.troubles import Trouble
-from binshift.protocol.underway import UnderWay
-
-if TYPE_CHECKING:
-    from binshift.spark.dataflow import DataflowQuery
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +54,12 @@ class Inside(Protocol):
 
 
 class QueryInside:
-    """The parts of a `DataflowQuery`."""
+    """The parts of a `Dataflow`."""
 
-    def __init__(self, query: DataflowQuery) -> None:
-        self._coordinator = query._coordinator
-        self._log = query._steering.log
-        self._runner = query._runner
+    def __init__(self, dataflow: Dataflow) -> None:
+        self._coordinator = dataflow.coordinator
+        self._log = dataflow.log
+        self._epochs = dataflow.epochs
 
     def index(self) -> Index:
         """See `Inside`."""
@@ -70,7 +68,7 @@ class QueryInside:
     def registered(self) -> Collection[Worker]:
         """See `Inside`."""
         try:
-            return self._runner.view.executors().keys()
+            return self._epochs.executors.alive().keys()
         except (
             Exception
         ) as error:  # py4j's errors are many, and a session that has ended raises whichever it meets first
@@ -106,7 +104,7 @@ class QueryInside:
 
     def runs_failed(self) -> int:
         """See `Inside`."""
-        return self._runner.runs_failed
+        return self._epochs.runs_failed
 
     def latency_target_seconds(self) -> float:
         """See `Inside`."""
@@ -114,8 +112,8 @@ class QueryInside:
 
     def stopping(self) -> bool:
         """See `Inside`."""
-        return self._runner.stopping.is_set()
+        return self._epochs.stopping.is_set()
 
     def under_way(self) -> UnderWay | None:
         """See `Inside`."""
-        return self._runner.under_way
+        return self._epochs.under_way

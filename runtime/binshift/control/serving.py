@@ -20,7 +20,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from prometheus_client.registry import CollectorRegistry
 
@@ -28,15 +28,12 @@ from binshift.control.app import control_app, health_app
 from binshift.control.inside import QueryInside
 from binshift.control.server import ControlServer, bound
 from binshift.control.slot import Slot
-from binshift.control.surface import Query, QuerySurface
+from binshift.control.surface import Query, QuerySurface, RunningQuery
 from binshift.control.tokens import Tokens
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.metrics.program import ProgramMetrics
 from binshift.model import Worker
 from binshift.ports import PORT_MAX
-
-if TYPE_CHECKING:
-    from binshift.spark.dataflow import DataflowQuery
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +115,7 @@ class Control:
 
     def __init__(self, settings: ControlSettings, listeners: Listeners | None = None) -> None:
         self.slot = Slot()
-        self._queries: list[DataflowQuery] = []
+        self._queries: list[RunningQuery] = []
         self._attaching = threading.Lock()
         self.registry = CollectorRegistry()
         ProgramMetrics(self.registry, self.slot.named)
@@ -128,12 +125,12 @@ class Control:
         app = health_app(self.slot, self.registry)
         self.health = ControlServer(app, settings.host, settings.health_port, health)
 
-    def attach(self, query: DataflowQuery) -> QuerySurface:
+    def attach(self, query: RunningQuery) -> QuerySurface:
         """From now on the API has ``query``, beside other queries that run; returns what answers for it.
 
         The target of an operator (or of `binshift run`) is the program's: the newest that any query has goes to all of them.
         """
-        surface = QuerySurface(query, QueryInside(query))
+        surface = QuerySurface(query, QueryInside(query.dataflow))
         with self._attaching:
             self._queries = [*(each for each in self._queries if each.isActive), query]
             if len(self.slot.add(surface)) > 1:
@@ -187,7 +184,7 @@ def share_target(queries: Sequence[Query]) -> None:
             log.warning("a query does not take the target of the others: %s", error)
 
 
-def serve(settings: ControlSettings, query: DataflowQuery | None = None) -> Control:
+def serve(settings: ControlSettings, query: RunningQuery | None = None) -> Control:
     """Start the control API, of ``query`` if there is one already.
 
     Raises:

@@ -17,12 +17,13 @@ from binshift.control.inside import Inside
 from binshift.control.models import State
 from binshift.control.rebalancing import RebalanceRequest
 from binshift.control.translation import bins_of, migration_of, observed_of, target_of, under_way_of
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.migrations import Migration
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
 from binshift.log.targets import Target
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.model import Epoch, Worker
-from binshift.protocol.migrations import Migration
 from binshift.routing import Route
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,13 @@ class Query(Protocol):
     def drain(self, worker: Worker, /) -> Migration: ...  # noqa: D102
     def cancel(self, migration_id: int, /, *, rollback: bool) -> Migration: ...  # noqa: D102
     def stop(self) -> None: ...  # noqa: D102
+
+
+class RunningQuery(Query, Protocol):
+    """A `DataflowQuery` with its inside."""
+
+    @property
+    def dataflow(self) -> Dataflow: ...  # noqa: D102
 
 
 class QuerySurface:

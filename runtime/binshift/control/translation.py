@@ -8,14 +8,14 @@ import numpy as np
 
 from binshift.control import models, readings
 from binshift.control.inside import Inside
+from binshift.engine.migrations import Migration
+from binshift.engine.underway import UnderWay
 from binshift.log.index import Index
 from binshift.log.targets import Target
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.migration import Phase
 from binshift.model import Worker
-from binshift.protocol.migrations import Migration
-from binshift.protocol.underway import UnderWay
 from binshift.routing import Route
 
 

@@ -18,8 +18,8 @@ from binshift.migration import Phase
 from binshift.model import Worker
 
 if TYPE_CHECKING:
+    from binshift.engine.migrations import Migration
     from binshift.local import LocalCluster
-    from binshift.protocol.migrations import Migration
     from binshift.spark.dataflow import DataflowQuery
 
 CLEARING_SECONDS = 3.0

@@ -35,7 +35,7 @@ class OperatorMeasured(Protocol):
 
 
 class EpochMeasured(Protocol):
-    """What is known of an epoch once it is recorded; `binshift.spark.timings.EpochTimings` is one."""
+    """What is known of an epoch once it is recorded; `binshift.engine.timings.EpochTimings` is one."""
 
     @property
     def epoch(self) -> Epoch:

@@ -1,6 +1,6 @@
 """A running dataflow: PySpark's StreamingQuery, plus what binshift adds to it.
 
-The epoch's thread and the mover do the work; this object only watches and steers.
+The engine's two loops do the work; this object only watches and steers.
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.migrations import Migration
+from binshift.engine.timings import EpochTimings
 from binshift.errors import MigrationRefused
 from binshift.log.targets import Target
 from binshift.model import Bin, Epoch, Worker
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.migrations import Migration
-from binshift.protocol.steering import Steering
 from binshift.routing import Route
-from binshift.spark.mover import Mover
 from binshift.spark.progress import filled
-from binshift.spark.runner import Runner
 from binshift.spark.stopping import abort_query, stop_query
-from binshift.spark.timings import EpochTimings
 
 POLL_SECONDS = 0.02
 
@@ -69,21 +67,23 @@ class DataflowQuery:
     def __init__(
         self,
         query: SparkStreamingQuery,
-        coordinator: Coordinator,
-        steering: Steering,
-        mover: Mover,
-        runner: Runner,
+        spark: SparkSession,
+        dataflow: Dataflow,
+        stop_background: Callable[[], None],
         close: Callable[[], None],
     ) -> None:
         self._query = query
-        self._coordinator = coordinator
-        self._steering = steering
-        self._mover = mover
-        self._runner = runner
+        self._spark = spark
+        self.dataflow = dataflow
+        """The engine's parts of it."""
+        self._coordinator = dataflow.coordinator
+        self._steering = dataflow.steering
+        self._epochs = dataflow.epochs
+        self._stop_background = stop_background
         self._close = close
         self._ending = threading.Lock()
         self._ended = False
-        coordinator.movement.running = lambda: self.isActive
+        self._coordinator.movement.running = lambda: self.isActive
         threading.Thread(target=self._end_with_spark, name="binshift-end", daemon=True).start()
 
     def __getattr__(self, name: str) -> Any:
@@ -94,7 +94,7 @@ class DataflowQuery:
     @property
     def application(self) -> str:
         """Spark's id of the session's application."""
-        return str(self._runner.spark.sparkContext.applicationId)
+        return str(self._spark.sparkContext.applicationId)
 
     @property
     def epoch(self) -> Epoch:
@@ -104,7 +104,7 @@ class DataflowQuery:
     @property
     def timings(self) -> Sequence[EpochTimings]:
         """Where the time of the newest epochs went, the newest last."""
-        return tuple(self._runner.timings)
+        return tuple(self._epochs.timings)
 
     @property
     def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802 (PySpark's name)
@@ -228,9 +228,9 @@ class DataflowQuery:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
         # A worker that is back, and that no background round has noticed yet, would be taken for one that still drains.
-        self._steering.observe({w: executor.id for w, executor in self._runner.view.executors().items()})
+        self._steering.observe({w: executor.id for w, executor in self._epochs.executors.alive().items()})
         migration = act()
-        self._mover.wake()
+        self.dataflow.background.wake()
         return migration
 
     @property
@@ -243,17 +243,17 @@ class DataflowQuery:
 
         To the query's own `foreachBatch` function it returns at once. `TimeoutError`: that function does not return.
         """
-        stop_query(self._runner, self._query, self._end, before=self._mover.stop)
+        stop_query(self._epochs, self._query, self._end, before=self._stop_background)
 
     def abort(self) -> None:
         """Stop at once, in the middle of an epoch if need be: that epoch is run again at the next start."""
-        abort_query(self._runner, self._query, self._end)
+        abort_query(self._epochs, self._query, self._end)
 
     def exception(self) -> Exception | None:
         """Why the query failed; None if it runs or was stopped."""
-        if self._runner.stopping.is_set():
+        if self._epochs.stopping.is_set():
             return None
-        return self._runner.error or self._query.exception()
+        return self._epochs.error or self._query.exception()
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 (PySpark's name)
         """As in PySpark: wait for the end, or for ``timeout`` seconds; raises what made the query fail."""
@@ -294,5 +294,5 @@ class DataflowQuery:
         with self._ending:
             if not self._ended:
                 self._ended = True
-                self._mover.stop()
+                self._stop_background()
                 self._close()

@@ -8,34 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark import SparkContext
 
+from binshift.engine.ports import Executor
 from binshift.model import Worker
 
 DRIVER_ID = "driver"
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
-    """One registered executor.
-
-    Attributes:
-        id: Spark's id; new after each restart.
-        host: the host it registered with.
-        cores: task slots.
-    """
-
-    id: str
-    host: str
-    cores: int
-
-    @property
-    def location(self) -> str:
-        """What the scheduler calls it in a preferred location."""
-        return f"executor_{self.host}_{self.id}"
+def location(executor: Executor) -> str:
+    """What Spark's scheduler calls an executor in a preferred location."""
+    return f"executor_{executor.host}_{executor.id}"
 
 
 def slot_of_host(host: str) -> Worker | None:
@@ -58,7 +43,7 @@ class ExecutorView:
         self._context: Any = context
         self._slot = slot
 
-    def executors(self) -> Mapping[Worker, Executor]:
+    def alive(self) -> Mapping[Worker, Executor]:
         """The newest live executor of each slot."""
         found: dict[Worker, Executor] = {}
         active = self._context._jsc.sc().statusStore().executorList(True)

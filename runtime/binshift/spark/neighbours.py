@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 
+from binshift.engine.ports import Executor
 from binshift.errors import InvalidQuery, InvalidSettings
 from binshift.model import Worker
-from binshift.spark.executors import Executor
 
 SLOTS_PER_QUERY = 2
 """Of each executor: one for the query's epoch, one for its background work, which must not wait for each other."""

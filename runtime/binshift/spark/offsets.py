@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 
+from binshift.engine.ports import BatchOffsets
 from binshift.errors import IncompatibleState, LogDamaged
 from binshift.log.records import CommitRecord
 from binshift.log.storage import Storage
@@ -18,21 +18,6 @@ from binshift.model import Epoch
 
 HEADER_LINES = 2
 """A version line and a line of JSON; then one line a source."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOffsets:
-    """One batch as Spark recorded it.
-
-    Attributes:
-        batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
-        watermark_ms: the query's watermark in this batch, milliseconds since 1970; 0 before the first.
-        digest: hash of the sources' end offsets.
-    """
-
-    batch_time_ms: int
-    watermark_ms: int
-    digest: str
 
 
 def parse(text: str, name: str = "offsets") -> BatchOffsets:

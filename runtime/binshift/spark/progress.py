@@ -21,85 +21,15 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from binshift.protocol.epochplan import EpochPlan
-from binshift.protocol.spec import Summary
-
-if TYPE_CHECKING:
-    from binshift.spark.timings import EpochTimings
-
-DELTA_SECONDS = ("delta", "commit")
-"""Parts of a task's time that make what it did durable."""
+from binshift.engine.timings import EpochTimings, StateFigures
 
 _published: WeakValueDictionary[str, deque[EpochTimings]] = WeakValueDictionary()
-
-
-@dataclass(frozen=True)
-class StateFigures:
-    """What one stateful operator did in one epoch, over all workers.
-
-    Attributes:
-        operator: its name.
-        rows_stored: rows in the stores afterwards, copies and indexes included.
-        bytes_stored: bytes they take there, roughly.
-        states_set: keys whose state is new or another one.
-        states_deleted: keys that have no state any more.
-        rows_late: rows dropped because of the watermark; after the JVM's own aggregation, as in Spark.
-        process_seconds: time S ran, over all tasks.
-        commit_seconds: time for deltas and the stores' commits, over all tasks.
-        delta_bytes: written to the log.
-        brought_up: bins loaded inside the epoch.
-        workers: tasks of the epoch, and so stores.
-        bins: of the dataflow.
-        route_version: of the epoch's route.
-    """
-
-    operator: str
-    rows_stored: int
-    bytes_stored: int
-    states_set: int
-    states_deleted: int
-    rows_late: int
-    process_seconds: float
-    commit_seconds: float
-    delta_bytes: int
-    brought_up: int
-    workers: int
-    bins: int
-    route_version: int
-
-
-def figures(plan: EpochPlan, summaries: Iterable[Summary]) -> tuple[StateFigures, ...]:
-    """What the operators of an epoch did, by name; summaries that came twice count once."""
-    once = {(each.operator, each.worker): each for each in summaries}
-    by_operator: dict[str, list[Summary]] = {}
-    for (operator, _), summary in sorted(once.items()):
-        by_operator.setdefault(operator, []).append(summary)
-    return tuple(_of_operator(plan, operator, parts) for operator, parts in by_operator.items())
-
-
-def _of_operator(plan: EpochPlan, operator: str, parts: Sequence[Summary]) -> StateFigures:
-    return StateFigures(
-        operator=operator,
-        rows_stored=sum(each.rows_stored for each in parts),
-        bytes_stored=sum(each.bytes_stored for each in parts),
-        states_set=sum(each.states_set for each in parts),
-        states_deleted=sum(each.states_deleted for each in parts),
-        rows_late=sum(each.rows_late for each in parts),
-        process_seconds=sum(each.seconds.get("process", 0.0) for each in parts),
-        commit_seconds=sum(each.seconds.get(part, 0.0) for each in parts for part in DELTA_SECONDS),
-        delta_bytes=sum(each.delta.bytes for each in parts if each.delta is not None),
-        brought_up=sum(each.brought_up for each in parts),
-        workers=len(parts),
-        bins=plan.route.bins,
-        route_version=plan.route.version,
-    )
 
 
 def filled(progress: StreamingQueryProgress, timings: Sequence[EpochTimings]) -> StreamingQueryProgress:

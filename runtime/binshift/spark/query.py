@@ -12,6 +12,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from binshift.engine.background_loop import BackgroundLoop
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.epoch_loop import EpochLimits, EpochLoop
+from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.migrations import Request, Terms, strategy_of
+from binshift.engine.movement import Movement
+from binshift.engine.ports import Executor
+from binshift.engine.steering import Steering
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
@@ -19,25 +28,19 @@ from binshift.log.owners import OWNER_VARIABLE, Beat, claim
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.housekeeping import Housekeeping
-from binshift.protocol.migrations import Request, Terms, strategy_of
-from binshift.protocol.movement import Movement
 from binshift.protocol.spec import LogLocation
-from binshift.protocol.steering import Steering
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
-from binshift.spark.attendance import Attendance
+from binshift.spark.batches import SparkBatches, ends_groups, nudged
 from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions
-from binshift.spark.executors import Executor, ExecutorView
-from binshift.spark.mover import Mover
-from binshift.spark.nodata import no_data_batches, nudged
+from binshift.spark.executors import ExecutorView
+from binshift.spark.jobs import SparkJobs
 from binshift.spark.output import Output
-from binshift.spark.runner import Runner
 from binshift.spark.stage import Stage
 from binshift.spark.task import Environment
+from binshift.spark.threads import BackgroundThread, BatchCallback
 from binshift.spark.watch import JobWatch
 from binshift.store.opening import StoreSettings
 
@@ -150,33 +153,17 @@ class _Parts:
             raise
 
     def _start(self) -> DataflowQuery:
-        settings, java = self.definition.settings, jvm.install(self.spark)
+        java = jvm.install(self.spark)
         name = f"{self.log.format.query}-{self.log.term}"
-        environment = self._environment()
-        steering = Steering(self.log, self.coordinator, self._defaults())
-        runner = self._runner(java, environment, steering, name)
-        house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
-        mover = Mover(
-            self.spark,
-            self.coordinator,
-            self.stage,
-            self.view,
-            java,
-            environment,
-            steering,
-            house,
-            self.definition.source.schema,
-            lambda: java.nudge(name),
-            runner.in_epoch,
-            self.watch,
-            settings.executor_wait_seconds,
-        )
-        _warm(mover, self.executors)
+        jobs = self._jobs(java)
+        dataflow = self._dataflow(jobs, java, name)
+        _warm(jobs, self.executors)
         self.coordinator.movement.warmed(frozenset(self.executors))
-        steering.resume()
-        query = self._stream(runner, name, java)
-        mover.start()
-        return DataflowQuery(query, self.coordinator, steering, mover, runner, lambda: self._close(java, name))
+        dataflow.steering.resume()
+        query = self._stream(dataflow, name, java)
+        thread = BackgroundThread(dataflow.background, jobs)
+        thread.start()
+        return DataflowQuery(query, self.spark, dataflow, thread.stop, lambda: self._close(java, name))
 
     def _close(self, java: jvm.Jvm, name: str) -> None:
         self.watch.close()
@@ -184,44 +171,46 @@ class _Parts:
         self.beat.stop()
         self.options.sink.close()
 
-    def _environment(self) -> Environment:
+    def _jobs(self, java: jvm.Jvm) -> SparkJobs:
         settings, query = self.definition.settings, self.log.format.query
         store = StoreSettings(settings.store_map_bytes, settings.undo_bytes_max)
-        return Environment(query, settings.bins, LogLocation(self.log.storage.url), store, settings.store_directory)
-
-    def _runner(self, java: jvm.Jvm, environment: Environment, steering: Steering, name: str) -> Runner:
-        settings = self.definition.settings
-        return Runner(
+        location = LogLocation(self.log.storage.url)
+        return SparkJobs(
             self.spark,
-            self.coordinator,
             self.stage,
-            self.view,
+            OPERATOR,
+            self.definition.source.schema,
             java,
-            environment,
-            lambda epoch: offsets.read(self.files, epoch),
+            Environment(query, settings.bins, location, store, settings.store_directory),
             Output(self.definition, self.options.sink, self.log, java.at),
             self.watch,
-            self._attendance(steering),
-            no_data_batches(self.definition, java, name, self.log.format.query),
-            settings.epoch_attempts_max,
+            self.log.term,
         )
 
-    def _attendance(self, steering: Steering) -> Attendance:
-        wait, lost = (
-            self.definition.settings.executor_wait_seconds,
-            self.definition.settings.lost_worker_timeout_seconds,
-        )
-        return Attendance(self.coordinator, self.view, steering.lost, wait, lost)
+    def _dataflow(self, jobs: SparkJobs, java: jvm.Jvm, name: str) -> Dataflow:
+        """The engine's parts, on Spark's."""
+        settings = self.definition.settings
+        wait_seconds = settings.executor_wait_seconds
+        steering = Steering(self.log, self.coordinator, self._defaults())
+        house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+        query = self.log.format.query
+        batches = SparkBatches(self.spark, self.files, java, name, query, ends_groups(self.definition))
+        limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
+        epochs = EpochLoop(self.coordinator, self.view, jobs, batches, steering.lost, limits)
+        parts = (self.coordinator, self.view, jobs, batches, steering, house, epochs.in_epoch)
+        background = BackgroundLoop(*parts, wait_seconds=wait_seconds)
+        return Dataflow(self.log, self.coordinator, steering, epochs, background)
 
     def _defaults(self) -> Request:
         settings = self.definition.settings
         strategy = strategy_of(settings.strategy)
         return Request(strategy=strategy, batch_size=settings.batch_size, pre_copy=settings.pre_copy)
 
-    def _stream(self, runner: Runner, name: str, java: jvm.Jvm) -> Any:
-        progress.publish(self.log.format.query, runner.timings)
+    def _stream(self, dataflow: Dataflow, name: str, java: jvm.Jvm) -> Any:
+        progress.publish(self.log.format.query, dataflow.epochs.timings)
+        callback = BatchCallback(dataflow.epochs, java)
         source = nudged(self.definition.source, self.spark, name)
-        writer = source.writeStream.foreachBatch(runner.epoch).option("checkpointLocation", self.location)
+        writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", self.location)
         if self.options.query_name is not None:
             writer = writer.queryName(self.options.query_name)
         if self.options.trigger:
@@ -230,10 +219,10 @@ class _Parts:
             return writer.start()
 
 
-def _warm(mover: Mover, executors: Mapping[Worker, Executor]) -> None:
+def _warm(jobs: SparkJobs, executors: Mapping[Worker, Executor]) -> None:
     """Rehearse before the first epoch; an executor that goes away meanwhile is the first epoch's affair."""
     try:
-        mover.warm(executors)
+        jobs.rehearse(executors)
     except Retryable as lost:
         logger.warning("the rehearsal ended early: %s", lost)
 
@@ -277,7 +266,7 @@ def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mappin
     route = log.index.route
     deadline = time.monotonic() + settings.executor_wait_seconds
     while True:
-        executors = view.executors()
+        executors = view.alive()
         wanted = set(route.workers) if route is not None else set()
         if wanted <= executors.keys() and len(executors) >= (1 if route else settings.workers or 1):
             return executors

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from binshift.spark.runner import Runner
+from binshift.engine.epoch_loop import EpochLoop
 
 log = logging.getLogger(__name__)
 
@@ -20,11 +20,11 @@ SPARK_STOP_SECONDS_MAX = 60.0
 """How long the thread of an epoch that is given up may take to end."""
 
 
-def stop_query(runner: Runner, query: Any, end: Callable[[], None], before: Callable[[], None]) -> None:
+def stop_query(epochs: EpochLoop[Any], query: Any, end: Callable[[], None], before: Callable[[], None]) -> None:
     """Stop after the running epoch.
 
     Args:
-        runner: of the query's epochs.
+        epochs: of the query.
         query: Spark's.
         end: called once the stream has ended.
         before: called first; no epoch begins meanwhile.
@@ -35,31 +35,31 @@ def stop_query(runner: Runner, query: Any, end: Callable[[], None], before: Call
 
     def stop() -> None:
         before()
-        if not runner.quiesce():
+        if not epochs.quiesce():
             log.warning(
                 "the running epoch is given up: Spark has nothing to do for it, and its function does not return"
             )
         _stop_spark(query)
         end()
 
-    runner.stopping.set()
-    _aside(runner, stop)
+    epochs.stopping.set()
+    _aside(epochs, stop)
 
 
-def abort_query(runner: Runner, query: Any, end: Callable[[], None]) -> None:
+def abort_query(epochs: EpochLoop[Any], query: Any, end: Callable[[], None]) -> None:
     """Stop at once; arguments and errors as `stop_query`."""
 
     def stop() -> None:
         _stop_spark(query)
         end()
 
-    runner.stopping.set()
-    _aside(runner, stop)
+    epochs.stopping.set()
+    _aside(epochs, stop)
 
 
-def _aside(runner: Runner, stop: Callable[[], None]) -> None:
+def _aside(epochs: EpochLoop[Any], stop: Callable[[], None]) -> None:
     """Do it here, or in another thread if the epoch itself has asked."""
-    if not runner.within:
+    if not epochs.within:
         stop()
         return
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from pyspark import SparkContext
 
+from binshift.engine.ports import Executor
 from binshift.model import Worker
-from binshift.spark.executors import Executor, ExecutorView
+from binshift.spark.executors import ExecutorView
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class JobWatch:
                 log.warning("the executors of running jobs could not be read: %s", error)
 
     def _look(self, jobs: Sequence[Watched]) -> None:
-        alive = self._view.executors() if jobs else {}
+        alive = self._view.alive() if jobs else {}
         for job in jobs:
             gone = job.gone(alive)
             if not gone or self._jobs.get(job.tag) is not job:

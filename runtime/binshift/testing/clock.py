@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 
@@ -21,6 +22,16 @@ class ManualClock:
         """Look at it."""
         self.now += self.tick_seconds
         return self.now
+
+    def time(self) -> float:
+        """Seconds since 1970, by this clock."""
+        return self.now
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Let time pass, unless ``event`` is set already; whether it is."""
+        if not event.is_set():
+            self.sleep(seconds)
+        return event.is_set()
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""

@@ -20,17 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from binshift.engine.migrations import Migration
 from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
 from binshift.log.layout import term_name
 from binshift.log.storage import Storage
 from binshift.model import Bin, BinSet, Epoch, Term, Worker
-from binshift.protocol.migrations import Migration
 from binshift.routing import Route
 from binshift.store.contract import KeyValueStore
 from binshift.store.memory import MemoryStore
-from binshift.testing.driver import Beside, Driver
+from binshift.testing.driver import Driver
 from binshift.testing.faults import Faults, Killed
 from binshift.testing.flows import Flow, Key, Row
+from binshift.testing.jobs import Beside
 from binshift.testing.machines import NewStore
 from binshift.testing.witness import Contradiction, Witness
 from binshift.testing.world import Tuning, World
@@ -165,7 +166,7 @@ class SimulatedCluster:
             self.background(beside)
             if all(migration.ended for migration in self.driver.movement.history):
                 return
-            if self.driver.coordinator.needs_epoch():
+            if self.driver.batches.woken:
                 self.epoch()
         raise Contradiction(f"migrations do not end: {self.driver.movement.history}")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from binshift.engine.ports import Executor
 from binshift.errors import InvalidSettings
 from binshift.log.storage import Storage
 from binshift.model import Worker
@@ -56,6 +57,7 @@ class Machine:
     """One worker slot.
 
     Attributes:
+        unfit: why no epoch can be rehearsed there.
         slot: which one.
         executor: counts the executors there were; a new one has another number.
         process: the executor that is there, or was.
@@ -71,12 +73,18 @@ class Machine:
         self.process = Process(f"executor {slot}.0")
         self.alive = True
         self.broken = ""
+        self.unfit = ""
         self._bins = bins
         self._files = files
         self._new_store = new_store
         self._limits = limits
         self._faults = faults
         self._disk: dict[str, KeyValueStore] = {}
+
+    @property
+    def registered(self) -> Executor:
+        """The executor that is there, or was, as a driver knows it."""
+        return Executor(str(self.executor), str(self.slot), 2)
 
     def restart(self) -> None:
         """The executor ends, if it has not, and another one begins."""

@@ -50,6 +50,7 @@ class Stream:
         committed: the newest epoch in the commit log.
         outputs: what the sink holds, by epoch.
         deliveries: how often each epoch was delivered.
+        owed: whether one more epoch belongs to the input so far.
         watch: is shown every delivery before the sink takes it.
     """
 
@@ -58,6 +59,7 @@ class Stream:
     committed: Epoch = BEFORE_FIRST
     outputs: dict[Epoch, Outputs] = field(default_factory=dict)
     deliveries: dict[Epoch, int] = field(default_factory=dict)
+    owed: bool = False
     watch: Callable[[Epoch, Outputs], None] = lambda epoch, outputs: None
 
     @property
@@ -67,11 +69,13 @@ class Stream:
 
     def offer(self, rows: Sequence[Row], time_ms: int) -> Batch:
         """Write the offsets of the next batch."""
-        batch = Batch(Epoch(len(self.batches)), tuple(rows), time_ms, self._watermark())
+        batch = Batch(Epoch(len(self.batches)), tuple(rows), time_ms, self.watermark_ms)
+        self.owed = False
         self.batches.append(batch)
         return batch
 
-    def _watermark(self) -> int:
+    @property
+    def watermark_ms(self) -> int:
         """As Spark follows it at the marks: 0 before the first event, then the one furthest behind."""
         seen = [row for batch in self.batches for row in batch.rows]
         latest = (max((row[column] - delay for row in seen), default=0) for column, delay in self.marks)

@@ -10,11 +10,12 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from binshift.engine.migrations import Request, Terms
+from binshift.engine.ports import Executor
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.storage import Storage
 from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.protocol.migrations import Request, Terms
 from binshift.store.contract import StoreLimits
 from binshift.testing.clock import ManualClock
 from binshift.testing.faults import Faults, Process
@@ -40,7 +41,11 @@ class Tuning:
         attempts_max: runs of one epoch before the query fails.
         rows_at_once: rows in a batch of a task's input.
         undo: whether epochs keep the way back.
-        take_over: whether an epoch that lacks a worker gives its bins to others at once, instead of failing.
+        epoch_seconds: how long a run of an epoch takes, and
+        flip_seconds: how much longer for each bin that flips in it.
+        executor_wait_seconds: how long a migration waits for the executors of its workers.
+        lost_worker_seconds: how long an epoch waits for a worker.
+        take_over: whether an epoch that lacks a worker gives its bins to others then, instead of failing.
         limits: of migrations.
         stores: of local stores.
         defaults: of requests.
@@ -55,6 +60,10 @@ class Tuning:
     attempts_max: int = 20
     rows_at_once: int = 4
     undo: bool = True
+    epoch_seconds: float = 0.0
+    flip_seconds: float = 0.0
+    executor_wait_seconds: float = 60.0
+    lost_worker_seconds: float = 0.0
     take_over: bool = False
     limits: Limits = field(default_factory=Limits)
     stores: StoreLimits = field(default_factory=lambda: StoreLimits(background_rows_max=24, lock_seconds_max=0.1))
@@ -121,6 +130,10 @@ class World:
         for machine in self.machines.values():
             if machine.process is process and machine.alive:
                 machine.restart()
+
+    def machine(self, executor: Executor) -> Machine:
+        """The machine that this executor is, or was, on."""
+        return self.machines[Worker(int(executor.host))]
 
     @property
     def alive(self) -> tuple[Worker, ...]:

@@ -25,7 +25,7 @@ def test_a_full_disk_is_waited_for(
         with disk_query(session, log.path, store.path, disk.empty, full) as subject:
             query = subject.query
             query.await_epoch(3, 120)
-            with caplog.at_level(logging.WARNING, "binshift.spark.runner"), java_words(session) as said:
+            with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"), java_words(session) as said:
                 disk.fill()
                 told = awaited(lambda: caplog.text + said(), lambda text: str(disk.path) in text, 120)
             assert query.isActive, query.exception()

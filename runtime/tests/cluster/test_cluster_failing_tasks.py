@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from totals import Kept, answers, framed, summed
 
+from binshift.engine.epoch_loop import TASK_FAILURES_MAX
 from binshift.errors import TaskFailed
-from binshift.spark.runner import TASK_FAILURES_MAX
 
 pytestmark = pytest.mark.cluster
 

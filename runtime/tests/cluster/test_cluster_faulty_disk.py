@@ -69,7 +69,7 @@ def test_a_failing_disk_is_waited_for(
         with disk_query(session, places["log"], places["store"], disk.mend, faulty) as subject:
             query = subject.query
             query.await_epoch(4, 120)
-            with caplog.at_level(logging.WARNING, "binshift.spark.runner"), java_words(session) as said:
+            with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"), java_words(session) as said:
                 disk.refuse("EIO")
                 awaited(lambda: caplog.text + said(), lambda text: str(disk.path) in text, 120)
             assert query.isActive, query.exception()
@@ -111,7 +111,7 @@ def test_an_epoch_waits_for_its_offsets(
 
     monkeypatch.setattr(offsets, "read", now_and_then)
     with (
-        caplog.at_level(logging.WARNING, "binshift.spark.runner"),
+        caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"),
         disk_query(session, tmp_path / "log", tmp_path / "store", lambda: None, "offsets") as subject,
     ):
         subject.query.await_epoch(4, 120)
@@ -132,7 +132,7 @@ def test_results_on_a_disk_that_fills_up_and_fails(
         query = begun()
         try:
             query.await_epoch(2, 120)
-            with caplog.at_level(logging.WARNING, "binshift.spark.runner"):
+            with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"):
                 disk.refuse("ENOSPC", "write")
                 awaited(lambda: caplog.text, lambda text: f"{out}/" in text and "has no room" in text, 120)
             disk.mend()

@@ -182,7 +182,7 @@ def test_stopping_does_not_wait_for_executors_that_are_gone(
         for slot in slots:
             cluster.start_worker(slot)
         view, deadline = ExecutorView(session.sparkContext), time.monotonic() + 120
-        while view.executors().keys() != set(slots):
+        while view.alive().keys() != set(slots):
             assert time.monotonic() < deadline, "the workers do not come back"
             time.sleep(0.1)
     query = writer.start()

@@ -10,7 +10,8 @@ import pytest
 from counted import aggregated, stream
 from pyspark.sql import DataFrame, SparkSession
 
-from binshift.spark import runner, stopping
+from binshift.engine import epoch_loop
+from binshift.spark import stopping
 
 pytestmark = pytest.mark.cluster
 
@@ -47,7 +48,7 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread is sent back with a reason, so the function returns, and the query ends."""
-    monkeypatch.setattr(runner, "STOP_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 1.0)
     monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 1.0)
     started, told = threading.Event(), list[str]()
 

@@ -22,7 +22,7 @@ from binshift.log.verification import verify
 from binshift.model import Worker
 from binshift.strategies import Strategy
 from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster
-from binshift.testing.driver import Beside
+from binshift.testing.jobs import Beside
 from binshift.testing.machines import NewStore
 
 SLOTS = 4

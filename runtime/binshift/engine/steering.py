@@ -12,15 +12,15 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.desired import PROGRAM, DesiredTarget, weights_of
+from binshift.engine.migrations import Migration, Request
 from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
 from binshift.log.targets import Target
 from binshift.log.weights import rounded
 from binshift.model import Bin, Worker
 from binshift.planner import SLACK, Weights
-from binshift.protocol.coordinator import Coordinator
-from binshift.protocol.desired import PROGRAM, DesiredTarget, weights_of
-from binshift.protocol.migrations import Migration, Request
 
 
 @dataclass

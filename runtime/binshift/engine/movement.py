@@ -15,6 +15,12 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from binshift.engine.copies import Copies
+from binshift.engine.migrations import History, Migration, Request, Terms
+from binshift.engine.pacer import CopyRate, Pacer
+from binshift.engine.rounds import Rounds
+from binshift.engine.snapshots import SnapshotCycle
+from binshift.engine.troubles import Clock, Troubles
 from binshift.errors import BinshiftError
 from binshift.log.index import Index
 from binshift.log.records import SnapshotRef
@@ -44,13 +50,7 @@ from binshift.migration import (
 from binshift.model import BINS_MAX, Epoch, Moves, Term, Worker
 from binshift.pacing import Pace
 from binshift.protocol.binrows import BinRows
-from binshift.protocol.copies import Copies
-from binshift.protocol.migrations import History, Migration, Request, Terms
-from binshift.protocol.pacer import CopyRate, Pacer
-from binshift.protocol.rounds import Rounds
-from binshift.protocol.snapshots import SnapshotCycle
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec
-from binshift.protocol.troubles import Clock, Troubles
 from binshift.routing import Route
 from binshift.strategies import cut
 

@@ -10,13 +10,13 @@ import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from binshift.engine.copies import Copies
+from binshift.engine.snapshots import SnapshotCycle
+from binshift.engine.troubles import Troubles
 from binshift.log.index import Index
 from binshift.migration import CopyFailed, Event
 from binshift.model import BinSet, Fence, Term, Worker
-from binshift.protocol.copies import Copies
-from binshift.protocol.snapshots import SnapshotCycle
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
-from binshift.protocol.troubles import Troubles
 from binshift.routing import Route
 
 SHORT_SECONDS = 0.4

@@ -7,11 +7,11 @@ import secrets
 
 import msgspec
 
+from binshift.engine.migrations import Request
 from binshift.errors import MigrationRefused, TargetOutdated, TargetOwned
 from binshift.log import terms, weights
 from binshift.log.log import Log
 from binshift.log.targets import Target
-from binshift.protocol.migrations import Request
 from binshift.rescale import LOCAL_OWNER
 
 log = logging.getLogger(__name__)

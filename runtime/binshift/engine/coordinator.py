@@ -16,6 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from binshift.engine.epochplan import EpochPlan, one_each
+from binshift.engine.movement import NO_MOVES, Movement
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
 from binshift.log import layout, terms
 from binshift.log.log import Log
@@ -23,8 +25,6 @@ from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.planner import bin_weights
 from binshift.protocol.binrows import is_counted
-from binshift.protocol.epochplan import EpochPlan, one_each
-from binshift.protocol.movement import NO_MOVES, Movement
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 from binshift.routing import Route
 

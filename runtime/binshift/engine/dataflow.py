@@ -1,0 +1,34 @@
+"""A running dataflow as the engine holds it: its log, its decisions, its two loops.
+
+Whoever runs one (Spark, the simulator) makes it; whoever looks at one (the control API) reads it here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from binshift.engine.background_loop import BackgroundLoop
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epoch_loop import EpochLoop
+from binshift.engine.steering import Steering
+from binshift.log.log import Log
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """The parts of one query, in one driver term.
+
+    Attributes:
+        log: its durable truth.
+        coordinator: of its epochs.
+        steering: takes requests.
+        epochs: runs them.
+        background: runs its rounds.
+    """
+
+    log: Log
+    coordinator: Coordinator
+    steering: Steering
+    epochs: EpochLoop[Any]
+    background: BackgroundLoop

@@ -1,0 +1,276 @@
+"""Runs epochs, one batch of the stream after the other: plan, run, record, publish.
+
+One call is one epoch, and returns only when its record exists. A run is all or nothing: whatever goes wrong in it (an
+executor dies, a task finds itself elsewhere or its store behind), the executors are read anew and the whole epoch runs
+again as the next run, a bounded number of times. What a run is, `Jobs` knows; nothing below the loop retries.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic
+
+from binshift import failpoints
+from binshift.engine.attendance import Attendance, Lost, hosts
+from binshift.engine.clock import Clock, SystemClock
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epochplan import EpochPlan
+from binshift.engine.ports import Batch, Batches, BatchOffsets, Executor, Executors, Jobs, Placement
+from binshift.engine.timings import TIMINGS_KEPT, EpochTimings, timings_of
+from binshift.engine.underway import Part, UnderWay
+from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
+from binshift.model import Epoch, Worker
+from binshift.protocol.spec import Summary
+
+log = logging.getLogger(__name__)
+
+FENCE_CHECK_SECONDS = 2.0
+"""A driver that took so long to plan may have slept meanwhile, and been replaced: it looks before it lets the sink write."""
+RETRY_SECONDS_MAX = 5.0
+STOP_SECONDS_MAX = 60.0
+STOP_POLL_SECONDS = 0.2
+TASK_FAILURES_MAX = 4
+"""Of one epoch, before the query ends: as often as Spark by itself (``spark.task.maxFailures``) has one task fail."""
+
+
+@dataclass(frozen=True)
+class EpochLimits:
+    """How long an epoch in trouble goes on.
+
+    Attributes:
+        attempts_max: runs of one epoch before the query fails.
+        executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
+        lost_worker_seconds: how long it waits for one before it goes on without.
+    """
+
+    attempts_max: int = 20
+    executor_wait_seconds: float = 60.0
+    lost_worker_seconds: float = 30.0
+
+
+@dataclass
+class EpochLoop(Generic[Batch]):
+    """The epochs of one query, in one driver term.
+
+    Attributes:
+        coordinator: decides routes, writes records.
+        executors: those there are.
+        jobs: runs tasks.
+        batches: the stream.
+        lost: gives the bins of workers that stay away to those that are there; `Steering.lost`.
+        limits: of retries and waits.
+        clock: measures, and waits.
+        in_epoch: set while an epoch runs.
+        under_way: the epoch that runs, for those who look on; None between epochs.
+        runs_failed: runs of epochs that were made again, as were tries to begin one.
+        timings: of the newest epochs.
+        stopping: set once no further epoch shall begin.
+        error: what ended the query, if an epoch did.
+    """
+
+    coordinator: Coordinator
+    executors: Executors
+    jobs: Jobs[Batch]
+    batches: Batches
+    lost: Lost
+    limits: EpochLimits = field(default_factory=EpochLimits)
+    clock: Clock = field(default_factory=SystemClock)
+    in_epoch: threading.Event = field(default_factory=threading.Event)
+    under_way: UnderWay | None = None
+    runs_failed: int = 0
+    timings: deque[EpochTimings] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
+    stopping: threading.Event = field(default_factory=threading.Event)
+    error: Exception | None = None
+    _running: threading.Lock = field(default_factory=threading.Lock)
+    _thread: int | None = None
+    _seen: dict[Worker, Executor] = field(default_factory=dict)
+    _trouble: str = ""
+    _task_failures: int = 0
+
+    def run(self, batch: Batch, epoch: Epoch) -> bool:
+        """Run one epoch until its record exists; False if none begins any more, as the query is being stopped.
+
+        Raises:
+            EpochFailed: every run failed, or executors stay away.
+            TaskFailed: a task failed too often.
+            GiveUp: what trying again cannot help.
+        """
+        with self._running:
+            if self.stopping.is_set():
+                return False
+            self._thread = threading.get_ident()
+            try:
+                self._one(batch, epoch)
+            finally:
+                self._thread = None
+            return True
+
+    def _one(self, batch: Batch, epoch: Epoch) -> None:
+        self.in_epoch.set()
+        try:
+            self._epoch(batch, epoch)
+            failpoints.reached("epoch.recorded")
+        except Exception as error:  # the edge towards the stream, which may show only text: keep the error itself
+            self.error = error
+            raise
+        finally:
+            self.under_way = None
+            self.in_epoch.clear()
+
+    @property
+    def within(self) -> bool:
+        """Whether this is called by the running epoch itself, from the user's function."""
+        return self._thread == threading.get_ident()
+
+    def quiesce(self) -> bool:
+        """Let the running epoch end, and begin no other; whether it has ended.
+
+        The epoch is given up once no job has run for it for `STOP_SECONDS_MAX`: the user's function may be waiting for the
+        caller.
+        """
+        self.stopping.set()
+        idle_since = self.clock()
+        while not self._running.acquire(timeout=STOP_POLL_SECONDS):
+            if self.jobs.working():
+                idle_since = self.clock()
+            elif self.clock() - idle_since > STOP_SECONDS_MAX:
+                return False
+        self._running.release()
+        return True
+
+    def _epoch(self, batch: Batch, epoch: Epoch) -> None:
+        started, begun = self.clock(), UnderWay(epoch, self.clock.time())
+        self.under_way, self._trouble, self._task_failures = begun, "", 0
+        offsets, moving = self._read_offsets(begun), self.coordinator.moving
+        alive = tuple(sorted(self.executors.alive()))
+        plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, offsets.watermark_ms, alive)
+        bring_up = frozenset[Worker]()
+        for run in range(self.limits.attempts_max):
+            self.under_way = begun.at(Part.EXECUTORS, run, self._trouble)
+            plan, executors = self._attendance().of(self.coordinator.again(plan), self._go_on)
+            self._seen = {w: seen for w, seen in self._seen.items() if executors.get(w) == seen}
+            bring_up |= frozenset(plan.needed) - self._seen.keys()
+            try:
+                self.under_way = begun.at(Part.JOB, run, self._trouble)
+                seconds, summaries = self._run(batch, plan, run, executors, bring_up)
+                recording, self.under_way = self.clock(), begun.at(Part.RECORD, run, self._trouble)
+                self.coordinator.commit(plan, summaries)
+            except Exception as error:  # every kind: what follows from it is decided here, in one place
+                plan = self._failed(plan, run, error)
+                self.runs_failed += 1
+                self._go_on(plan, "a run of it failed")
+                bring_up |= frozenset(plan.workers)
+                self.clock.wait(self.stopping, _pause(run))
+                continue
+            self.jobs.publish(epoch)
+            self._seen.update({w: executors[w] for w in plan.needed})
+            seconds |= {"record": self.clock() - recording, "total": self.clock() - started}
+            timings = timings_of(plan, run, summaries, seconds, self.clock.time())
+            self._recorded(plan, replace(timings, moving=moving or self.coordinator.moving))
+            return
+        raise EpochFailed(
+            f"epoch {epoch} failed {self.limits.attempts_max} times, the last time because {self._trouble}"
+        )
+
+    def _attendance(self) -> Attendance:
+        limits = self.limits
+        waits = (limits.executor_wait_seconds, limits.lost_worker_seconds)
+        return Attendance(self.coordinator, self.executors, self.lost, self.clock, self.stopping, *waits)
+
+    def _read_offsets(self, begun: UnderWay) -> BatchOffsets:
+        """Of the epoch's input; tried as often as an epoch is run, as nothing is lost while a disk or a store is away."""
+        for run in range(self.limits.attempts_max):
+            try:
+                return self.batches.offsets(begun.epoch)
+            except Retryable as error:
+                self._trouble, self.runs_failed = str(error), self.runs_failed + 1
+                self.under_way = begun.at(Part.PLAN, run + 1, self._trouble)
+                log.warning("epoch %s cannot begin: %s", begun.epoch, error)
+            if self.clock.wait(self.stopping, _pause(run)):
+                break
+        raise EpochFailed(f"epoch {begun.epoch} could not begin: {self._trouble}")
+
+    def _go_on(self, plan: EpochPlan, trouble: str) -> None:
+        """Not for an epoch in trouble while the query stops: its executors may be stopping too, and it will come again.
+
+        Raises:
+            EpochFailed: the query is being stopped.
+        """
+        if self.stopping.is_set():
+            self.coordinator.abandoned(plan)
+            raise EpochFailed(f"epoch {plan.epoch} is given up, as {trouble} and the query is being stopped")
+
+    def _failed(self, plan: EpochPlan, run: int, error: Exception) -> EpochPlan:
+        """The plan of the next run; raises what nothing can be done about."""
+        if isinstance(error, LogDamaged):
+            return self._do_without(plan, error)
+        self._task_failures += isinstance(error, TaskFailed)
+        if not isinstance(error, Retryable) or self._task_failures == TASK_FAILURES_MAX:
+            self.coordinator.abandoned(plan)
+            raise error
+        self._trouble = str(error)
+        level = logging.INFO if isinstance(error, NeedsBringUp) else logging.WARNING
+        log.log(level, "epoch %s, run %s failed and is made again: %s", plan.epoch, run, error)
+        return plan
+
+    def _do_without(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
+        try:
+            return self.coordinator.do_without(plan, damage)
+        except Retryable:  # the file will be met again
+            return plan
+        except LogDamaged:
+            self.coordinator.abandoned(plan)
+            raise
+
+    def _run(
+        self, batch: Batch, plan: EpochPlan, run: int, executors: Mapping[Worker, Executor], bring_up: frozenset[Worker]
+    ) -> tuple[dict[str, float], list[Summary]]:
+        """One run: seconds by part, and what its tasks have sent."""
+        started = self.clock()
+        failpoints.reached("flip.planned" if len(plan.moves) else "epoch.planned")
+        specs = self.coordinator.specs(plan, run, bring_up)
+        parts = {w: executors[host] for w, host in hosts(plan, sorted(executors)).items()}
+        planned: list[float] = []
+        on = Placement(parts, executors, self._readers(executors))
+        summaries = self.jobs.epoch(batch, plan, specs, on, lambda: planned.append(self._planned(started)))
+        seconds = {"plan": planned[0] - started, "job": self.clock() - planned[0]}
+        return seconds, list(summaries)
+
+    def _planned(self, started: float) -> float:
+        """The job is planned: now, unless that took so long that another driver may have come."""
+        now = self.clock()
+        if now - started > FENCE_CHECK_SECONDS:
+            self.coordinator.check_newest()
+        return now
+
+    def _readers(self, executors: Mapping[Worker, Executor]) -> tuple[Executor, ...]:
+        """Warm workers, if there are others, compute the batch: on a new executor the first tasks take seconds.
+
+        Also while cold workers are only expected: one that registers between this look and the job's last stage would
+        be given a task at once.
+        """
+        warm, expected = self.coordinator.movement.warm, self.coordinator.movement.cold()
+        if executors.keys() <= warm and not expected:
+            return ()
+        return tuple(executors[w] for w in sorted(executors.keys() & warm))
+
+    def _recorded(self, plan: EpochPlan, timings: EpochTimings) -> None:
+        """What follows from an epoch that is recorded and published."""
+        self.timings.append(timings)
+        self.coordinator.measured(timings.seconds["total"], plan)
+        watermark_ms = self.batches.next_watermark_ms()
+        if watermark_ms is not None and watermark_ms > plan.watermark_ms:
+            self.batches.wake(final=True)
+
+
+def _pause(run: int) -> float:
+    """Seconds between two runs of an epoch: none after the first, then longer and longer.
+
+    >>> [_pause(run) for run in (0, 1, 4, 19)]
+    [0.0, 0.1, 0.8, 5.0]
+    """
+    return min(0.05 * 2.0**run, RETRY_SECONDS_MAX) if run else 0.0

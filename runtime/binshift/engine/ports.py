@@ -1,0 +1,130 @@
+"""What the engine needs of the machinery below it: executors, jobs, and the stream's batches.
+
+Spark implements these ports in `binshift.spark`, the simulator in `binshift.testing`. A port carries things out and reports
+what came of it; everything that is decided (runs again, takes over, gives up, waits) is decided by the loops above it.
+Errors that leave a port are of the tree in `binshift.errors`, so a loop never reads a message. A second implementation of
+`Jobs`, with standing tasks instead of one job an epoch, may take the place of the first for any single run: it gets the same
+specs and returns the same summaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from binshift.engine.epochplan import EpochPlan
+from binshift.model import Epoch, Worker
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+
+Batch = TypeVar("Batch")
+"""One micro-batch's input, as the stream hands it over; the loops only pass it on."""
+
+BatchIn = TypeVar("BatchIn", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """A live executor.
+
+    Attributes:
+        id: new after each restart.
+        host: the host it registered with.
+        cores: task slots.
+    """
+
+    id: str
+    host: str
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the tasks of one run of an epoch go.
+
+    Attributes:
+        parts: the executor of each worker's part; an absent worker's is another worker's.
+        alive: all executors, by worker.
+        readers: executors that compute the batch's own tasks; empty: any.
+    """
+
+    parts: Mapping[Worker, Executor]
+    alive: Mapping[Worker, Executor]
+    readers: tuple[Executor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOffsets:
+    """One batch as Spark recorded it.
+
+    Attributes:
+        batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
+        watermark_ms: the query's watermark in this batch, milliseconds since 1970; 0 before the first.
+        digest: hash of the sources' end offsets.
+    """
+
+    batch_time_ms: int
+    watermark_ms: int
+    digest: str
+
+
+class Executors(Protocol):
+    """The executors of the application."""
+
+    def alive(self) -> Mapping[Worker, Executor]:
+        """The newest live executor of each slot."""
+
+
+class Jobs(Protocol[BatchIn]):
+    """Runs tasks on executors; one job a call. Each task runs on the executor it is given, or its job fails.
+
+    Every method raises `Retryable` where an executor or a task was lost, and another error where trying again cannot help.
+    """
+
+    def epoch(
+        self,
+        batch: BatchIn,
+        plan: EpochPlan,
+        specs: Sequence[EpochSpec],
+        on: Placement,
+        ready: Callable[[], None],
+    ) -> Sequence[Summary]:
+        """One run of an epoch: every task to its end, every row to the sink.
+
+        Args:
+            batch: the input.
+            plan: of the epoch.
+            specs: of its tasks, in the order of ``plan.workers``.
+            on: where they run.
+            ready: called after planning, before the sink may write; raises if the run must not go on.
+        """
+
+    def publish(self, epoch: Epoch) -> None:
+        """Let readers see the results of an epoch that is recorded."""
+
+    def background(
+        self,
+        specs: Sequence[BackgroundSpec],
+        on: Mapping[Worker, Executor],
+        report: Callable[[BackgroundReport], None],
+    ) -> None:
+        """Background work, one task each; ``report`` gets what tasks have sent, also where this raises."""
+
+    def rehearse(self, on: Mapping[Worker, Executor]) -> None:
+        """Make these executors ready for their first epoch."""
+
+    def working(self) -> bool:
+        """Whether a job of an epoch runs now."""
+
+
+class Batches(Protocol):
+    """The stream that hands over batches."""
+
+    def offsets(self, epoch: Epoch) -> BatchOffsets:
+        """What the stream's own log says of a batch."""
+
+    def next_watermark_ms(self) -> int | None:
+        """The watermark of the batch after the one that runs, all rows of which have been read; None: no batch is due for it."""
+
+    def wake(self, *, final: bool) -> None:
+        """Have one more epoch run, with input or without; ``final``: also where the stream would end before it."""

@@ -1,0 +1,75 @@
+"""Spark's stream as the engine sees it: what a batch was recorded with, and how one more is asked for.
+
+Batches without data end the groups that the rows of the batch before have brought to their end. Spark runs them after a batch
+that has moved the watermark, for the stateful operators of its own plan. The plan that it sees of a binshift query has none,
+so binshift asks for them, by the same rule and the same conf. The epoch asks before it ends, as a query that runs what is
+available (`availableNow`) ends when nothing asks for more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from binshift.engine.ports import BatchOffsets
+from binshift.log.storage import Storage
+from binshift.model import Epoch
+from binshift.spark import offsets
+from binshift.spark.definition import Definition, GroupedAggregation
+from binshift.spark.jvm import NUDGE_FORMAT, Jvm
+from binshift.spark.streaming_plan import has_watermark
+
+NO_DATA_CONF = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+@dataclass(frozen=True)
+class SparkBatches:
+    """The batches of one query; see `binshift.engine.ports.Batches`.
+
+    Attributes:
+        spark: the session that starts the query.
+        files: Spark's checkpoint.
+        jvm: our Java classes.
+        name: of the query's nudge source.
+        query: Spark's id of the query.
+        ends_groups: whether the watermark ends groups, see `ends_groups`.
+    """
+
+    spark: SparkSession
+    files: Storage
+    jvm: Jvm
+    name: str
+    query: str
+    ends_groups: bool
+
+    def offsets(self, epoch: Epoch) -> BatchOffsets:
+        """See `Batches`."""
+        return offsets.read(self.files, epoch)
+
+    def next_watermark_ms(self) -> int | None:
+        """See `Batches`."""
+        return self.jvm.next_watermark(self.spark, self.query) if self.ends_groups else None
+
+    def wake(self, *, final: bool) -> None:
+        """See `Batches`."""
+        self.jvm.nudge(self.name, owed=final)
+
+
+def ends_groups(definition: Definition) -> bool:
+    """Whether a watermark that moves on ends groups of this query, and batches without data are not switched off."""
+    if not isinstance(definition.operator, GroupedAggregation) or not has_watermark(definition.source):
+        return False
+    return str(definition.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
+
+
+def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
+    """The stream with a source of no rows beside it, whose offset moves when an epoch is wanted without input.
+
+    It is part of the checkpoint from batch 0 on: Spark cannot add a source later. The optimiser removes it from every
+    plan, since it filters all rows away.
+    """
+    nudge = spark.readStream.format(NUDGE_FORMAT).option("name", name).load()
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in source.schema]
+    return source.union(nudge.select(*columns).where(F.lit(False)))

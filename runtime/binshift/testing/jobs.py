@@ -1,0 +1,247 @@
+"""The engine's ports on simulated machines: executors, jobs and batches, with real tasks and stores below them.
+
+Tasks are stepped in random order, an output batch at a time. A run is all or nothing, as on Spark: when one task fails, the
+others are left where they are (see `World.leave`). Epochs may pass while a background job runs: what is ``beside`` it happens
+between its tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from binshift.engine.epochplan import EpochPlan
+from binshift.engine.ports import BatchOffsets, Executor, Placement
+from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
+from binshift.model import Epoch, Worker
+from binshift.protocol.background import Budget
+from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+from binshift.testing.clock import ManualClock
+from binshift.testing.faults import Killed, Process
+from binshift.testing.flows import shares
+from binshift.testing.machines import Machine, Task
+from binshift.testing.stream import Batch
+from binshift.testing.world import World
+
+Beside = Callable[[], object]
+"""Something that happens while a round of background work runs: epochs, mostly."""
+
+LOOKS_PER_PIECE = 3
+"""How often a `Budget` looks at its clock for one piece of work."""
+
+
+class Interrupted(BaseException):  # like `Killed`: no loop may take it for trouble of its own
+    """An error of the simulation itself, or of what happens beside a job; it ends the call of the driver.
+
+    Attributes:
+        error: what was raised.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def _jobs_errors_alone() -> Iterator[None]:
+    try:
+        yield
+    except BinshiftError:
+        raise
+    except Exception as error:
+        raise Interrupted(error) from error
+
+
+@dataclass(frozen=True)
+class SimulatedExecutors:
+    """The executors of a world's machines; see `binshift.engine.ports.Executors`."""
+
+    world: World
+
+    def alive(self) -> Mapping[Worker, Executor]:
+        """See `Executors`."""
+        return {slot: self.world.machines[slot].registered for slot in self.world.alive}
+
+
+@dataclass
+class SimulatedBatches:
+    """A world's stream for one driver; see `binshift.engine.ports.Batches`.
+
+    Attributes:
+        world: has the stream.
+        woken: whether an epoch is wanted, with input or without.
+    """
+
+    world: World
+    woken: bool = False
+
+    def offsets(self, epoch: Epoch) -> BatchOffsets:
+        """See `Batches`."""
+        self.woken = False
+        batch = self.world.stream.batches[epoch]
+        return BatchOffsets(batch.time_ms, batch.watermark_ms, batch.digest)
+
+    def next_watermark_ms(self) -> int | None:
+        """See `Batches`."""
+        return self.world.stream.watermark_ms if self.world.stream.marks else None
+
+    def wake(self, *, final: bool) -> None:
+        """See `Batches`."""
+        self.woken = True
+        self.world.stream.owed |= final
+
+
+class SimulatedJobs:
+    """The jobs of one driver; see `binshift.engine.ports.Jobs`.
+
+    Args:
+        world: has the machines.
+        process: the driver's.
+
+    Attributes:
+        beside: what happens while the next background job runs.
+    """
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+        self._tasks = 0
+        self.beside: Sequence[Beside] = ()
+
+    def publish(self, epoch: Epoch) -> None:
+        """See `Jobs`; the sink shows what it got at once."""
+
+    def working(self) -> bool:
+        """See `Jobs`; nobody asks while one does."""
+        return False
+
+    # ---------------------------------------------------------------------------------------------------------- epochs
+
+    def epoch(
+        self, batch: Batch, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Callable[[], None]
+    ) -> Sequence[Summary]:
+        """See `Jobs`: every task to its end, then the sink."""
+        world, summaries = self._world, list[Summary]()
+        world.faults.step(self._process, f"starting run {specs[0].fence.run} of epoch {plan.epoch}")
+        ready()
+        tasks = list(self._tasks_of(batch, plan, specs, on, summaries.append))
+        self._to_the_end(tasks)
+        world.faults.step(self._process, f"delivering epoch {plan.epoch}")
+        outputs = {name: [row for t in tasks if t.spec.operator == name for row in t.rows] for name in world.flows}
+        world.stream.deliver(plan.epoch, outputs)
+        world.clock.sleep(world.tuning.epoch_seconds + len(plan.moves) * world.tuning.flip_seconds)
+        return summaries
+
+    def _tasks_of(
+        self,
+        batch: Batch,
+        plan: EpochPlan,
+        specs: Sequence[EpochSpec],
+        on: Placement,
+        report: Callable[[Summary], None],
+    ) -> Iterator[Task]:
+        world = self._world
+        rows = {
+            name: shares(flow.arranged(batch.rows, world.bins), plan.route.owners, plan.workers)
+            for name, flow in world.flows.items()
+        }
+        for spec in specs:
+            self._tasks += 1
+            attempt, operator = f"{spec.run_prefix}{self._tasks}", world.flows[spec.operator].operator
+            pieces = self._cut(rows[spec.operator][spec.worker])
+            yield world.machine(on.parts[spec.worker]).run(spec, operator, pieces, attempt, report)
+
+    def _cut(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+        step = self._world.rng.randint(1, self._world.tuning.rows_at_once)
+        return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
+
+    def _to_the_end(self, tasks: list[Task]) -> None:
+        running = list(tasks)
+        while running:
+            task = self._world.rng.choice(running)
+            try:
+                if not task.advance():
+                    running.remove(task)
+            except BaseException as error:
+                self._world.leave(each for each in running if each is not task)
+                if isinstance(error, Killed):
+                    self._lost(error, f"worker {task.spec.worker}")
+                raise
+
+    def _lost(self, death: Killed, who: str) -> None:
+        """An executor died: that fails what runs on it. Our own death passes through."""
+        self._world.died(death.process)
+        if death.process is not self._process:
+            raise EpochFailed(f"{who}: {death}") from death
+
+    # ------------------------------------------------------------------------------------------------------ background
+
+    def rehearse(self, on: Mapping[Worker, Executor]) -> None:
+        """See `Jobs`."""
+        with _jobs_errors_alone():
+            self._world.faults.step(self._process, f"warming {sorted(on)}")
+            for executor in on.values():
+                if unfit := self._world.machine(executor).unfit:
+                    raise InvalidSettings(unfit)
+
+    def background(
+        self,
+        specs: Sequence[BackgroundSpec],
+        on: Mapping[Worker, Executor],
+        report: Callable[[BackgroundReport], None],
+    ) -> None:
+        """See `Jobs`. A task that dies takes those with it that have not run."""
+        broken, beside = list[str](), self.beside
+        self.beside = ()
+
+        def task(spec: BackgroundSpec) -> None:
+            machine = self._world.machine(on[spec.worker])
+            if machine.registered != on[spec.worker] or not machine.alive:
+                broken.append(f"the executor of worker {spec.worker} went away")
+            if broken:
+                return
+            try:
+                report(self._round(spec, machine))
+            except Killed as death:
+                self._world.died(death.process)
+                if death.process is self._process:
+                    raise
+                broken.append(str(death))
+
+        with _jobs_errors_alone():
+            self._mixed([partial(task, spec) for spec in specs], beside)
+            self._world.faults.step(self._process, "taking in a round")
+        if broken:
+            raise EpochFailed("; ".join(broken))
+
+    def _mixed(self, tasks: Sequence[Beside], beside: Sequence[Beside]) -> None:
+        """Do all of it: the tasks in any order, ``beside`` in its own."""
+        rng = self._world.rng
+        left, ahead = rng.sample(tasks, len(tasks)), list(beside)
+        while left or ahead:
+            if rng.random() * (len(left) + len(ahead)) < len(left):
+                left.pop(0)()
+            else:
+                _aside(ahead.pop(0))
+
+    def _round(self, spec: BackgroundSpec, machine: Machine) -> BackgroundReport:
+        """One task; what goes wrong in it is reported, as on Spark."""
+        pieces = self._world.rng.randint(1, self._world.tuning.budget_pieces)
+        clock = ManualClock(tick_seconds=1.0)
+        # Asked once before an order and once before its first piece, a budget must still allow that piece.
+        budget = Budget(float((pieces + 2) * LOOKS_PER_PIECE), 1.0, clock, lambda: 0.0, clock.sleep)
+        try:
+            return machine.background(spec, budget)
+        except BinshiftError as error:
+            return BackgroundReport(spec.operator, spec.worker, None, failed=f"{type(error).__name__}: {error}")
+
+
+def _aside(act: Beside) -> None:
+    try:
+        act()
+    except Exception as error:
+        raise Interrupted(error) from error

@@ -1,0 +1,174 @@
+"""One query's epochs, with a real coordinator and log, and jobs that do what a script says.
+
+Time is simulated: it moves when somebody waits, and when a job takes a while.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epoch_loop import EpochLimits, EpochLoop
+from binshift.engine.epochplan import EpochPlan
+from binshift.engine.migrations import Request, Terms
+from binshift.engine.movement import Movement
+from binshift.engine.ports import BatchOffsets, Executor, Placement
+from binshift.engine.steering import Steering
+from binshift.log.formats import LogFormat, OperatorFormat
+from binshift.log.log import Log
+from binshift.model import Epoch, Stamp, Worker
+from binshift.protocol.spec import EpochSpec, Summary
+from binshift.testing.clock import ManualClock
+from binshift.testing.faulty import Files
+
+OPERATOR = "state"
+ATTEMPTS_MAX = 6
+WAIT_SECONDS, LOST_SECONDS = 60.0, 30.0
+WATERMARK_MS = 500
+
+Act = Callable[[], object]
+"""What a run does before its tasks report; may raise."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of an epoch, as its job got it.
+
+    Attributes:
+        number: of the run.
+        workers: that take part.
+        brought_up: those that got files to bring their bins up from.
+        on: the executor of each worker's part.
+        readers: executors that the batch's own tasks are pinned to; empty: any.
+    """
+
+    number: int
+    workers: tuple[int, ...]
+    brought_up: frozenset[int]
+    on: tuple[str, ...]
+    readers: tuple[str, ...]
+    replay: bool
+
+
+class WatchedClock(ManualClock):
+    """A clock that notes how long was waited, and lets things happen meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self.on_wait: Act = lambda: None
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.waits.append(seconds)
+        self.on_wait()
+        return super().wait(event, seconds)
+
+
+class EpochWorld:
+    """See the module.
+
+    Attributes:
+        script: what the coming runs do; after its end they do nothing special.
+        planning: how long planning the coming runs takes, in seconds.
+        runs: what the jobs got.
+        published: epochs whose results readers see.
+        wakes: whether each epoch that was asked for was a final one.
+        unreadable: what the coming looks at offsets raise.
+    """
+
+    def __init__(self, workers: int = 2, files: Files | None = None, term: int = 1) -> None:
+        self.clock = WatchedClock()
+        self.script: deque[Act | Exception] = deque()
+        self.planning: deque[float] = deque()
+        self.unreadable: deque[Exception] = deque()
+        self.runs: list[Run] = []
+        self.published: list[int] = []
+        self.wakes: list[bool] = []
+        self.watermark_ms = WATERMARK_MS
+        self.next_watermark: int | None = WATERMARK_MS + 1
+        self.executors = {Worker(w): executor(w, 1) for w in range(workers)}
+        self.files = files or Files()
+        format = LogFormat(bins=8, query="q", operators=(OperatorFormat(OPERATOR, "f"),))
+        self.log = Log.on(self.files, format, nonce=f"driver {term}")
+        movement = Movement(Terms(8, workers), [OPERATOR], self.log.term, self.clock)
+        self.coordinator = Coordinator(self.log, 8, [OPERATOR], movement)
+        self.steering = Steering(self.log, self.coordinator, Request(batch_size=8))
+        movement.warmed(frozenset(self.executors))
+        limits = EpochLimits(ATTEMPTS_MAX, WAIT_SECONDS, LOST_SECONDS)
+        jobs: Any = SimpleNamespace(epoch=self.run_epoch, publish=self.publish, working=self.working)
+        self.loop = EpochLoop[str](self.coordinator, self, jobs, self, self.steering.lost, limits, self.clock)
+
+    def epoch(self, number: int) -> None:
+        """One batch of the stream."""
+        self.runs.clear()
+        self.loop.run("a batch", Epoch(number))
+
+    def restarted(self) -> EpochWorld:
+        """The next driver on the same log."""
+        return EpochWorld(len(self.executors), self.files, self.log.term + 1)
+
+    def replaced(self, worker: int) -> None:
+        """The executor of a worker is another one now."""
+        before = int(self.executors[Worker(worker)].id.partition(".")[2])
+        self.executors[Worker(worker)] = executor(worker, before + 1)
+
+    # -------------------------------------------------------------------------------------------------- the ports
+
+    def alive(self) -> Mapping[Worker, Executor]:
+        return dict(self.executors)
+
+    def offsets(self, epoch: Epoch) -> BatchOffsets:
+        if self.unreadable:
+            raise self.unreadable.popleft()
+        return BatchOffsets(1000 * epoch, self.watermark_ms, f"input {epoch}")
+
+    def next_watermark_ms(self) -> int | None:
+        return self.next_watermark
+
+    def wake(self, *, final: bool) -> None:
+        self.wakes.append(final)
+
+    def publish(self, epoch: Epoch) -> None:
+        self.published.append(epoch)
+
+    def working(self) -> bool:
+        return False
+
+    def run_epoch(
+        self, batch: str, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Act
+    ) -> Sequence[Summary]:
+        if self.planning:
+            self.clock.sleep(self.planning.popleft())
+        ready()
+        self.runs.append(
+            Run(
+                specs[0].fence.run,
+                plan.workers,
+                frozenset(spec.worker for spec in specs if spec.bring_up is not None),
+                tuple(on.parts[worker].id for worker in plan.workers),
+                tuple(each.id for each in on.readers),
+                plan.replay is not None,
+            )
+        )
+        act = self.script.popleft() if self.script else None
+        if isinstance(act, Exception):
+            raise act
+        if act is not None:
+            act()
+        self.clock.sleep(1.0)
+        return [self.summary(spec) for spec in specs]
+
+    def summary(self, spec: EpochSpec) -> Summary:
+        """What a task reports."""
+        stamp = Stamp(spec.epoch, f"{spec.run_prefix}{spec.worker}") if spec.replay is None else spec.replay.stamp
+        return Summary(spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, 0, {})
+
+
+def executor(worker: int, generation: int) -> Executor:
+    """An executor of a worker."""
+    return Executor(f"{worker}.{generation}", f"host-{worker}", 2)

@@ -1,0 +1,141 @@
+"""Broken variants of the engine's loops: each loses one bound, wait, try or check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from binshift.engine import attendance, background_loop, epoch_loop
+from binshift.engine.attendance import Attendance
+from binshift.engine.background_loop import BackgroundLoop
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epoch_loop import EpochLimits, EpochLoop
+from binshift.engine.movement import Movement
+from binshift.model import Worker
+from binshift.testing import driver
+
+Patch = pytest.MonkeyPatch
+
+
+def runs_without_bound(patch: Patch) -> None:
+    """An epoch is run again for ever (I6)."""
+    patch.setattr(driver, "EpochLimits", lambda attempts, *waits: EpochLimits(10**9, *waits))
+
+
+def no_second_run(patch: Patch) -> None:
+    """The first lost executor ends the query."""
+
+    def ended(self: EpochLoop[Any], plan: Any, run: int, error: Exception) -> Any:
+        self.coordinator.abandoned(plan)
+        raise error
+
+    patch.setattr(EpochLoop, "_failed", ended)
+
+
+def failures_of_tasks_not_counted(patch: Patch) -> None:
+    """A task may fail as often as an executor may be lost."""
+    patch.setattr(epoch_loop, "TASK_FAILURES_MAX", 10**9)
+
+
+def taken_over_at_once(patch: Patch) -> None:
+    """A worker that is away for a moment loses its bins."""
+    of = Attendance.of
+    patch.setattr(Attendance, "of", lambda self, *how: of(replace(self, lost_worker_seconds=-1.0), *how))
+
+
+def nobody_takes_over(patch: Patch) -> None:
+    """The others wait for ever for a worker that stays away (I6)."""
+    patch.setattr(attendance, "go_on_without", lambda coordinator, lost, plan, away, alive: plan)
+
+
+def rehearsed_for_ever(patch: Patch) -> None:
+    """A worker that cannot rehearse is tried again for ever, and its migration waits (I6)."""
+    patch.setattr(background_loop, "WARM_TRIES_MAX", 10**9)
+    patch.setattr(background_loop, "WARM_RETRIES_MAX", 10**9)
+
+
+def unfit_counts_as_warm(patch: Patch) -> None:
+    """A worker whose rehearsal has failed gets bins all the same."""
+
+    def warm(self: BackgroundLoop, group: Any, error: Exception) -> None:
+        self.coordinator.movement.warmed(frozenset(group))
+
+    patch.setattr(BackgroundLoop, "_not_warm", warm)
+
+
+def absent_workers_waited_for_for_ever(patch: Patch) -> None:
+    """A migration waits for a worker that nobody starts (I6)."""
+    patch.setattr(BackgroundLoop, "_give_up", lambda self, missing: None)
+
+
+def given_up_at_once(patch: Patch) -> None:
+    """A migration does not wait for its workers at all."""
+    give_up = BackgroundLoop._give_up
+
+    def hasty(self: BackgroundLoop, missing: list[Worker]) -> None:
+        self.wait_seconds, before = -1.0, self.wait_seconds
+        give_up(self, missing)
+        self.wait_seconds = before
+
+    patch.setattr(BackgroundLoop, "_give_up", hasty)
+
+
+def epochs_not_measured(patch: Patch) -> None:
+    """The pace does not follow the latency."""
+    patch.setattr(Coordinator, "measured", lambda self, seconds, plan: None)
+
+
+def pace_not_applied(patch: Patch) -> None:
+    """The pace is decided, and the migration that runs never hears of it."""
+
+    def measured(self: Movement, seconds: float, *, flipped: bool) -> None:
+        self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped)
+
+    patch.setattr(Movement, "measured", measured)
+
+
+def slow_plans_not_checked(patch: Patch) -> None:
+    """A driver that has slept while it planned lets its sink write (I8)."""
+    patch.setattr(epoch_loop, "FENCE_CHECK_SECONDS", math.inf)
+
+
+def owed_epochs_forgotten(patch: Patch) -> None:
+    """A stream that ends leaves the groups that are over."""
+
+    def recorded(self: EpochLoop[Any], plan: Any, timings: Any) -> None:
+        self.coordinator.measured(timings.seconds["total"], plan)
+
+    patch.setattr(EpochLoop, "_recorded", recorded)
+
+
+def owed_epochs_without_end(patch: Patch) -> None:
+    """Every epoch asks for another one."""
+    recorded = EpochLoop._recorded
+
+    def more(self: EpochLoop[Any], plan: Any, timings: Any) -> None:
+        recorded(self, plan, timings)
+        self.batches.wake(final=True)
+
+    patch.setattr(EpochLoop, "_recorded", more)
+
+
+LOOP_MUTANTS: tuple[Callable[[Patch], None], ...] = (
+    runs_without_bound,
+    no_second_run,
+    failures_of_tasks_not_counted,
+    taken_over_at_once,
+    nobody_takes_over,
+    rehearsed_for_ever,
+    unfit_counts_as_warm,
+    absent_workers_waited_for_for_ever,
+    given_up_at_once,
+    epochs_not_measured,
+    pace_not_applied,
+    slow_plans_not_checked,
+    owed_epochs_forgotten,
+    owed_epochs_without_end,
+)

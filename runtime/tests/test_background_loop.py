@@ -1,0 +1,246 @@
+"""What becomes of a background round whatever its jobs do: each way through the loop that runs rounds, on a real log."""
+
+from __future__ import annotations
+
+import pytest
+from background_world import BackgroundWorld
+from epoch_world import executor
+
+from binshift.engine.background_loop import IDLE_SECONDS
+from binshift.errors import EpochFailed, Fenced, LogDamaged, StorageUnavailable, UserFunctionFailed
+from binshift.log.log import Log
+from binshift.model import Worker
+
+
+@pytest.fixture
+def world() -> BackgroundWorld:
+    """A query on two workers, two epochs old, that knows what its workers hold."""
+    made = BackgroundWorld()
+    made.round()
+    return made
+
+
+def joined(world: BackgroundWorld, *workers: int) -> None:
+    """These have executors, too."""
+    for worker in workers:
+        world.executors[Worker(worker)] = executor(worker, 1)
+
+
+# ------------------------------------------------------------------------------------------------------------ rounds
+
+
+def test_a_round_with_nothing_to_do(world: BackgroundWorld) -> None:
+    """No job, and the thread may rest; who is there has been noticed."""
+    assert not world.round()
+    assert world.jobs == []
+    assert world.background.observed == {0: "0.1", 1: "1.1"}
+
+
+def test_a_new_executor_is_asked_what_it_holds(world: BackgroundWorld) -> None:
+    """One that came anew gets a job, as its copies are not known."""
+    del world.executors[Worker(1)]
+    world.round()
+    joined(world, 1)
+    assert world.round()
+    assert world.jobs == [[1]]
+
+
+def test_what_a_failed_job_has_reported_counts(world: BackgroundWorld) -> None:
+    """Of a job that fails, reports that came are taken in; the one worker that was silent is remembered with the reason."""
+    joined(world, 2, 3)
+    world.broken[3] = EpochFailed("its Python is gone")
+    world.round()
+    assert world.jobs == [[2, 3]]
+    troubles = world.coordinator.movement.troubles.known
+    assert {worker: trouble.reason for worker, trouble in troubles.items()} == {3: "its Python is gone"}
+    world.round()
+    assert world.jobs == [[3]]
+
+
+def test_several_silent_workers_are_parted(world: BackgroundWorld) -> None:
+    """Where it is not known who is to blame, the silent ones get jobs of their own, until it is."""
+    joined(world, 2, 3)
+    world.broken[2] = EpochFailed("who was it?")
+    world.round()
+    assert world.jobs == [[2, 3]]
+    world.round()
+    assert world.jobs == [[2], [3]]
+    assert world.coordinator.movement.troubles.known.keys() == {2}
+
+
+def test_a_worker_that_reports_a_failure_rests(world: BackgroundWorld) -> None:
+    """After its second failure it is left out for a while, then asked again."""
+    joined(world, 2)
+    world.failing[2] = "its disk is gone"
+    for _ in range(2):
+        world.round()
+        assert world.jobs == [[2]]
+    world.round()
+    assert world.jobs == []
+    world.clock.sleep(1.5)
+    world.round()
+    assert world.jobs == [[2]]
+
+
+def test_no_further_job_begins_after_a_stop(world: BackgroundWorld) -> None:
+    """A stop waits for the job that runs, and for no other one of the round."""
+    joined(world, 2, 3)
+    world.broken[2] = EpochFailed("who was it?")
+    world.round()
+    world.acts.append(world.background.stopped.set)
+    world.round()
+    assert world.jobs == [[2]]
+
+
+def test_a_round_in_trouble_looks_for_a_newer_driver(world: BackgroundWorld) -> None:
+    """A driver that was replaced notices it as soon as something fails, and its rounds end for good."""
+    Log.on(world.files, world.log.format, nonce="another driver")
+    joined(world, 2)
+    world.failing[2] = "fenced"
+    assert not world.background.attempt()
+    assert isinstance(world.background.error, Fenced)
+    assert world.background.stopped.is_set()
+
+
+def test_an_error_that_may_pass_is_not_the_querys(world: BackgroundWorld) -> None:
+    """A round that fails for a while is planned again; one that can never go well is remembered, and the rest goes on."""
+    trouble = [StorageUnavailable("away"), LogDamaged("torn")]
+
+    def run(pending: object) -> None:
+        raise trouble.pop(0)
+
+    world.house.run = run  # type: ignore[method-assign]
+    assert not world.background.attempt()
+    assert world.background.error is None
+    assert not world.background.attempt()
+    assert isinstance(world.background.error, LogDamaged)
+    assert not world.background.stopped.is_set()
+
+
+def test_rounds_go_on_until_they_are_stopped(world: BackgroundWorld) -> None:
+    """With nothing to do the loop rests a little; a stop ends it, also while it rests."""
+    world.clock.waits.clear()
+    world.clock.on_wait = lambda: world.background.stop() if len(world.clock.waits) == 3 else None
+    world.background.run()
+    assert world.clock.waits == [IDLE_SECONDS] * 3
+
+
+# -------------------------------------------------------------------------------------------------------- rehearsals
+
+
+def test_a_new_worker_rehearses_before_its_first_bin(world: BackgroundWorld) -> None:
+    """All that are cold at once; then they are warm, and the migration goes on."""
+    world.steering.rescale(tuple(map(Worker, range(4))))
+    world.round()
+    assert world.rehearsed == []
+    joined(world, 2, 3)
+    assert world.round()
+    assert world.rehearsed == [[2, 3]]
+    assert world.coordinator.movement.warm >= {2, 3}
+    world.round()
+    assert world.rehearsed == []
+
+
+def test_the_one_that_cannot_rehearse_is_found(world: BackgroundWorld) -> None:
+    """After a rehearsal that failed each worker has one of its own; who is well is warm then."""
+    migration = world.steering.rescale(tuple(map(Worker, range(4))))
+    joined(world, 2, 3)
+    world.unfit[3] = UserFunctionFailed("no module named x")
+    rounds = []
+    for _ in range(3):
+        world.round()
+        world.clock.sleep(60.0)
+        rounds.append(list(world.rehearsed))
+    assert rounds == [[[2, 3]], [[2], [3]], [[3]]]
+    assert world.coordinator.movement.warm == {0, 1, 2}
+    assert migration.status == "cancelled"
+    assert migration.reason == "worker 3 cannot run an epoch: no module named x"
+
+
+def test_a_worker_that_may_get_well_is_tried_more_often(world: BackgroundWorld) -> None:
+    """A lost executor or a store that is away: seven tries, with growing rests between them."""
+    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    joined(world, 2)
+    world.unfit[2] = EpochFailed("lost")
+    tries = 0
+    for _ in range(100):
+        world.round()
+        tries += len(world.rehearsed)
+        world.clock.sleep(0.5)
+    assert tries == 7
+    assert migration.status == "cancelled"
+
+
+def test_tries_are_counted_from_the_last_good_rehearsal(world: BackgroundWorld) -> None:
+    """A worker that rehearses well in the end gets its bins."""
+    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    joined(world, 2)
+    world.unfit[2] = UserFunctionFailed("not yet")
+    for _ in range(2):
+        world.round()
+        world.clock.sleep(60.0)
+    world.unfit.clear()
+    world.round()
+    assert world.coordinator.movement.warm == {0, 1, 2}
+    assert not migration.ended
+
+
+# ----------------------------------------------------------------------------------------------------------- giving up
+
+
+def test_a_migration_waits_for_its_workers_for_a_while(world: BackgroundWorld) -> None:
+    """For the executor of a new worker, a minute here; then it ends, and says for whom it has waited."""
+    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    for _ in range(61):
+        world.round()
+        assert not migration.ended
+        world.clock.sleep(1.0)
+    world.round()
+    assert migration.status == "cancelled"
+    assert migration.reason == "worker 2 has no executor after 60 s: start one and ask again"
+
+
+def test_a_worker_that_comes_in_between_is_waited_for_anew(world: BackgroundWorld) -> None:
+    """The time counts from when it was last seen."""
+    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    for number in range(100):
+        if number == 50:
+            joined(world, 2)
+            world.unfit[2] = EpochFailed("lost")
+        if number == 51:
+            del world.executors[Worker(2)]
+        world.round()
+        world.clock.sleep(1.0)
+    assert not migration.ended
+
+
+# ------------------------------------------------------------------------------------------------------- after a round
+
+
+def test_the_log_is_kept_short(world: BackgroundWorld) -> None:
+    """A manifest is written when it is due, and the next record names it; also after a round that failed."""
+    for number in (2, 3):
+        world.epoch(number)
+    world.broken[0] = Fenced("replaced")
+    world.background.attempt()
+    assert world.house.manifest == 3
+    world.epoch(4)
+    assert world.log.index.manifests[-1] == 3
+
+
+def test_an_idle_stream_is_woken_for_a_flip(world: BackgroundWorld) -> None:
+    """When bins are ready to move an epoch is asked for, unless one runs already."""
+    world.steering.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
+    world.loop.in_epoch.set()
+    world.round()
+    assert world.wakes == []
+    world.loop.in_epoch.clear()
+    world.round()
+    assert world.wakes == [False]
+
+
+def test_an_idle_stream_sleeps(world: BackgroundWorld) -> None:
+    """Without anything that moves no epoch is asked for."""
+    for _ in range(3):
+        world.round()
+    assert world.wakes == []
