@@ -68,7 +68,8 @@ def test_it_is_named_with_its_error() -> None:
     for _ in range(4):
         world.epoch()
     world.cluster.rescale(4)
-    world.epoch()
+    for _ in range(4):
+        world.epoch()
     told = {load.worker: load for load in world.surface.workers()}
     assert told[3].background_failures > 1
     assert told[3].background_error == "InvalidSettings: its disk is gone"

@@ -1,9 +1,8 @@
 """The driver's half of an epoch: decides its route, checks what the tasks say, writes its record.
 
-One coordinator owns one log for one driver term. It is free of Spark: the Spark runner and the simulator drive it the
-same way: ``plan`` -> ``specs`` -> (tasks run) -> ``commit``, again and again; a failed run asks for ``specs`` with the
-next run number. Nothing it holds is needed after a crash: route and state come from the records, the target from the
-log.
+One coordinator owns one log for one driver term. The epoch loop drives it: ``plan`` -> ``specs`` -> (tasks run) ->
+``commit``, again and again; a failed run asks for ``specs`` with the next run number. Nothing it holds is needed after a
+crash: route and state come from the records, the target from the log.
 
 Two threads call it: the epoch's and the background's. Every public method takes the lock; none holds it during I/O of
 data (records and their route are small).

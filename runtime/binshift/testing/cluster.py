@@ -150,7 +150,7 @@ class SimulatedCluster:
         except Killed as death:
             self._ended(driver, death)
         except Retryable:
-            pass  # what was not done is planned again, as in the mover
+            pass  # what was not done is planned again, as in production
         except BinshiftError as error:
             self._stopped(driver, error)
         self.witness.check_stores()
