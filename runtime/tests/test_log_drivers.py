@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import msgspec
@@ -16,6 +17,7 @@ from binshift.errors import (
     StorageUnavailable,
 )
 from binshift.log import envelope, layout, terms
+from binshift.log.checksums import named_digest
 from binshift.log.formats import LogFormat
 from binshift.log.log import GRACE_SECONDS, Log
 from binshift.model import Epoch, Term
@@ -122,6 +124,25 @@ def test_a_term_whose_file_is_lost_is_not_taken_twice() -> None:
     assert [each.name for each in driver.storage.list(layout.TERMS)] == [layout.term_name(Term(n)) for n in range(1, 5)]
     with pytest.raises(Fenced):
         terms.check_newest(driver.storage, Term(1))
+
+
+def test_a_log_of_format_2_is_carried_on() -> None:
+    """The driver of an earlier binshift leaves a log that this one reads as its own."""
+    old = Driver()
+    old.epochs(10)
+    old.manifest()
+    old.epochs(10)
+    files = files_of(old)
+    for name in [each for each in files if each.endswith(".json")]:
+        text = json.dumps(json.loads(files[name]) | {"format": 2}, separators=(",", ":"))
+        body = text.partition(",")[2].encode()
+        files[name] = b'{"checksum":"' + named_digest(name, body).encode() + b'",' + body
+    new = old.successor()
+    assert new.log.index.record(Epoch(19)).format == 2
+    new.check()
+    new.epochs(10)
+    new.check()
+    new.successor().check()
 
 
 def test_two_drivers_may_create_the_same_log() -> None:

@@ -48,9 +48,9 @@ REFUSALS: dict[str, tuple[type[BinshiftError], str, Callable[[Path], None]]] = {
     "all records": (LogDamaged, "is missing", lambda root: shutil.rmtree(root / "records")),
     "newer format": (
         ForeignLog,
-        "format 3",
+        "format 4",
         _edit(
-            layout.FORMAT, lambda _: envelope.encode(layout.FORMAT, msgspec.structs.replace(FORMAT, format=3), 10**6)
+            layout.FORMAT, lambda _: envelope.encode(layout.FORMAT, msgspec.structs.replace(FORMAT, format=4), 10**6)
         ),
     ),
     "foreign files": (

@@ -9,15 +9,18 @@ wrong types are errors. Never pickle.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from binshift.errors import ForeignLog, LogDamaged, StateTooLarge
 from binshift.log.checksums import DIGEST_LENGTH, digest, named_digest
 
-FORMAT_VERSION = 2
-"""Of every JSON file and of the blocks of data files; raised when an older binshift could misread a newer log."""
+FORMAT_VERSION: Final = 3
+"""Of every JSON file and of the blocks of data files; raised when an older binshift could misread a newer log, or would take it
+for a damaged one, as it does with a field that it does not know."""
+FORMATS_READ: Final = (2, FORMAT_VERSION)
+"""Format 2 has less: no watermark in records, no weights in targets; both have defaults."""
 
 RESTORE = "restore it from a backup of the checkpoint, or start the query with another checkpoint location"
 """What a person can do about a file that nothing else can replace."""
@@ -66,15 +69,23 @@ def decode(name: str, data: bytes, kind: type[S], bytes_max: int, advice: str = 
             f"{len(data)} bytes; {advice}"
         )
     try:
-        version = msgspec.json.decode(b"{" + body, type=_Versioned).format
-        if version != FORMAT_VERSION:
-            raise ForeignLog(
-                f"{name} has format {version}; this binshift reads format {FORMAT_VERSION}. Run the binshift that wrote "
-                "it, or start the query with another checkpoint location"
-            )
+        check_version(name, msgspec.json.decode(b"{" + body, type=_Versioned).format)
         found = msgspec.json.decode(b"{" + body, type=kind, strict=True)
     except msgspec.DecodeError as error:
         raise LogDamaged(f"{name} is not what it should be ({error}): {advice}") from error
     if not named:
         raise LogDamaged(f"{name} has a checksum of another format than its own; {advice}")
     return found
+
+
+def check_version(name: str, version: int) -> None:
+    """Refuse the file ``name`` if it has a format that is not read here.
+
+    Raises:
+        ForeignLog: another version of binshift wrote it.
+    """
+    if version not in FORMATS_READ:
+        raise ForeignLog(
+            f"{name} has format {version}; this binshift reads formats {' and '.join(map(str, FORMATS_READ))}. Run the binshift "
+            "that wrote it, or start the query with another checkpoint location"
+        )

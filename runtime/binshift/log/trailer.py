@@ -16,9 +16,9 @@ import struct
 import msgspec
 import numpy as np
 
-from binshift.errors import ForeignLog, LogDamaged
+from binshift.errors import LogDamaged
 from binshift.log.checksums import digest
-from binshift.log.envelope import FORMAT_VERSION
+from binshift.log.envelope import FORMAT_VERSION, check_version
 from binshift.model import BinSet
 
 MAGIC = b"binshift"
@@ -95,9 +95,7 @@ def decode_trailer(name: str, data: bytes, checksum: str, file_bytes: int) -> Tr
     if data[-TAIL_BYTES:] != _LENGTH.pack(len(body)) + MAGIC:
         raise LogDamaged(f"{name} does not end as a data file of binshift does")
     try:
-        version = msgspec.msgpack.decode(body, type=_Versioned).format
-        if version != FORMAT_VERSION:
-            raise ForeignLog(f"{name} has format {version}; this binshift reads format {FORMAT_VERSION}")
+        check_version(name, msgspec.msgpack.decode(body, type=_Versioned).format)
         trailer = msgspec.msgpack.decode(body, type=Trailer, strict=True)
     except msgspec.DecodeError as error:
         raise LogDamaged(f"{name} has a damaged trailer: {error}") from error
