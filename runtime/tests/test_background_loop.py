@@ -30,10 +30,9 @@ def joined(world: BackgroundWorld, *workers: int) -> None:
 
 
 def test_a_round_with_nothing_to_do(world: BackgroundWorld) -> None:
-    """No job, and the thread may rest; who is there has been noticed."""
+    """No job, and the thread may rest."""
     assert not world.round()
     assert world.jobs == []
-    assert world.background.observed == {0: "0.1", 1: "1.1"}
 
 
 def test_a_new_executor_is_asked_what_it_holds(world: BackgroundWorld) -> None:
