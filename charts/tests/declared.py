@@ -50,9 +50,9 @@ def of_operator() -> list[Metric]:
     """A scrape of an operator that has written and failed."""
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
-    metrics.wrote("create", "Pod")
+    metrics.record_write("create", "Pod")
     degraded = Condition(ConditionType.DEGRADED, True, Trouble.IMAGE_PULL.value, "", 1, 0.0)
-    metrics.seen(Key("team", "clicks", "u"), Status(), Status(conditions=(degraded,)), 0.0)
+    metrics.record_status(Key("team", "clicks", "u"), Status(), Status(conditions=(degraded,)), 0.0)
     metrics.failures.labels("Changed").inc()
     return list(registry.collect())
 

@@ -1,7 +1,7 @@
-"""The operator's process: puts the parts together, watches, looks, and ends when it is told to.
+"""The operator's process: wires the components, runs until a signal, and shuts down.
 
-Kopf watches on the main thread and handles signals; the Lease is renewed and looks happen on threads of their own (`looking`), so that a slow driver or
-API server holds up neither the watch nor the probes.
+Kopf runs the watches and handles signals on the main thread. The Lease is renewed and dataflows are reconciled on other threads
+(`leading`, `controller`), so a slow driver or API server blocks neither the watches nor the probes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from prometheus_client.registry import CollectorRegistry
 from binshift_operator import logs, watching
 from binshift_operator.act import Actor
 from binshift_operator.configuration import Configuration
+from binshift_operator.controller import Controller
 from binshift_operator.errors import InvalidConfiguration, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 from binshift_operator.leading import Alone, Leadership
-from binshift_operator.looking import Looking
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.observe import Observer
 from binshift_operator.probes import ProbeServer
 from binshift_operator.reconcile import Reconciler
-from binshift_operator.schedule import Place, Schedule
+from binshift_operator.work_queue import ObjectKey, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -43,20 +43,20 @@ def main(environment: Mapping[str, str]) -> int:
     collected = CollectorRegistry()
     metrics = OperatorMetrics(collected)
     lease = leadership(configuration, Kube(connection))
-    kube = Kube(connection, metrics.wrote, lease.held)
+    kube = Kube(connection, metrics.record_write, lease.held)
     reconciler = reconciling(configuration, kube, metrics)
-    lease.told = following(reconciler, metrics)
-    schedule = Schedule(time.monotonic)
+    lease.told = leadership_handler(reconciler, metrics)
+    queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
-    looking = Looking(schedule, reconciler.look, kube, metrics, *many, lease.held)
-    probes = ProbeServer(configuration.http_port, looking.stuck, looking.unready, collected)
+    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, lease.held)
+    probes = ProbeServer(configuration.http_port, controller.liveness_problem, controller.readiness_problem, collected)
     probes.start()
     lease.start()
-    looking.start()
-    log.info("the operator looks after dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
+    controller.start()
+    log.info("serving dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
         kopf.run(
-            registry=watching.registry(waking(reconciler, schedule), configuration.selector),
+            registry=watching.registry(event_handler(reconciler, queue), configuration.selector),
             clusterwide=not configuration.namespaces,
             namespaces=configuration.namespaces,
             standalone=True,
@@ -64,7 +64,7 @@ def main(environment: Mapping[str, str]) -> int:
             identity=configuration.pod,  # type: ignore[arg-type]
         )
     finally:
-        looking.stop()
+        controller.stop()
         lease.stop()
         probes.stop()
     return 0
@@ -93,25 +93,25 @@ def reconciling(configuration: Configuration, kube: Kube, metrics: OperatorMetri
     )
 
 
-def following(reconciler: Reconciler, metrics: OperatorMetrics) -> Callable[[bool], None]:
-    """What to do once this process may act, or may not any more."""
+def leadership_handler(reconciler: Reconciler, metrics: OperatorMetrics) -> Callable[[bool], None]:
+    """The callback for a change of leadership."""
 
-    def told(held: bool) -> None:
-        metrics.leading.set(held)
-        if not held:
-            reconciler.rest()
+    def on_change(is_leader: bool) -> None:
+        metrics.leading.set(is_leader)
+        if not is_leader:
+            reconciler.forget_all()
 
-    return told
+    return on_change
 
 
-def waking(reconciler: Reconciler, schedule: Schedule) -> Callable[[Place], None]:
-    """What to do about an event: forget what was seen of the dataflow, then look at it."""
+def event_handler(reconciler: Reconciler, queue: WorkQueue) -> Callable[[ObjectKey], None]:
+    """The callback for a watch event: drop the cached observation of the dataflow, and queue it."""
 
-    def wake(place: Place) -> None:
-        reconciler.noticed(*place)
-        schedule.wake(place)
+    def on_event(key: ObjectKey) -> None:
+        reconciler.invalidate(*key)
+        queue.add(key)
 
-    return wake
+    return on_event
 
 
 def run() -> None:

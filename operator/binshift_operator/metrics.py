@@ -17,7 +17,7 @@ from binshift_operator.model.names import Key
 from binshift_operator.model.reasons import Awaited, Trouble
 from binshift_operator.model.status import ConditionType, Phase, Status
 
-LOOK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+RECONCILE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 OUTCOMES = ("acted", "awaited", "failed", "invalid")
 WAIT_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
@@ -92,11 +92,11 @@ class OperatorMetrics:
         self.leading = Gauge(
             "binshift_operator_leading", "1 while this process acts, 0 while another one does.", registry=registry
         )
-        self.looks = Counter(
+        self.reconciles = Counter(
             "binshift_operator_reconciles", "Looks at a dataflow, by outcome.", ["outcome"], registry=registry
         )
-        self.look_seconds = Histogram(
-            "binshift_operator_reconcile_seconds", "Duration of a look.", buckets=LOOK_BUCKETS, registry=registry
+        self.reconcile_seconds = Histogram(
+            "binshift_operator_reconcile_seconds", "Duration of a look.", buckets=RECONCILE_BUCKETS, registry=registry
         )
         self.writes = Counter(
             "binshift_operator_api_writes", "Writes the API server accepted.", ["verb", "kind"], registry=registry
@@ -114,25 +114,25 @@ class OperatorMetrics:
 
         # Each from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
         for outcome in OUTCOMES:
-            self.looks.labels(outcome)
+            self.reconciles.labels(outcome)
         for awaited in Awaited:
             self.awaited_seconds.labels(awaited.value)
 
-    def seen(self, key: Key, before: Status, after: Status, now: float) -> None:
+    def record_status(self, key: Key, before: Status, after: Status, now: float) -> None:
         """A look has ended with this status."""
         self._dataflows.note(key.namespace, key.name, after)
         last = before.awaiting
         if last is not None and (after.awaiting is None or after.awaiting.reason != last.reason):
             self.awaited_seconds.labels(last.reason).observe(max(0.0, now - last.since))
 
-    def gone(self, namespace: str, name: str) -> None:
+    def remove(self, namespace: str, name: str) -> None:
         """A dataflow is there no more."""
         self._dataflows.note(namespace, name, None)
 
-    def forgotten(self) -> None:
+    def clear(self) -> None:
         """This process looks after nothing any more."""
         self._dataflows.clear()
 
-    def wrote(self, verb: str, kind: str) -> None:
+    def record_write(self, verb: str, kind: str) -> None:
         """The API server accepted a write."""
         self.writes.labels(verb, kind).inc()

@@ -30,8 +30,17 @@ from binshift_operator.remembered import remembered
 log = logging.getLogger(__name__)
 NEXT_STEP_SECONDS = 0.5
 """After something was done."""
-GONE_SECONDS = -1.0
-"""Instead of a time for the next look: there is nothing to look at any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a reconciliation.
+
+    Attributes:
+        requeue_after: seconds until the next reconciliation; None: the dataflow is gone.
+    """
+
+    requeue_after: float | None = None
 
 
 @dataclass
@@ -58,13 +67,13 @@ class Reconciler:
     resync_seconds: float = 60.0
     selector: str = ""
     _notes: dict[tuple[str, str], Notes] = field(default_factory=dict)
-    _heard: set[tuple[str, str]] = field(default_factory=set)
+    _invalidated: set[tuple[str, str]] = field(default_factory=set)
 
-    def noticed(self, namespace: str, name: str) -> None:
+    def invalidate(self, namespace: str, name: str) -> None:
         """Something about a dataflow may have changed: at its next look everything is read. Called from any thread."""
-        self._heard.add((namespace, name))
+        self._invalidated.add((namespace, name))
 
-    def look(self, namespace: str, name: str) -> float:
+    def reconcile(self, namespace: str, name: str) -> Result:
         """Look once; seconds until the next look, or `GONE_SECONDS`.
 
         Raises:
@@ -73,14 +82,14 @@ class Reconciler:
         found = self._read(namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
-            return GONE_SECONDS
+            return Result()
         before = statuses.read(found.get("status") or {})
         try:
             dataflow = read(found)
         except (AttributeError, KeyError, TypeError, ValueError) as unfit:
             # Only what is read of the spec is the user's; errors of these kinds from anywhere else are the operator's own.
             dataflow = unread(found, _told(unfit))
-        return self._look(dataflow, found, before)
+        return self._reconcile(dataflow, found, before)
 
     def _read(self, namespace: str, name: str) -> Object | None:
         """The dataflow, if it is there and one of those to look after, which is for the API server to say."""
@@ -88,26 +97,26 @@ class Reconciler:
             return self.kube.get(KIND, namespace, name)
         return next(iter(self.kube.list(KIND, namespace, self.selector, f"metadata.name={name}")), None)
 
-    def _look(self, dataflow: Dataflow, found: Object, before: Status) -> float:
+    def _reconcile(self, dataflow: Dataflow, found: Object, before: Status) -> Result:
         notes = self._noted(dataflow.key)
-        seen, decision = self._decided(dataflow, before, notes)
+        seen, decision = self._decide(dataflow, before, notes)
         carried = self.actor.carry_out(dataflow, seen, decision.actions)
         self._note(notes, seen, decision.actions[: carried.done], carried.failed)
         told = (
             *events.told_of(decision.actions[: carried.done], seen.world),
             *events.rollouts(dataflow.key, seen.world, notes.restarted),
         )
-        self._say(found, before, decision.status, told)
+        self._publish(found, before, decision.status, told)
         if carried.failed is not None:
-            return self._after(dataflow.key, notes, carried.failed)
+            return self._handle_failure(dataflow.key, notes, carried.failed)
         outcome = "invalid" if dataflow.unread else "acted" if carried.changed else "awaited"
-        self.metrics.looks.labels(outcome).inc()
+        self.metrics.reconciles.labels(outcome).inc()
         # A step that led somewhere is followed by the next one soon.
-        return NEXT_STEP_SECONDS if carried.changed else decision.look_again_seconds
+        return Result(NEXT_STEP_SECONDS if carried.changed else decision.requeue_after)
 
-    def _decided(self, dataflow: Dataflow, before: Status, notes: Notes) -> tuple[Seen, Decision]:
+    def _decide(self, dataflow: Dataflow, before: Status, notes: Notes) -> tuple[Seen, Decision]:
         """What is, and what to do. A dataflow at rest is glanced at; whatever that finds but rest is looked at in full."""
-        heard = self._has_heard_of(dataflow.key)
+        heard = self._take_invalidation(dataflow.key)
         last, notes.remembered = notes.remembered, None
         # The look after this one must not be too late for the resync.
         seconds_max = self.resync_seconds - self.limits.rest_seconds
@@ -122,11 +131,11 @@ class Reconciler:
         notes.remembered = remembered(seen.dataflow, seen.world, seen.token) if decision.rests else None
         return seen, decision
 
-    def _has_heard_of(self, key: Key) -> bool:
+    def _take_invalidation(self, key: Key) -> bool:
         """Whether anything was noticed since the last look; asked before any child is read, so that nothing is missed."""
         place = key.namespace, key.name
         with contextlib.suppress(KeyError):
-            self._heard.remove(place)
+            self._invalidated.remove(place)
             return True
         return False
 
@@ -148,7 +157,7 @@ class Reconciler:
         else:
             notes.failed(named(failed.action), str(failed.error), at_once=told_at_once(failed))
 
-    def _after(self, key: Key, notes: Notes, failed: Failed) -> float:
+    def _handle_failure(self, key: Key, notes: Notes, failed: Failed) -> Result:
         """What has changed under our hands is looked at again at once, what is refused with less haste, and less each time.
 
         Raises:
@@ -158,17 +167,15 @@ class Reconciler:
         if isinstance(error, Unreachable):
             raise Unreachable(f"{what}: {error}", error.retry_after) from error
         self.metrics.failures.labels(type(error).__name__).inc()
-        self.metrics.looks.labels("failed").inc()
+        self.metrics.reconciles.labels("failed").inc()
         level = logging.INFO if isinstance(error, Changed) else logging.WARNING
         log.log(level, "%s: %s", what, error, extra={"dataflow": f"{key.namespace}/{key.name}"})
         times = 1 if isinstance(error, Changed) or notes.failing is None else notes.failing.times
-        return (
-            self.limits.rest_seconds
-            if told_at_once(failed)
-            else min(self.limits.busy_seconds * times, self.limits.rest_seconds)
-        )
+        if told_at_once(failed):
+            return Result(self.limits.rest_seconds)
+        return Result(min(self.limits.busy_seconds * times, self.limits.rest_seconds))
 
-    def _say(self, found: Object, before: Status, after: Status, told: tuple[Told, ...]) -> None:
+    def _publish(self, found: Object, before: Status, after: Status, told: tuple[Told, ...]) -> None:
         """Events first, then the status: after a crash between the two, events are told again rather than never."""
         meta = found["metadata"]
         key = Key(meta["namespace"], meta["name"], meta["uid"])
@@ -176,7 +183,7 @@ class Reconciler:
         now = self.clock()
         changed = status != (found.get("status") or {})
         events.tell(self.kube, key, (*told, *(transitions(before, statuses.read(status)) if changed else ())), now)
-        self.metrics.seen(key, before, after, now)
+        self.metrics.record_status(key, before, after, now)
         if not changed:
             return
         body = {
@@ -190,15 +197,15 @@ class Reconciler:
         except (Changed, NotThere):
             log.info("dataflow %s/%s has gone meanwhile", key.namespace, key.name)
 
-    def rest(self) -> None:
+    def forget_all(self) -> None:
         """Another process acts from now on: what was seen is not what is, and is not shown any more."""
         self._notes.clear()
-        self.metrics.forgotten()
+        self.metrics.clear()
 
     def _forget(self, namespace: str, name: str) -> None:
         self._notes.pop((namespace, name), None)
-        self._heard.discard((namespace, name))
-        self.metrics.gone(namespace, name)
+        self._invalidated.discard((namespace, name))
+        self.metrics.remove(namespace, name)
 
 
 def _told(unfit: Exception) -> str:

@@ -67,7 +67,6 @@ class SimCluster:
     log: Log = field(default_factory=Log)
     queries: dict[str, Query] = field(default_factory=dict)
     secrets: dict[str, Any] = field(default_factory=dict)
-    looks: int = 0
 
     def __post_init__(self) -> None:
         self.server = SimServer(lambda: self.now)
@@ -108,7 +107,7 @@ class SimCluster:
     def _told(self, kind: str) -> None:
         """The operator hears of what it watches."""
         if not self.deaf and kind in ("Pod", "StatefulSet"):
-            self.reconciler.noticed(NS, NAME)
+            self.reconciler.invalidate(NS, NAME)
 
     def _connected(self, address: str, token: str) -> SimControl:
         found = tokens(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
@@ -145,10 +144,9 @@ class SimCluster:
 
     def look(self) -> None:
         """The operator looks once; if it crashes, a new one comes."""
-        self.looks += 1
         self.server.requests.clear()
         try:
-            self.reconciler.look(NS, NAME)
+            self.reconciler.reconcile(NS, NAME)
         except Crash:
             self.restart_operator()
         except OperatorError:

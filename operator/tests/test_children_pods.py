@@ -52,7 +52,7 @@ def test_what_is_watched_carries_the_label() -> None:
     watched = [*children.values(), keys_secret(dataflow().key, lambda: "x"), *pods()]
     assert len(watched) == len(Child) + 2
     for each in watched:
-        assert watching.OURS.items() <= each["metadata"]["labels"].items()
+        assert watching.CHILD_LABELS.items() <= each["metadata"]["labels"].items()
 
 
 @pytest.mark.parametrize(

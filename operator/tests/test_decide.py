@@ -72,7 +72,7 @@ def test_nothing_to_do() -> None:
     found = decide(FLOW, world(), SETTLED, LIMITS)
     assert found.actions == ()
     assert found.status.settled_generation == 1
-    assert found.look_again_seconds == LIMITS.rest_seconds
+    assert found.requeue_after == LIMITS.rest_seconds
 
 
 def test_shrinks_only_what_was_seen() -> None:

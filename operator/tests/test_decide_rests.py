@@ -74,7 +74,7 @@ def test_kept_children_are_applied_beside_everything_else() -> None:
     found = decide(FLOW, replace(seen, children={**seen.children, **kept}), SETTLED, LIMITS)
     assert found.actions == (Apply(Child.EXECUTORS, 2, uid=f"uid-{Child.EXECUTORS}", resource_version="7"),)
     assert condition(found.status, ConditionType.PROGRESSING).reason == "Settled"
-    assert found.look_again_seconds == LIMITS.rest_seconds
+    assert found.requeue_after == LIMITS.rest_seconds
 
 
 @pytest.mark.parametrize("earlier", [0, 7])

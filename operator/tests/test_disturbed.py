@@ -90,7 +90,7 @@ class Disturbed(RuleBasedStateMachine):
 
     @rule()
     def an_event_comes_twice(self) -> None:
-        self.cluster.reconciler.noticed(NS, NAME)
+        self.cluster.reconciler.invalidate(NS, NAME)
 
     @rule(child=st.sampled_from(Child), found=st.sampled_from(Found), replicas=st.integers(0, 6))
     def what_is_remembered_is_wrong(self, child: Child, found: Found, replicas: int) -> None:

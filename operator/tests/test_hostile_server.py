@@ -33,7 +33,7 @@ from binshift_operator.kube import Kube, Object, ServerConnection, path_of
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID, Child, Key
 from binshift_operator.observe import KINDS, Observer
-from binshift_operator.reconcile import GONE_SECONDS, Reconciler
+from binshift_operator.reconcile import Reconciler, Result
 
 pytestmark = pytest.mark.skipif(not os.environ.get("BINSHIFT_TEST_SERVER"), reason="BINSHIFT_TEST_SERVER is not set")
 
@@ -113,7 +113,7 @@ class Edited:
     def step(self) -> None:
         """The operator looks, and time passes for pods and runtime."""
         try:
-            if self.reconciler.look(self.namespace, self.name) == GONE_SECONDS:
+            if self.reconciler.reconcile(self.namespace, self.name) == Result():
                 return
         except OperatorError:
             pass

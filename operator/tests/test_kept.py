@@ -79,7 +79,7 @@ def test_drift_that_cannot_be_removed_is_fought_less_and_less() -> None:
     assert len(applications(cluster)) <= 10 * 4
     cluster.tick(300)
     written = len(applications(cluster))
-    assert cluster.reconciler.look(NS, NAME) > 1
+    assert (cluster.reconciler.reconcile(NS, NAME).requeue_after or 0) > 1
     assert len(applications(cluster)) > written
 
 

@@ -15,13 +15,14 @@ from test_told import started
 
 from binshift_operator.act import Actor
 from binshift_operator.configuration import Configuration
+from binshift_operator.controller import Controller
 from binshift_operator.errors import NotLeading
 from binshift_operator.kube import Kube
 from binshift_operator.leading import HELD_SECONDS, LEASE_SECONDS, RENEW_SECONDS, Alone, Leadership
-from binshift_operator.looking import Looking
-from binshift_operator.main import following, leadership
+from binshift_operator.main import leadership, leadership_handler
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.schedule import Schedule
+from binshift_operator.reconcile import Result
+from binshift_operator.work_queue import WorkQueue
 
 LEASE = ("Lease", "system", "operator")
 
@@ -160,19 +161,19 @@ def test_without_the_lease_nothing_is_written() -> None:
     cluster.edit(replicas=4)
     before, target = len(cluster.server.writes), dict(cluster.log.target or {})
     with pytest.raises(NotLeading):
-        reconciler.look(NS, NAME)
+        reconciler.reconcile(NS, NAME)
     assert len(cluster.server.writes) == before
     assert cluster.log.target == target
 
 
 def test_what_was_seen_is_forgotten_with_the_lease() -> None:
-    """A process that does not act any more shows no dataflow as if it still looked after it."""
+    """A process that does not act any more shows no dataflow as if it still served it."""
     cluster = SimCluster().start()
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     cluster.reconciler.metrics = metrics
     cluster.converge()
-    told = following(cluster.reconciler, metrics)
+    told = leadership_handler(cluster.reconciler, metrics)
     running = {"phase": "Running"}
     told(True)
     assert registry.get_sample_value("binshift_operator_leading") == 1.0
@@ -193,28 +194,30 @@ def test_without_a_lease_it_always_acts() -> None:
 
 
 def test_who_waits_looks_at_nothing() -> None:
-    """While another process acts, what is due stays due; it is looked at as soon as this one acts."""
-    looked, asked, acts = threading.Event(), threading.Semaphore(0), threading.Event()
+    """While another process acts, what is due stays due; it is reconciled as soon as this one acts."""
+    reconciled, asked, acts = threading.Event(), threading.Semaphore(0), threading.Event()
 
-    def look(*place: str) -> float:
-        looked.set()
-        return 60.0
+    def reconcile(*key: str) -> Result:
+        reconciled.set()
+        return Result(60.0)
 
     def leading() -> bool:
         asked.release()
         return acts.is_set()
 
-    schedule = Schedule(time.monotonic)
-    schedule.wake((NS, NAME))
+    queue = WorkQueue(time.monotonic)
+    queue.add((NS, NAME))
     server = SimServer(lambda: 0.0)
-    looking = Looking(schedule, look, Kube(server), OperatorMetrics(CollectorRegistry()), (), 60.0, 1, "", leading)
-    looking.start()
+    controller = Controller(
+        queue, reconcile, Kube(server), OperatorMetrics(CollectorRegistry()), (), 60.0, 1, "", leading
+    )
+    controller.start()
     try:
         for _ in range(2):
             assert asked.acquire(timeout=30)
-        assert not looked.is_set()
-        assert looking.stuck() == ""
+        assert not reconciled.is_set()
+        assert controller.liveness_problem() == ""
         acts.set()
-        assert looked.wait(30)
+        assert reconciled.wait(30)
     finally:
-        looking.stop()
+        controller.stop()

@@ -29,7 +29,7 @@ def test_a_stateful_set_without_its_pods_is_made_again_at_once() -> None:
     key = ("StatefulSet", NS, f"{NAME}-executor")
     pods = [pod["metadata"]["uid"] for pod in cluster.pods("executor")]
     del cluster.server.objects[key]
-    cluster.reconciler.noticed(NS, NAME)
+    cluster.reconciler.invalidate(NS, NAME)
     cluster.look()
     assert key in cluster.server.objects
     cluster.converge()

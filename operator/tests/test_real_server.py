@@ -91,7 +91,7 @@ class Life:
         while not done():
             assert time.monotonic() < deadline, f"{self.name}: {self.found.get('status')}"
             try:
-                self.reconciler.look(self.namespace, self.name)
+                self.reconciler.reconcile(self.namespace, self.name)
             except Crash:
                 self.reconciler = self.operator()
             except OperatorError:

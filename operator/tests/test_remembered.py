@@ -28,7 +28,7 @@ SERVICE = ("Service", NS, f"{NAME}-driver")
 
 def at_rest(cluster: SimCluster) -> SimCluster:
     """Everything was just looked at, nothing was to be done, and it was told."""
-    cluster.reconciler.noticed(NS, NAME)
+    cluster.reconciler.invalidate(NS, NAME)
     cluster.look()
     assert last(cluster) is not None
     return cluster
@@ -94,7 +94,7 @@ def test_everything_is_read_within_the_resync() -> None:
         lambda cluster: cluster.server.edit("StatefulSet", NS, f"{NAME}-executor", {"replicas": 3}),
         lambda cluster: cluster.server.remove(("Pod", NS, f"{NAME}-executor-0")),
         lambda cluster: cluster.edit(migration={"timeout": "1h"}),
-        lambda cluster: cluster.reconciler.noticed(NS, NAME),
+        lambda cluster: cluster.reconciler.invalidate(NS, NAME),
     ],
     ids=["a StatefulSet", "a pod", "the spec", "anything"],
 )
@@ -111,10 +111,10 @@ def test_an_event_during_a_look_is_not_missed(monkeypatch: pytest.MonkeyPatch) -
     look = cluster.reconciler.observer.look
 
     def meanwhile(*arguments: object) -> object:
-        cluster.reconciler.noticed(NS, NAME)
+        cluster.reconciler.invalidate(NS, NAME)
         return look(*arguments)  # type: ignore[arg-type]
 
-    cluster.reconciler.noticed(NS, NAME)
+    cluster.reconciler.invalidate(NS, NAME)
     monkeypatch.setattr(type(cluster.reconciler.observer), "look", lambda _, *arguments: meanwhile(*arguments))
     cluster.look()
     assert len(asked(cluster)) > 10
@@ -222,17 +222,17 @@ def test_nothing_can_be_done_by_what_was_glanced_at(monkeypatch: pytest.MonkeyPa
     """Should the operator ever try to act by what it remembers, it ends the look instead."""
     cluster = at_rest(started())
     cluster.server.remove(SERVICE)
-    real = Reconciler._decided
+    real = Reconciler._decide
 
     def mistaken(self: Reconciler, *arguments: object) -> object:
         seen, decision = real(self, *arguments)  # type: ignore[arg-type]
         return replace(seen, whole=False), decision
 
-    monkeypatch.setattr(Reconciler, "_decided", mistaken)
-    cluster.reconciler.noticed(NS, NAME)
+    monkeypatch.setattr(Reconciler, "_decide", mistaken)
+    cluster.reconciler.invalidate(NS, NAME)
     cluster.server.writes.clear()
     with pytest.raises(AssertionError, match="not read just now"):
-        cluster.reconciler.look(NS, NAME)
+        cluster.reconciler.reconcile(NS, NAME)
     assert cluster.server.writes == []
 
 
@@ -246,5 +246,5 @@ def test_a_glance_that_fails_is_followed_by_a_full_look(monkeypatch: pytest.Monk
     with monkeypatch.context() as patched:
         patched.setattr(type(cluster.reconciler.observer), "glance", away)
         with pytest.raises(Unreachable):
-            cluster.reconciler.look(NS, NAME)
+            cluster.reconciler.reconcile(NS, NAME)
     assert len(asked(cluster)) > 10

@@ -21,7 +21,7 @@ def test_a_rollout_restart_is_answered(component: str) -> None:
     found = cluster.server.objects[("StatefulSet", NS, f"{NAME}-{component}")]
     found["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = "2023-11-14T22:13:20Z"
     found["metadata"]["generation"] += 1
-    cluster.reconciler.noticed(NS, NAME)
+    cluster.reconciler.invalidate(NS, NAME)
     cluster.run(10)
     ((message, count),) = answers(cluster)
     assert f"StatefulSet {NAME}-{component}" in message

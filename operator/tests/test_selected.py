@@ -12,11 +12,11 @@ from sim_cluster import NAME, NS, SimCluster
 from sim_server import SimServer
 
 from binshift_operator import watching
+from binshift_operator.controller import Controller
 from binshift_operator.kube import Kube
-from binshift_operator.looking import Looking
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.reconcile import GONE_SECONDS
-from binshift_operator.schedule import Schedule
+from binshift_operator.reconcile import Result
+from binshift_operator.work_queue import WorkQueue
 
 SELECTOR = "team=a"
 
@@ -28,18 +28,18 @@ def labelled(cluster: SimCluster, team: str) -> None:
 
 
 def test_others_are_left_alone() -> None:
-    """What is not selected is as good as not there; once it is, it is looked after, and once it is not any more, it is left as it is."""
+    """What is not selected is as good as not there; once it is, it is reconciled, and once it is not any more, it is left as it is."""
     cluster = SimCluster().start()
     cluster.reconciler = replace(cluster.reconciler, selector=SELECTOR)
     labelled(cluster, "b")
-    assert cluster.reconciler.look(NS, NAME) == GONE_SECONDS
+    assert cluster.reconciler.reconcile(NS, NAME) == Result()
     assert cluster.server.writes == []
     labelled(cluster, "a")
     cluster.converge()
     labelled(cluster, "b")
     cluster.edit(replicas=4)
     before = len(cluster.server.writes)
-    assert cluster.reconciler.look(NS, NAME) == GONE_SECONDS
+    assert cluster.reconciler.reconcile(NS, NAME) == Result()
     assert len(cluster.server.writes) == before
 
 
@@ -49,9 +49,9 @@ def test_only_those_are_listed() -> None:
     for name, team in (("one", "a"), ("two", "b")):
         meta = {"name": name, "namespace": NS, "labels": {"team": team}}
         server.put("StreamingDataflow", {"kind": "StreamingDataflow", "metadata": meta, "spec": {}})
-    parts = Schedule(lambda: 0.0), lambda *_: 0.0, Kube(server), OperatorMetrics(CollectorRegistry())
-    assert Looking(*parts, (), 60.0, 1, SELECTOR)._places() == {(NS, "one")}
-    assert Looking(*parts, (NS,), 60.0, 1)._places() == {(NS, "one"), (NS, "two")}
+    parts = WorkQueue(lambda: 0.0), lambda *_: Result(), Kube(server), OperatorMetrics(CollectorRegistry())
+    assert Controller(*parts, (), 60.0, 1, SELECTOR)._list() == {(NS, "one")}
+    assert Controller(*parts, (NS,), 60.0, 1)._list() == {(NS, "one"), (NS, "two")}
 
 
 def test_only_those_are_watched() -> None:

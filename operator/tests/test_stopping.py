@@ -23,10 +23,10 @@ def test_a_stop_is_asked_for_once(edit: dict[str, Any], says: bool, monkeypatch:
         shown = Query._shown
         monkeypatch.setattr(Query, "_shown", lambda self: shown(self) | {"stopping": None})
     cluster.edit(**edit)
-    tried, pauses = list[str](), list[float]()
+    tried, pauses = list[str](), list[float | None]()
     for _ in range(10):
         cluster.server.requests.clear()
-        pauses.append(cluster.reconciler.look("default", "clicks"))
+        pauses.append(cluster.reconciler.reconcile("default", "clicks").requeue_after)
         tried += [each for each in cluster.server.requests if each.startswith("PATCH") and "statefulset" in each]
         cluster.tick()
     assert query.state == "Running"

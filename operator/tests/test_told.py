@@ -143,7 +143,9 @@ def test_counters_are_there_before_they_count() -> None:
         assert registry.get_sample_value("binshift_operator_awaited_seconds_count", {"reason": reason.value}) == 0
     for outcome in OUTCOMES:
         assert registry.get_sample_value("binshift_operator_reconciles_total", {"outcome": outcome}) == 0
-    metrics.seen(Key("ns", "clicks", "a"), Status(awaiting=Awaiting(Awaited.REGISTRATION.value, 10.0)), Status(), 25.0)
+    metrics.record_status(
+        Key("ns", "clicks", "a"), Status(awaiting=Awaiting(Awaited.REGISTRATION.value, 10.0)), Status(), 25.0
+    )
     assert registry.get_sample_value("binshift_operator_awaited_seconds_sum", {"reason": "Registration"}) == 15
 
 
@@ -152,9 +154,9 @@ def test_another_of_the_same_name_counts_once() -> None:
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     for uid in ("a", "b"):
-        metrics.seen(Key("ns", "clicks", uid), Status(), Status(), 0.0)
+        metrics.record_status(Key("ns", "clicks", uid), Status(), Status(), 0.0)
     assert registry.get_sample_value("binshift_operator_phases", {"phase": "Pending"}) == 1
-    metrics.gone("ns", "clicks")
+    metrics.remove("ns", "clicks")
     assert registry.get_sample_value("binshift_operator_phases", {"phase": "Pending"}) == 0
 
 
@@ -167,7 +169,7 @@ def test_the_operators_own_mistake_is_not_the_users(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(reconcile, "decide", mistaken)
     with pytest.raises(KeyError):
-        cluster.reconciler.look(NS, NAME)
+        cluster.reconciler.reconcile(NS, NAME)
     assert condition(cluster, "Degraded")["status"] == "False"
 
 
@@ -210,7 +212,7 @@ def test_writes_that_a_webhook_fails_are_told() -> None:
     cluster.tick(int(RESYNC_SECONDS))
     cluster.server.remove(("Service", NS, f"{NAME}-driver"))
     with pytest.raises(Unreachable, match=r"DriverService.*failed calling webhook"):
-        cluster.reconciler.look(NS, NAME)
+        cluster.reconciler.reconcile(NS, NAME)
     assert condition(cluster, "Degraded")["status"] == "False"
     cluster.run(TRIES_BEFORE_TOLD + 1)
     assert condition(cluster, "Degraded")["reason"] == "Refused"

@@ -40,7 +40,7 @@ class Rivals:
     def look(self, operator: Reconciler) -> float:
         """One looks; in how many seconds it wants to look again."""
         try:
-            return operator.look(NS, NAME)
+            return operator.reconcile(NS, NAME).requeue_after or 0.0
         except (Crash, OperatorError):
             return 1.0
 

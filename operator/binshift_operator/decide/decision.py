@@ -25,7 +25,7 @@ class Decision:
 
     actions: tuple[Action, ...]
     status: Status
-    look_again_seconds: float
+    requeue_after: float
 
     @property
     def rests(self) -> bool:
