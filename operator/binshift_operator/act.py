@@ -30,7 +30,7 @@ from binshift_operator.model.actions import (
 )
 from binshift_operator.model.names import Child
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.observe import KINDS, Seen
+from binshift_operator.observe import KINDS, Observation
 
 TOKEN_BYTES = 32
 
@@ -64,53 +64,55 @@ class Actor:
     kube: Kube
     operator: str = ""
 
-    def carry_out(self, dataflow: Dataflow, seen: Seen, actions: Sequence[Action]) -> Carried:
+    def carry_out(self, dataflow: Dataflow, observation: Observation, actions: Sequence[Action]) -> Carried:
         """Carry out what can be, up to the first that fails."""
-        invariant(seen.whole or not actions, "something is done upon what was not read just now")
+        invariant(observation.complete or not actions, "something is done upon what was not read just now")
         changed = False
         for number, action in enumerate(actions):
             try:
                 self.kube.permitted()
-                changed |= self._do(dataflow, seen, action)
+                changed |= self._do(dataflow, observation, action)
             except OperatorError as error:
                 return Carried(number, changed, Failed(action, error))
         return Carried(len(actions), changed)
 
-    def _do(self, dataflow: Dataflow, seen: Seen, action: Action) -> bool:
+    def _do(self, dataflow: Dataflow, observation: Observation, action: Action) -> bool:
         """Whether it changed anything, as far as one can know."""
         key = dataflow.key
         match action:
             case CreateKeys():
                 self._create_keys(dataflow)
             case Apply():
-                return self._apply(dataflow, seen, action)
+                return self._apply(dataflow, observation, action)
             case TryApply(child, replicas, uid):
-                self.kube.apply(manifest(seen.manifests, Apply(child, replicas, uid), self.operator), dry_run=True)
+                self.kube.apply(
+                    manifest(observation.manifests, Apply(child, replicas, uid), self.operator), dry_run=True
+                )
                 return False
             case DeletePod(name, uid, _, force):
                 self.kube.delete("Pod", key.namespace, name, uid, at_once=force)
             case StopQuery(again):
-                _control(seen).stop()
+                _control(observation).stop()
                 return not again
             case PutTarget(generation, workers):
-                _control(seen).put_target(dataflow, generation, workers)
+                _control(observation).put_target(dataflow, generation, workers)
             case CancelMigration(number, rollback, again):
-                _cancel(seen, number, rollback)
+                _cancel(observation, number, rollback)
                 return not again
             case _:
                 assert_never(action)
         return True
 
-    def _apply(self, dataflow: Dataflow, seen: Seen, action: Apply) -> bool:
-        before = seen.world.children[action.child].resource_version
-        if action.child in seen.world.unrendered and action.uid and action.replicas is not None:
+    def _apply(self, dataflow: Dataflow, observation: Observation, action: Apply) -> bool:
+        before = observation.state.children[action.child].resource_version
+        if action.child in observation.state.unrenderable and action.uid and action.replicas is not None:
             after = self._scale(dataflow, action.child, action.replicas, before)
         else:
-            after = self.kube.apply(manifest(seen.manifests, action, self.operator), force=bool(action.uid))
+            after = self.kube.apply(manifest(observation.manifests, action, self.operator), force=bool(action.uid))
         return bool(after["metadata"].get("resourceVersion") != before)
 
     def _scale(self, dataflow: Dataflow, child: Child, replicas: int, version: str) -> Object:
-        """Of what cannot be rendered only the number of pods is changed, if it is still what was seen."""
+        """Of what cannot be rendered only the number of pods is changed, if it is still what was observation."""
         change: Object = {"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}
         return self.kube.merge(KINDS[child], dataflow.key.namespace, dataflow.key.child(child), change)
 
@@ -120,7 +122,7 @@ class Actor:
 
 
 def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str = "") -> Manifest:
-    """What is sent for an action: as rendered, for the object that was seen.
+    """What is sent for an action: as rendered, for the object that was observation.
 
     Raises:
         Invalid: it needs the Secret, which is not there.
@@ -136,15 +138,15 @@ def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str =
     return {**wanted, "metadata": {**wanted["metadata"], **{name: value for name, value in known.items() if value}}}
 
 
-def _control(seen: Seen) -> Control:
-    if seen.control is None:
+def _control(observation: Observation) -> Control:
+    if observation.control is None:
         raise Unreachable("the driver cannot be asked: it has no pod, no address or no token")
-    return seen.control
+    return observation.control
 
 
-def _cancel(seen: Seen, number: int, rollback: bool) -> None:
+def _cancel(observation: Observation, number: int, rollback: bool) -> None:
     with contextlib.suppress(NotThere):  # a driver that started anew does not know it
-        _control(seen).cancel(number, rollback=rollback)
+        _control(observation).cancel(number, rollback=rollback)
 
 
 def told_at_once(failed: Failed) -> bool:

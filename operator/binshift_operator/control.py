@@ -16,9 +16,9 @@ from urllib.error import HTTPError
 from urllib.request import HTTPHandler, ProxyHandler, Request, build_opener
 
 from binshift_operator.errors import OperatorError, TimedOut, Unreachable, refused
+from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import MigrationShown
-from binshift_operator.model.world import EpochUnderWay, RunState, RuntimeSeen, TargetSeen
+from binshift_operator.model.status import MigrationStatus
 
 SECONDS_MAX: Final = 5.0
 """For an answer."""
@@ -59,7 +59,7 @@ class Control:
     def __repr__(self) -> str:
         return f"Control({self.url!r})"
 
-    def dataflow(self) -> RuntimeSeen:
+    def dataflow(self) -> ObservedRuntime:
         """The dataflow as a whole."""
         answer = self._ask("GET", "/v1/dataflow")
         try:
@@ -113,7 +113,7 @@ def _refused(no: HTTPError) -> OperatorError:
     return refused(no.code, message[:REASON_CHARACTERS_MAX])
 
 
-def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
+def runtime_of(answer: Mapping[str, Any]) -> ObservedRuntime:
     """What `GET /v1/dataflow` says.
 
     Raises:
@@ -121,7 +121,7 @@ def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
     """
     target, latency, migration = answer.get("target"), answer.get("latency"), answer.get("migration")
     shared, running = migration.get("workers") if migration else None, answer.get("underWay")
-    return RuntimeSeen(
+    return ObservedRuntime(
         state=RunState(answer["state"]),
         reason=str(answer.get("reason") or "")[:REASON_CHARACTERS_MAX],
         version=str(answer.get("version") or "")[:VERSION_CHARACTERS_MAX],
@@ -129,7 +129,7 @@ def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
         failures=int(answer.get("failures") or 0),
         epoch=int(answer.get("epoch", -1)),
         committed_at=_seconds(answer.get("committedAt")),
-        under_way=None if running is None else _under_way(running),
+        running_epoch=None if running is None else _under_way(running),
         route_version=_whole(answer.get("routeVersion")),
         holding=frozenset(map(int, answer.get("workers") or ())),
         registered=frozenset(map(int, answer.get("registered") or ())),
@@ -140,21 +140,21 @@ def runtime_of(answer: Mapping[str, Any]) -> RuntimeSeen:
     )
 
 
-def _under_way(said: Mapping[str, Any]) -> EpochUnderWay:
+def _under_way(said: Mapping[str, Any]) -> RunningEpoch:
     part = str(said.get("part") or "")[:PART_CHARACTERS_MAX]
     trouble = str(said.get("trouble") or "")[:REASON_CHARACTERS_MAX]
-    return EpochUnderWay(int(said["epoch"]), float(said["seconds"]), int(said.get("runs") or 1), part, trouble)
+    return RunningEpoch(int(said["epoch"]), float(said["seconds"]), int(said.get("runs") or 1), part, trouble)
 
 
-def _target(said: Mapping[str, Any]) -> TargetSeen:
-    return TargetSeen(
+def _target(said: Mapping[str, Any]) -> ObservedTarget:
+    return ObservedTarget(
         str(said["owner"]), int(said["generation"]), frozenset(map(int, said["workers"])), said["settled"] is True
     )
 
 
-def _migration(said: Mapping[str, Any]) -> MigrationShown:
+def _migration(said: Mapping[str, Any]) -> MigrationStatus:
     before, during = said.get("latencyBefore"), said.get("latencyDuring")
-    return MigrationShown(
+    return MigrationStatus(
         id=int(said["id"]),
         phase=str(said["phase"]),
         generation=int(said.get("generation") or 0),

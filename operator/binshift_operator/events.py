@@ -14,34 +14,34 @@ from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import Action, Apply, DeletePod
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, Key
+from binshift_operator.model.observed import ObservedState
 from binshift_operator.model.status import shortened
-from binshift_operator.model.world import World
 from binshift_operator.phases import Told
 from binshift_operator.statuses import moment
 
 log = logging.getLogger(__name__)
 
 
-def told_of(actions: Sequence[Action], world: World) -> Iterable[Told]:
+def told_of(actions: Sequence[Action], observed: ObservedState) -> Iterable[Told]:
     """What to tell of what was done."""
     for action in actions:
         match action:
-            case Apply(Child.EXECUTORS, int(replicas)) if replicas != world.children[Child.EXECUTORS].replicas:
-                yield Told("Scaled", f"executor pods: {world.children[Child.EXECUTORS].replicas} to {replicas}")
+            case Apply(Child.EXECUTORS, int(replicas)) if replicas != observed.children[Child.EXECUTORS].replicas:
+                yield Told("Scaled", f"executor pods: {observed.children[Child.EXECUTORS].replicas} to {replicas}")
             case DeletePod(name, _, why, force):
                 yield Told("PodReplaced", f"pod {name} is deleted{' by force' if force else ''}: {why}", warning=force)
             case _:
                 pass
 
 
-def rollouts(key: Key, world: World, known: dict[Child, str]) -> Iterable[Told]:
+def rollouts(key: Key, observed: ObservedState, known: dict[Child, str]) -> Iterable[Told]:
     """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``."""
-    for child, seen in world.children.items():
-        if seen.restarted and known.get(child) != seen.restarted:
-            known[child] = seen.restarted
+    for child, seen in observed.children.items():
+        if seen.restarted_at and known.get(child) != seen.restarted_at:
+            known[child] = seen.restarted_at
             yield Told(
                 "RolloutRestartIgnored",
-                f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted}) replaces no pod. To restart the dataflow, "
+                f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted_at}) replaces no pod. To restart the dataflow, "
                 f"set spec.restartNonce to another number: kubectl edit sdf {key.name}",
                 warning=True,
             )

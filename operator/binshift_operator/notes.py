@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from binshift_operator.model.names import Child
-from binshift_operator.model.world import Tried
+from binshift_operator.model.observed import Tried
 from binshift_operator.remembered import Remembered
 
 TRIES_BEFORE_TOLD: Final = 5

@@ -20,8 +20,16 @@ from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreach
 from binshift_operator.inputs import with_inputs
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, Key
+from binshift_operator.model.observed import (
+    ChildState,
+    ClaimState,
+    Lacking,
+    ObservedChild,
+    ObservedRuntime,
+    ObservedState,
+    Pod,
+)
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.world import ChildSeen, ClaimState, Found, Lacking, Pod, RuntimeSeen, World
 from binshift_operator.notes import SILENT_SECONDS, Notes, Silence
 from binshift_operator.pods import pod_of
 from binshift_operator.remembered import Remembered
@@ -47,24 +55,24 @@ ASK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """What was seen, with what acting upon it takes.
 
     Attributes:
         dataflow: as it was read, with the hash of the Secrets that it names.
-        world: for the decision.
+        state: for the decision.
         manifests: of the children as they should be; without the Secret's fingerprint there are no StatefulSets.
         control: the control API; None if there is none to ask.
         token: opens it; None if the Secret is not there.
-        whole: whether all of it was read just now; upon anything else nothing may be done.
+        complete: whether all of it was read just now; upon anything else nothing may be done.
     """
 
     dataflow: Dataflow
-    world: World
+    state: ObservedState
     manifests: Mapping[Child, Manifest] = field(repr=False)
     control: Control | None
     token: str | None = field(default=None, repr=False)
-    whole: bool = True
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class Observer:
     connect: Callable[[str, str], Control] = Control
     operator: str = ""
 
-    def look(self, dataflow: Dataflow, notes: Notes) -> Seen:
+    def observe(self, dataflow: Dataflow, notes: Notes) -> Observation:
         """What is now. ``notes``: of earlier looks at this dataflow; what is seen adds to them.
 
         Raises:
@@ -96,7 +104,7 @@ class Observer:
         key, now = dataflow.key, self.clock()
         secret = self._child(key, Child.KEYS)
         seen_secret = classified(secret, None, key)
-        keys = tokens(secret) if seen_secret.found is Found.CURRENT and secret is not None else None
+        keys = tokens(secret) if seen_secret.state is ChildState.CURRENT and secret is not None else None
         keys_hash = None if keys is None else fingerprint(keys)
         if keys is not None:
             dataflow = with_inputs(dataflow, keys, self.kube, notes)
@@ -108,12 +116,12 @@ class Observer:
             for child, found in live.items()
         }
         if dataflow.service_account is not None:
-            children[Child.SERVICE_ACCOUNT] = ChildSeen(
-                Found.CURRENT
+            children[Child.SERVICE_ACCOUNT] = ObservedChild(
+                ChildState.CURRENT
             )  # the user's own: nothing is made, nothing is taken
         pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
         control, runtime, silence = self._asked(key, token, pods, notes, now)
-        world = World(
+        observed = ObservedState(
             now=now,
             children=children,
             pods=pods,
@@ -123,26 +131,26 @@ class Observer:
             claim=self._claim(dataflow),
             credentials_missing=self._credentials(dataflow),
             refusals=notes.refusals,
-            invalid=next(iter(unfit.values()), ""),
-            unrendered=frozenset(unfit),
+            render_error=next(iter(unfit.values()), ""),
+            unrenderable=frozenset(unfit),
             lacking=self._lacking(key, live, children, pods, notes),
             rivals=_rivals(key, children, self.operator),
             operator_version=__version__,
         )
-        return Seen(dataflow, world, manifests, control, token)
+        return Observation(dataflow, observed, manifests, control, token)
 
-    def glance(self, dataflow: Dataflow, last: Remembered, notes: Notes) -> Seen:
+    def observe_pods(self, dataflow: Dataflow, last: Remembered, notes: Notes) -> Observation:
         """What is now, if nothing but pods and runtime is other than when everything was read ``last``. Errors as `look`."""
         dataflow = replace(dataflow, inputs_hash=last.inputs_hash)
         key, now = dataflow.key, self.clock()
         pods = self._pods(key, now)
         control, runtime, silence = self._asked(key, last.token, pods, notes, now)
         children = {
-            child: replace(seen, again=due(seen.found, notes.applied.get(child), now))
-            for child, seen in last.world.children.items()
+            child: replace(seen, retry_due=due(seen.state, notes.applied.get(child), now))
+            for child, seen in last.observed.children.items()
         }
-        world = replace(
-            last.world,
+        observed = replace(
+            last.observed,
             now=now,
             children=children,
             pods=pods,
@@ -150,11 +158,11 @@ class Observer:
             unreachable=silence,
             refusals=notes.refusals,
         )
-        return Seen(dataflow, world, {}, control, last.token, whole=False)
+        return Observation(dataflow, observed, {}, control, last.token, complete=False)
 
     def _asked(
         self, key: Key, token: str | None, pods: tuple[Pod, ...], notes: Notes, now: float
-    ) -> tuple[Control | None, RuntimeSeen | None, str]:
+    ) -> tuple[Control | None, ObservedRuntime | None, str]:
         """The control API of the pod that was just listed; what the runtime says, or why it says nothing."""
         if token is None:
             return None, None, "there is no token to ask it with"
@@ -182,7 +190,7 @@ class Observer:
         self,
         key: Key,
         live: Mapping[Child, Object | None],
-        children: Mapping[Child, ChildSeen],
+        children: Mapping[Child, ObservedChild],
         pods: tuple[Pod, ...],
         notes: Notes,
     ) -> Mapping[Child, Lacking]:
@@ -191,7 +199,7 @@ class Observer:
         for child in (Child.EXECUTORS, Child.DRIVER):
             owner, seen = live[child], children[child]
             count = seen.replicas - sum(pod.is_driver is (child is Child.DRIVER) for pod in pods)
-            ours = seen.found not in (Found.ABSENT, Found.FOREIGN, Found.GOING)
+            ours = seen.state not in (ChildState.ABSENT, ChildState.FOREIGN, ChildState.DELETING)
             since = notes.lacks(child, ours and count > 0, now)
             if since is not None and owner is not None:
                 why = self._said(key, owner) if now - since > ASK_SECONDS else ""
@@ -232,7 +240,7 @@ class Observer:
         return None if there else name
 
 
-def _rivals(key: Key, children: Mapping[Child, ChildSeen], operator: str) -> str:
+def _rivals(key: Key, children: Mapping[Child, ObservedChild], operator: str) -> str:
     """Which two operators write over each other's children, in words that both of them find; empty if none do."""
     taken = {child: seen.rival for child, seen in children.items() if seen.rival}
     if not taken:
@@ -250,7 +258,7 @@ def _when(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def _said_by(control: Control, driver: Pod, notes: Notes, now: float) -> tuple[RuntimeSeen | None, str]:
+def _said_by(control: Control, driver: Pod, notes: Notes, now: float) -> tuple[ObservedRuntime | None, str]:
     """What the runtime says, or why it says nothing."""
     silence = notes.silence
     if silence is not None and silence.pod == driver.uid and now < silence.until:

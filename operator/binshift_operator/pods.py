@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from binshift_operator.model import names
+from binshift_operator.model.observed import Pod, PodState
 from binshift_operator.model.status import shortened
-from binshift_operator.model.world import Pod, PodState
 
 NO_IMAGE: Final = frozenset(
     {
@@ -42,7 +42,7 @@ def pod_of(found: Mapping[str, Any], now: float) -> Pod:
         uid=meta["uid"],
         slot=_slot(meta["name"]),
         is_driver=(meta.get("labels") or {}).get(names.LABEL_COMPONENT) == names.DRIVER,
-        going_since=None if due is None else seconds(due) - grace,
+        deleting_since=None if due is None else seconds(due) - grace,
         grace_seconds=grace,
         node_lost=(conditions.get("DisruptionTarget") or {}).get("reason") == "DeletionByTaintManager",
         spec_hash=annotations.get(names.ANNOTATION_SPEC, ""),
@@ -51,10 +51,10 @@ def pod_of(found: Mapping[str, Any], now: float) -> Pod:
         state=state,
         message=shortened(message, 900),
         restarts=sum(int(each.get("restartCount") or 0) for each in containers(status)),
-        since=_since(state, conditions, meta),
+        state_since=_since(state, conditions, meta),
         ip=str(status.get("podIP") or ""),
         operator_version=annotations.get(names.ANNOTATION_VERSION, ""),
-        born=seconds(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
+        created_at=seconds(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
     )
 
 

@@ -23,7 +23,7 @@ from binshift_operator.model.names import API_VERSION, KIND, Key
 from binshift_operator.model.specification import Dataflow, read, unread
 from binshift_operator.model.status import Status
 from binshift_operator.notes import Notes
-from binshift_operator.observe import Observer, Seen
+from binshift_operator.observe import Observation, Observer
 from binshift_operator.phases import Told, transitions
 from binshift_operator.remembered import remembered
 
@@ -99,12 +99,12 @@ class Reconciler:
 
     def _reconcile(self, dataflow: Dataflow, found: Object, before: Status) -> Result:
         notes = self._noted(dataflow.key)
-        seen, decision = self._decide(dataflow, before, notes)
-        carried = self.actor.carry_out(dataflow, seen, decision.actions)
-        self._note(notes, seen, decision.actions[: carried.done], carried.failed)
+        observation, decision = self._decide(dataflow, before, notes)
+        carried = self.actor.carry_out(dataflow, observation, decision.actions)
+        self._note(notes, observation, decision.actions[: carried.done], carried.failed)
         told = (
-            *events.told_of(decision.actions[: carried.done], seen.world),
-            *events.rollouts(dataflow.key, seen.world, notes.restarted),
+            *events.told_of(decision.actions[: carried.done], observation.state),
+            *events.rollouts(dataflow.key, observation.state, notes.restarted),
         )
         self._publish(found, before, decision.status, told)
         if carried.failed is not None:
@@ -114,22 +114,24 @@ class Reconciler:
         # A step that led somewhere is followed by the next one soon.
         return Result(NEXT_STEP_SECONDS if carried.changed else decision.requeue_after)
 
-    def _decide(self, dataflow: Dataflow, before: Status, notes: Notes) -> tuple[Seen, Decision]:
+    def _decide(self, dataflow: Dataflow, before: Status, notes: Notes) -> tuple[Observation, Decision]:
         """What is, and what to do. A dataflow at rest is glanced at; whatever that finds but rest is looked at in full."""
         heard = self._take_invalidation(dataflow.key)
         last, notes.remembered = notes.remembered, None
         # The look after this one must not be too late for the resync.
         seconds_max = self.resync_seconds - self.limits.rest_seconds
         if last is not None and not heard and last.stands(dataflow, self.clock(), seconds_max):
-            seen = self.observer.glance(dataflow, last, notes)
-            decision = decide(seen.dataflow, seen.world, before, self.limits)
-            if decision.rests and last.has_the_pods_of(seen.world):
+            observation = self.observer.observe_pods(dataflow, last, notes)
+            decision = decide(observation.dataflow, observation.state, before, self.limits)
+            if decision.rests and last.has_the_pods_of(observation.state):
                 notes.remembered = last
-                return seen, decision
-        seen = self.observer.look(dataflow, notes)
-        decision = decide(seen.dataflow, seen.world, before, self.limits)
-        notes.remembered = remembered(seen.dataflow, seen.world, seen.token) if decision.rests else None
-        return seen, decision
+                return observation, decision
+        observation = self.observer.observe(dataflow, notes)
+        decision = decide(observation.dataflow, observation.state, before, self.limits)
+        notes.remembered = (
+            remembered(observation.dataflow, observation.state, observation.token) if decision.rests else None
+        )
+        return observation, decision
 
     def _take_invalidation(self, key: Key) -> bool:
         """Whether anything was noticed since the last look; asked before any child is read, so that nothing is missed."""
@@ -147,11 +149,11 @@ class Reconciler:
             notes = self._notes[place] = Notes(key.uid)
         return notes
 
-    def _note(self, notes: Notes, seen: Seen, done: Sequence[Action], failed: Failed | None) -> None:
+    def _note(self, notes: Notes, observation: Observation, done: Sequence[Action], failed: Failed | None) -> None:
         for action in done:
-            if isinstance(action, Apply) and action.child in seen.manifests:
-                before, last = seen.world.children[action.child], notes.applied.get(action.child)
-                notes.applied[action.child] = tried_now(before, seen.manifests[action.child], last, self.clock())
+            if isinstance(action, Apply) and action.child in observation.manifests:
+                before, last = observation.state.children[action.child], notes.applied.get(action.child)
+                notes.applied[action.child] = tried_now(before, observation.manifests[action.child], last, self.clock())
         if failed is None:
             notes.failing = None
         else:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from binshift_operator.model.observed import ClaimState, ObservedState
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.world import ClaimState, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +26,26 @@ class Remembered:
     """
 
     generation: int
-    world: World
+    observed: ObservedState
     token: str | None = field(repr=False)
     inputs_hash: str = ""
 
     def stands(self, dataflow: Dataflow, now: float, seconds_max: float) -> bool:
         """Whether it may stand for reading again: it is of the same edit, and younger than so many seconds."""
-        return self.generation == dataflow.generation and 0.0 <= now - self.world.now < seconds_max
+        return self.generation == dataflow.generation and 0.0 <= now - self.observed.now < seconds_max
 
-    def has_the_pods_of(self, world: World) -> bool:
+    def has_the_pods_of(self, observed: ObservedState) -> bool:
         """Whether there are the same pods as then."""
-        return {pod.uid for pod in self.world.pods} == {pod.uid for pod in world.pods}
+        return {pod.uid for pod in self.observed.pods} == {pod.uid for pod in observed.pods}
 
 
-def remembered(dataflow: Dataflow, world: World, token: str | None) -> Remembered | None:
+def remembered(dataflow: Dataflow, observed: ObservedState, token: str | None) -> Remembered | None:
     """What to remember of a look that found nothing to do; None if something is wrong that a person may put right any moment."""
     wrong = (
-        world.claim is not ClaimState.FINE
-        or world.credentials_missing
-        or world.invalid
-        or world.lacking
-        or world.rivals
+        observed.claim is not ClaimState.FINE
+        or observed.credentials_missing
+        or observed.render_error
+        or observed.lacking
+        or observed.rivals
     )
-    return None if wrong else Remembered(dataflow.generation, world, token, dataflow.inputs_hash)
+    return None if wrong else Remembered(dataflow.generation, observed, token, dataflow.inputs_hash)

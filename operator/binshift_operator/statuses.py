@@ -11,18 +11,18 @@ from typing import Any
 
 from binshift_operator.children.metadata import selector_text
 from binshift_operator.model.names import EXECUTOR, Key
+from binshift_operator.model.observed import REVISIONS
 from binshift_operator.model.status import (
     Awaiting,
     Condition,
     ConditionType,
-    MigrationShown,
+    MigrationStatus,
     Moving,
     Numbers,
     Phase,
     Settling,
     Status,
 )
-from binshift_operator.model.world import REVISIONS
 
 SLOT_MAX = 999_999
 _TRUTH = {True: "True", False: "False", None: "Unknown"}
@@ -112,7 +112,7 @@ def slots_in(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _migration(shown: MigrationShown) -> dict[str, Any]:
+def _migration(shown: MigrationStatus) -> dict[str, Any]:
     total = shown.bins_total
     return _known(
         {
@@ -179,8 +179,8 @@ def _read(found: Mapping[str, Any]) -> Status:
     )
 
 
-def _migration_in(found: Mapping[str, Any]) -> MigrationShown:
-    return MigrationShown(
+def _migration_in(found: Mapping[str, Any]) -> MigrationStatus:
+    return MigrationStatus(
         id=int(found["id"]),
         phase=str(found["phase"]),
         generation=int(found.get("generation", 0)) * REVISIONS + int(found.get("revision", 0)),

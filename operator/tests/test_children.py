@@ -15,8 +15,8 @@ from binshift.ports import Ports
 from binshift_operator.children import Surroundings, classified, fingerprint, keys_secret, rendered, stamped, tokens
 from binshift_operator.children.spark_conf import checkpoint_directory, conf, defaults_file
 from binshift_operator.model.names import KEYS, Child
+from binshift_operator.model.observed import ChildState
 from binshift_operator.model.specification import Dataflow, read, restart_hash
-from binshift_operator.model.world import Found
 
 
 def dataflow(changes: dict[str, Any] | None = None) -> Dataflow:
@@ -207,18 +207,18 @@ def test_own_work_is_recognised(child: Child) -> None:
     """What was applied, and only filled up with defaults, is as rendered; what was changed or is rendered otherwise now is not."""
     manifest = all_of()[child]
     live = lived(manifest)
-    assert classified(live, manifest, dataflow().key).found is Found.CURRENT
+    assert classified(live, manifest, dataflow().key).state is ChildState.CURRENT
     changed_by_hand = copy.deepcopy(live)
     changed_by_hand["metadata"]["labels"]["app.kubernetes.io/name"] = "mine"
-    assert classified(changed_by_hand, manifest, dataflow().key).found is Found.DRIFTED
+    assert classified(changed_by_hand, manifest, dataflow().key).state is ChildState.DRIFTED
     newer = {**manifest, "more": "x"}
-    assert classified(live, newer, dataflow().key).found is Found.DRIFTED
+    assert classified(live, newer, dataflow().key).state is ChildState.DRIFTED
 
 
 def test_less_than_before_is_drift() -> None:
     """A toleration that is no longer asked for is noticed, although everything that is asked for is there."""
     more = all_of({"spec.executor": {"pod": {"tolerations": [{"operator": "Exists"}]}}})[Child.EXECUTORS]
-    assert classified(lived(more), all_of()[Child.EXECUTORS], dataflow().key).found is Found.DRIFTED
+    assert classified(lived(more), all_of()[Child.EXECUTORS], dataflow().key).state is ChildState.DRIFTED
 
 
 def test_quantities_in_the_servers_spelling() -> None:
@@ -226,21 +226,21 @@ def test_quantities_in_the_servers_spelling() -> None:
     manifest = all_of({"spec.executor": {"resources": {"limits": {"cpu": "0.5", "memory": "2048Mi"}}}})[Child.EXECUTORS]
     live = lived(manifest)
     live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "500m", "memory": "2Gi"}
-    assert classified(live, manifest, dataflow().key).found is Found.CURRENT
+    assert classified(live, manifest, dataflow().key).state is ChildState.CURRENT
 
 
 def test_whose_it_is() -> None:
     """An object is ours by its owner's UID; one of an earlier dataflow of the name is going, any other is foreign."""
     manifest, key = all_of()[Child.SPARK_CONF], dataflow().key
-    assert classified(None, manifest, key).found is Found.ABSENT
+    assert classified(None, manifest, key).state is ChildState.ABSENT
     other = lived(manifest)
     other["metadata"]["ownerReferences"][0]["uid"] = "uid-0"
-    assert classified(other, manifest, key).found is Found.GOING
+    assert classified(other, manifest, key).state is ChildState.DELETING
     del other["metadata"]["ownerReferences"]
-    assert classified(other, manifest, key).found is Found.FOREIGN
+    assert classified(other, manifest, key).state is ChildState.FOREIGN
     going = lived(manifest)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert classified(going, manifest, key).found is Found.GOING
+    assert classified(going, manifest, key).state is ChildState.DELETING
 
 
 @given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1), min_size=3, max_size=3))

@@ -14,7 +14,7 @@ from test_children import all_of, dataflow, lived
 from binshift_operator.children import classified, stamped, tried_now
 from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered
 from binshift_operator.model.names import Child
-from binshift_operator.model.world import ChildSeen, Found, Tried
+from binshift_operator.model.observed import ChildState, ObservedChild, Tried
 
 EMPTY = {
     "spec.application.env": [{"name": "A", "value": ""}],
@@ -32,7 +32,7 @@ EMPTY = {
 MANIFEST = all_of(EMPTY)[Child.EXECUTORS]
 
 
-def seen(live: dict[str, Any], tried: Tried | None = None, now: float = 0.0) -> ChildSeen:
+def seen(live: dict[str, Any], tried: Tried | None = None, now: float = 0.0) -> ObservedChild:
     """What is found of the executors."""
     return classified(live, MANIFEST, dataflow().key, tried, now)
 
@@ -47,19 +47,19 @@ def test_what_is_empty_may_be_left_out() -> None:
     """An empty value, false and an empty key are not there when the server answers, and nothing has drifted."""
     live = without_empty(lived(MANIFEST))
     assert live != lived(MANIFEST)
-    assert seen(live).found is Found.CURRENT
+    assert seen(live).state is ChildState.CURRENT
 
 
 def test_one_volume_in_two_places() -> None:
     """Mounts are told from each other by where they are, in whatever order; one that is gone or different is noticed."""
     live = lived(MANIFEST)
     worker(live)["volumeMounts"].reverse()
-    assert seen(live).found is Found.CURRENT
+    assert seen(live).state is ChildState.CURRENT
     writable = copy.deepcopy(live)
     next(each for each in worker(writable)["volumeMounts"] if each["mountPath"] == "/b")["readOnly"] = False
-    assert seen(writable).found is Found.DRIFTED
+    assert seen(writable).state is ChildState.DRIFTED
     worker(live)["volumeMounts"] = [each for each in worker(live)["volumeMounts"] if each["mountPath"] != "/a"]
-    assert seen(live).found is Found.DRIFTED
+    assert seen(live).state is ChildState.DRIFTED
 
 
 def test_what_is_empty_is_compared_where_it_is_there() -> None:
@@ -67,11 +67,11 @@ def test_what_is_empty_is_compared_where_it_is_there() -> None:
     live = lived(MANIFEST)
     variable = next(each for each in worker(live)["env"] if each["name"] == "A")
     variable["value"] = "x"
-    assert seen(live).found is Found.DRIFTED
+    assert seen(live).state is ChildState.DRIFTED
     del variable["value"]
-    assert seen(live).found is Found.CURRENT
+    assert seen(live).state is ChildState.CURRENT
     del worker(live)["image"]
-    assert seen(live).found is Found.DRIFTED
+    assert seen(live).state is ChildState.DRIFTED
 
 
 VALUES = st.recursive(
@@ -108,34 +108,34 @@ def changed_again() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("tried", "found", "again"),
     [
-        (None, Found.DRIFTED, False),
-        (Tried(applied_hash(MANIFEST), 1, 999.0), Found.KEPT, False),
-        (Tried(applied_hash(MANIFEST), 1, 997.0), Found.KEPT, True),
-        (Tried(applied_hash(MANIFEST), 5, 990.0), Found.KEPT, False),
-        (Tried(applied_hash(MANIFEST), 99, 1000.0 - AGAIN_SECONDS_MAX), Found.KEPT, True),
-        (Tried(applied_hash(MANIFEST), 1, 1000.0 - FORGET_SECONDS), Found.DRIFTED, False),
-        (Tried("of another spec", 1, 999.0), Found.DRIFTED, False),
+        (None, ChildState.DRIFTED, False),
+        (Tried(applied_hash(MANIFEST), 1, 999.0), ChildState.CONTESTED, False),
+        (Tried(applied_hash(MANIFEST), 1, 997.0), ChildState.CONTESTED, True),
+        (Tried(applied_hash(MANIFEST), 5, 990.0), ChildState.CONTESTED, False),
+        (Tried(applied_hash(MANIFEST), 99, 1000.0 - AGAIN_SECONDS_MAX), ChildState.CONTESTED, True),
+        (Tried(applied_hash(MANIFEST), 1, 1000.0 - FORGET_SECONDS), ChildState.DRIFTED, False),
+        (Tried("of another spec", 1, 999.0), ChildState.DRIFTED, False),
     ],
 )
-def test_what_does_not_last_is_kept(tried: Tried | None, found: Found, again: bool) -> None:
+def test_what_does_not_last_is_kept(tried: Tried | None, found: ChildState, again: bool) -> None:
     """What was just applied and is different again is kept so, and applied more and more rarely; not for ever, and not for another spec."""
     child = seen(changed_again(), tried, 1000.0)
-    assert (child.found, child.again) == (found, again)
+    assert (child.state, child.retry_due) == (found, again)
 
 
 def test_an_edit_is_never_kept() -> None:
     """A manifest that was not applied yet is drift, however lately another one was."""
     newer = all_of({**EMPTY, "spec.image": "example/clicks:2"})[Child.EXECUTORS]
     tried = Tried(applied_hash(newer), 3, 999.0)
-    assert classified(changed_again(), newer, dataflow().key, tried, 1000.0).found is Found.DRIFTED
+    assert classified(changed_again(), newer, dataflow().key, tried, 1000.0).state is ChildState.DRIFTED
 
 
 def test_tries_are_counted() -> None:
     """Only an application that did not last counts; another manifest, or a long time, begins anew."""
-    drifted, kept = ChildSeen(Found.DRIFTED), ChildSeen(Found.KEPT)
+    drifted, kept = ObservedChild(ChildState.DRIFTED), ObservedChild(ChildState.CONTESTED)
     first = tried_now(drifted, MANIFEST, None, 10.0)
     assert first == Tried(applied_hash(MANIFEST), 1, 10.0)
     assert tried_now(kept, MANIFEST, first, 20.0).times == 2
-    assert tried_now(ChildSeen(Found.CURRENT), MANIFEST, first, 20.0).times == 1
+    assert tried_now(ObservedChild(ChildState.CURRENT), MANIFEST, first, 20.0).times == 1
     assert tried_now(kept, MANIFEST, Tried(first.stamp, 7, 10.0), 10.0 + FORGET_SECONDS).times == 1
     assert tried_now(kept, MANIFEST, Tried("another", 7, 10.0), 20.0).times == 1

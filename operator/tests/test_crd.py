@@ -19,7 +19,7 @@ from binshift_operator.model.status import (
     Awaiting,
     Condition,
     ConditionType,
-    MigrationShown,
+    MigrationStatus,
     Moving,
     Numbers,
     Phase,
@@ -148,7 +148,7 @@ def test_every_field_has_a_valid_example() -> None:
     assert sorted(used) == sorted(SPEC)
 
 
-SHOWN = MigrationShown(3, "copying", 7002, "Fluid", 1, 9, 77, 1e9, None, 0.25, 0.5, "why")
+SHOWN = MigrationStatus(3, "copying", 7002, "Fluid", 1, 9, 77, 1e9, None, 0.25, 0.5, "why")
 FULL_STATUS = Status(
     7, 6, 4, 3, Phase.RESCALING, Numbers(99, 1e9, 0.31), 12, Awaiting("Migration", 1e9), Settling(7002, 90), 4, 5, SHOWN, (SHOWN,),
     tuple(Condition(kind, True, "Because", "a message", 7, 1e9) for kind in ConditionType), 7,

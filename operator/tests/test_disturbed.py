@@ -12,7 +12,7 @@ from sim_cluster import NAME, NS, SimCluster
 from test_kept import stubborn
 
 from binshift_operator.model.names import Child
-from binshift_operator.model.world import Found
+from binshift_operator.model.observed import ChildState
 
 
 class Disturbed(RuleBasedStateMachine):
@@ -92,14 +92,14 @@ class Disturbed(RuleBasedStateMachine):
     def an_event_comes_twice(self) -> None:
         self.cluster.reconciler.invalidate(NS, NAME)
 
-    @rule(child=st.sampled_from(Child), found=st.sampled_from(Found), replicas=st.integers(0, 6))
-    def what_is_remembered_is_wrong(self, child: Child, found: Found, replicas: int) -> None:
+    @rule(child=st.sampled_from(Child), found=st.sampled_from(ChildState), replicas=st.integers(0, 6))
+    def what_is_remembered_is_wrong(self, child: Child, found: ChildState, replicas: int) -> None:
         notes = self.cluster.reconciler._notes.get((NS, NAME))
         if notes is not None and notes.remembered is not None:
-            seen = notes.remembered.world
-            false = replace(seen.children[child], found=found, replicas=replicas)
-            world = replace(seen, children={**seen.children, child: false})
-            notes.remembered = replace(notes.remembered, world=world)
+            seen = notes.remembered.observed
+            false = replace(seen.children[child], state=found, replicas=replicas)
+            observed = replace(seen, children={**seen.children, child: false})
+            notes.remembered = replace(notes.remembered, observed=observed)
 
     @rule(down=st.booleans())
     def api_server(self, down: bool) -> None:

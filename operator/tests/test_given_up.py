@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from sim_cluster import NS, SimCluster
 from sim_runtime import Query
-from test_decide import FLOW, LIMITS, NOW, SETTLED, SLOTS, condition, world
+from test_decide import FLOW, LIMITS, NOW, SETTLED, SLOTS, condition, observed
 
 from binshift_operator.decide import decide
-from binshift_operator.model.status import ConditionType, MigrationShown, Moving
-from binshift_operator.model.world import REVISIONS, TargetSeen
+from binshift_operator.model.observed import REVISIONS, ObservedTarget
+from binshift_operator.model.status import ConditionType, MigrationStatus, Moving
 from binshift_operator.phases import transitions
 
 
@@ -72,23 +72,23 @@ def test_conditions_agree_after_a_cancellation() -> None:
     ("migration", "registered", "reason", "words"),
     [
         (None, {0, 1}, "Migration", "bins are moving"),
-        (MigrationShown(1, "copying", REVISIONS), {0, 1}, "Migration", "bins are moving"),
+        (MigrationStatus(1, "copying", REVISIONS), {0, 1}, "Migration", "bins are moving"),
         (
-            MigrationShown(1, "failed", REVISIONS, ended_at=NOW, reason="no room"),
+            MigrationStatus(1, "failed", REVISIONS, ended_at=NOW, reason="no room"),
             {0, 1},
             "Migration",
             "asked for again",
         ),
-        (MigrationShown(1, "settled", REVISIONS), {0}, "Registration", "Executor 1 has not registered"),
-        (MigrationShown(1, "settled", REVISIONS), set(), "Registration", "Executors 0, 1 have not registered"),
+        (MigrationStatus(1, "settled", REVISIONS), {0}, "Registration", "Executor 1 has not registered"),
+        (MigrationStatus(1, "settled", REVISIONS), set(), "Registration", "Executors 0, 1 have not registered"),
     ],
 )
 def test_what_is_awaited_is_what_happens(
-    migration: MigrationShown | None, registered: set[int], reason: str, words: str
+    migration: MigrationStatus | None, registered: set[int], reason: str, words: str
 ) -> None:
     """Progressing does not say that bins move while none do: it names the executors that are away, or the next try."""
-    target = TargetSeen(FLOW.key.uid, REVISIONS, SLOTS, False)
-    seen = world(
+    target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
+    seen = observed(
         runtime={
             "migration": migration, "migration_workers": SLOTS, "target": target, "registered": frozenset(registered)
         }
@@ -99,8 +99,8 @@ def test_what_is_awaited_is_what_happens(
 
 def test_an_event_is_of_one_migration() -> None:
     """Where a target takes two migrations, each event has the duration and the bins of its own, and the time-out counts from the first."""
-    target = TargetSeen(FLOW.key.uid, REVISIONS, SLOTS, False)
-    first = MigrationShown(1, "copying", REVISIONS, "Optimized", 0, 341, started_at=NOW)
+    target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
+    first = MigrationStatus(1, "copying", REVISIONS, "Optimized", 0, 341, started_at=NOW)
     said: dict[str, Any] = {"migration_workers": SLOTS, "target": target}
     status, told = SETTLED, []
     for now, migration in (
@@ -109,7 +109,9 @@ def test_an_event_is_of_one_migration() -> None:
         (NOW + 41, replace(first, id=2, bins_total=256, started_at=NOW + 41)),
         (NOW + 50, replace(first, id=2, phase="settled", bins_moved=256, bins_total=256, started_at=NOW + 41, ended_at=NOW + 50)),
     ):  # fmt: skip
-        after = decide(FLOW, replace(world(runtime={**said, "migration": migration}), now=now), status, LIMITS).status
+        after = decide(
+            FLOW, replace(observed(runtime={**said, "migration": migration}), now=now), status, LIMITS
+        ).status
         told += [each.message for each in transitions(status, after) if each.reason == "MigrationSettled"]
         assert after.moving == Moving(REVISIONS, NOW)
         status = after
@@ -118,5 +120,5 @@ def test_an_event_is_of_one_migration() -> None:
         "migration 2 is done in 9.0 s: 256 of 256 bins moved",
     ]
     assert [each.id for each in status.history] == [2, 1]
-    over = decide(FLOW, world(runtime={**said, "target": replace(target, settled=True)}), status, LIMITS).status
+    over = decide(FLOW, observed(runtime={**said, "target": replace(target, settled=True)}), status, LIMITS).status
     assert over.moving is None

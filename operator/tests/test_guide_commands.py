@@ -15,8 +15,8 @@ from test_crd import SPEC
 
 from binshift.metrics import RuntimeMetrics
 from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.model.observed import RunState
 from binshift_operator.model.reasons import AtRest, Awaited, Trouble
-from binshift_operator.model.world import RunState
 from binshift_operator.phases import conditions
 
 TROUBLE = tables(text("troubleshoot.md"))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, pod, world
+from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 
 from binshift_operator.control import runtime_of
 from binshift_operator.decide import decide
+from binshift_operator.model.observed import PodState, RunningEpoch, RunState
 from binshift_operator.model.status import ConditionType, Status
-from binshift_operator.model.world import EpochUnderWay, PodState, RunState
 from binshift_operator.phases import hanging
 
 LONG = LIMITS.epoch_seconds_max * 3
@@ -21,7 +21,7 @@ LONG = LIMITS.epoch_seconds_max * 3
 
 def said(runtime: dict[str, Any]) -> Status:
     """The status of a dataflow whose runtime says so."""
-    return decide(FLOW, world(runtime=runtime), SETTLED, LIMITS).status
+    return decide(FLOW, observed(runtime=runtime), SETTLED, LIMITS).status
 
 
 @given(since=st.floats(0, 1e7))
@@ -35,7 +35,7 @@ def test_a_stream_without_input_does_not_hang(since: float) -> None:
 @pytest.mark.parametrize("epoch", [-1, 50])
 def test_an_epoch_that_hangs(epoch: int) -> None:
     """Beyond the limit, Ready is False and Degraded says for how long, in which run, and what to look at; the first epoch counts, too."""
-    late = {"epoch": epoch, "committed_at": None, "under_way": EpochUnderWay(epoch + 1, LONG, 3, "record")}
+    late = {"epoch": epoch, "committed_at": None, "running_epoch": RunningEpoch(epoch + 1, LONG, 3, "record")}
     status = said(late)
     ready, degraded = condition(status, ConditionType.READY), condition(status, ConditionType.DEGRADED)
     assert (ready.status, ready.reason) == (False, "EpochHangs")
@@ -55,7 +55,7 @@ def test_an_epoch_that_hangs(epoch: int) -> None:
 )
 def test_an_epoch_that_keeps_failing(seconds: float, runs: int, trouble: str, tells: bool) -> None:
     """After three failed runs and ten seconds, Ready is False and Degraded says why; a lost executor is no more than two runs."""
-    status = said({"committed_at": None, "under_way": EpochUnderWay(51, seconds, runs, "job", trouble)})
+    status = said({"committed_at": None, "running_epoch": RunningEpoch(51, seconds, runs, "job", trouble)})
     ready, degraded = condition(status, ConditionType.READY), condition(status, ConditionType.DEGRADED)
     assert (ready.status, degraded.status) == (not tells, tells)
     if tells:
@@ -74,7 +74,7 @@ def test_the_limit_alone_decides(seconds: float, committed: float | None, state:
         {
             "state": state,
             "committed_at": None if committed is None else NOW - committed,
-            "under_way": EpochUnderWay(51, seconds),
+            "running_epoch": RunningEpoch(51, seconds),
         }
     )
     hangs = state is RunState.RUNNING and seconds > LIMITS.epoch_seconds_max
@@ -84,21 +84,21 @@ def test_the_limit_alone_decides(seconds: float, committed: float | None, state:
 
 def test_workers_that_are_away_are_told_first() -> None:
     """Ready names the workers an epoch waits for, as long as there are such."""
-    status = said({"committed_at": None, "registered": frozenset({0}), "under_way": EpochUnderWay(51, LONG)})
+    status = said({"committed_at": None, "registered": frozenset({0}), "running_epoch": RunningEpoch(51, LONG)})
     assert condition(status, ConditionType.READY).reason == "WorkersAway"
 
 
 def test_what_makes_it_hang_is_told_first() -> None:
     """A pod that ends again and again is more to the point than the epoch that waits for it."""
     pods = (pod(0, driver=True), pod(0), replace(pod(1), state=PodState.CRASHING, message="KeyError"))
-    seen = replace(world(runtime={"committed_at": None, "under_way": EpochUnderWay(51, LONG)}), pods=pods)
+    seen = replace(observed(runtime={"committed_at": None, "running_epoch": RunningEpoch(51, LONG)}), pods=pods)
     assert condition(decide(FLOW, seen, SETTLED, LIMITS).status, ConditionType.DEGRADED).reason == "Crashing"
 
 
 def test_the_message_changes_once_a_minute() -> None:
     """A status is not written anew at every look because a moment has passed."""
     told = {
-        condition(said({"under_way": EpochUnderWay(51, 600.0 + second, part="job")}), ConditionType.DEGRADED).message
+        condition(said({"running_epoch": RunningEpoch(51, 600.0 + second, part="job")}), ConditionType.DEGRADED).message
         for second in range(60)
     }
     assert len(told) == 1
@@ -115,5 +115,5 @@ def test_parts_are_the_runtimes() -> None:
 
 def test_an_older_driver_says_nothing() -> None:
     """A driver that does not know the field is not told to hang."""
-    assert runtime_of({"state": "Running"}).under_way is None
-    assert runtime_of({"state": "Running", "underWay": None}).under_way is None
+    assert runtime_of({"state": "Running"}).running_epoch is None
+    assert runtime_of({"state": "Running", "underWay": None}).running_epoch is None

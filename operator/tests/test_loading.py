@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sim_cluster import NAME, NS, SimCluster
-from test_decide import FLOW, LIMITS, SETTLED, condition, world
+from test_decide import FLOW, LIMITS, SETTLED, condition, observed
 
 from binshift_operator.control import runtime_of
 from binshift_operator.decide import decide
@@ -41,7 +41,7 @@ def test_loading_after_a_failure(failures: int, reason: str) -> None:
     """What a program that loads says is a failure if it has failed before, and its progress otherwise."""
     said = {"state": "Loading", "reason": "the query needs the workers that hold its bins: 0, 1", "workers": [0, 1]}
     runtime = runtime_of({**said, "failures": failures})
-    seen = world(runtime={name: getattr(runtime, name) for name in ("state", "reason", "failures", "holding")})
+    seen = observed(runtime={name: getattr(runtime, name) for name in ("state", "reason", "failures", "holding")})
     status = decide(FLOW, seen, SETTLED, LIMITS).status
     assert condition(status, ConditionType.DEGRADED).reason == reason
     assert condition(status, ConditionType.READY).message == said["reason"]

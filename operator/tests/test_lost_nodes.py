@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from sim_cluster import NS, SimCluster
-from test_decide import FLOW, LIMITS, NOW, SETTLED, pod, world
+from test_decide import FLOW, LIMITS, NOW, SETTLED, observed, pod
 
 from binshift_operator.children.environment import DRIVER_GRACE_SECONDS, GRACE_SECONDS
 from binshift_operator.children.pods import LOST_NODE_TAINTS
 from binshift_operator.decide import Limits, decide
 from binshift_operator.model.actions import DeletePod
-from binshift_operator.model.world import Pod
+from binshift_operator.model.observed import Pod
 
 MONITOR_SECONDS = 40
 """After which Kubernetes takes a node for lost that does not report (node-monitor-grace-period; 50 from 1.32 on)."""
@@ -102,10 +102,12 @@ def test_a_living_pod_keeps_its_grace(driver: bool, more: dict[str, Any], heard:
 
     def forced(seconds: float) -> bool:
         ending: Pod = pod(
-            0 if driver else 1, driver, **{"going_since": NOW - seconds, "grace_seconds": grace, "ready": False, **more}
+            0 if driver else 1,
+            driver,
+            **{"deleting_since": NOW - seconds, "grace_seconds": grace, "ready": False, **more},
         )
-        others = tuple(each for each in world().pods if each.name != ending.name)
-        seen = world(runtime={"registered": frozenset({0})}, pods=(ending, *others))
+        others = tuple(each for each in observed().pods if each.name != ending.name)
+        seen = observed(runtime={"registered": frozenset({0})}, pods=(ending, *others))
         seen = seen if heard else replace(seen, runtime=None)
         return any(isinstance(each, DeletePod) and each.force for each in decide(FLOW, seen, SETTLED, LIMITS).actions)
 

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from sim_cluster import LIMITS as SIM_LIMITS
 from sim_cluster import SimCluster
-from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, pod, world
+from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 from test_rim import pod as read_pod
 from test_rim import waiting
 
 from binshift_operator.decide import decide
+from binshift_operator.model.observed import PodState
 from binshift_operator.model.status import Condition, ConditionType
-from binshift_operator.model.world import PodState
 from binshift_operator.pods import pod_of
 
 
 def degraded(slot: int = 1, **more: Any) -> Condition:
     """The condition of a dataflow one of whose executors is like that."""
     pods = (pod(0, driver=True), *(pod(each, **(more if each == slot else {})) for each in (0, 1)))
-    return condition(decide(FLOW, world(pods=pods), SETTLED, LIMITS).status, ConditionType.DEGRADED)
+    return condition(decide(FLOW, observed(pods=pods), SETTLED, LIMITS).status, ConditionType.DEGRADED)
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,15 @@ def degraded(slot: int = 1, **more: Any) -> Condition:
 )
 def test_it_is_reported_once_it_lasts(state: PodState, after: float) -> None:
     """An autoscaler of nodes and a busy registry get their time; what does not end by itself is reported at once."""
-    assert degraded(state=state, since=NOW - after - 1).status is True
+    assert degraded(state=state, state_since=NOW - after - 1).status is True
     if after:
-        assert degraded(state=state, since=NOW - after + 1).status is False
+        assert degraded(state=state, state_since=NOW - after + 1).status is False
 
 
 def test_a_pod_without_a_node() -> None:
     """The message says for how long, what goes on, what the scheduler says, and what can be done."""
     said = degraded(
-        state=PodState.UNSCHEDULABLE, since=NOW - 200, message="0/5 nodes are available: 5 Insufficient memory."
+        state=PodState.UNSCHEDULABLE, state_since=NOW - 200, message="0/5 nodes are available: 5 Insufficient memory."
     )
     assert said.message == (
         "Pod clicks-executor-1 has had no node for 3 min; 2 of 2 executors are registered. The scheduler: 0/5 nodes are available: "
@@ -83,7 +83,7 @@ def test_since_when(conditions: list[dict[str, str]], since: float) -> None:
     meta = {"name": "clicks-executor-1", "uid": "p", "creationTimestamp": "1970-01-01T00:05:00Z"}
     waits = [{"name": "worker", "state": {"waiting": {"reason": "ContainerCreating"}}}]
     found = pod_of({"metadata": meta, "status": {"conditions": conditions, "containerStatuses": waits}}, 1000.0)
-    assert (found.state, found.since) == (PodState.NOT_STARTED, since)
+    assert (found.state, found.state_since) == (PodState.NOT_STARTED, since)
 
 
 def first(reason: str = "", message: str = "") -> dict[str, Any]:

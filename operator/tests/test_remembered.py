@@ -14,7 +14,7 @@ from test_told import condition, started
 
 from binshift_operator.errors import Unreachable
 from binshift_operator.model.names import Child
-from binshift_operator.model.world import ChildSeen, ClaimState, Found
+from binshift_operator.model.observed import ChildState, ClaimState, ObservedChild
 from binshift_operator.reconcile import Reconciler
 from binshift_operator.remembered import Remembered
 
@@ -108,14 +108,14 @@ def test_an_event_ends_it(change: Callable[[SimCluster], object]) -> None:
 def test_an_event_during_a_look_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happens while everything is read leads to another look at everything."""
     cluster = at_rest(started())
-    look = cluster.reconciler.observer.look
+    look = cluster.reconciler.observer.observe
 
     def meanwhile(*arguments: object) -> object:
         cluster.reconciler.invalidate(NS, NAME)
         return look(*arguments)  # type: ignore[arg-type]
 
     cluster.reconciler.invalidate(NS, NAME)
-    monkeypatch.setattr(type(cluster.reconciler.observer), "look", lambda _, *arguments: meanwhile(*arguments))
+    monkeypatch.setattr(type(cluster.reconciler.observer), "observe", lambda _, *arguments: meanwhile(*arguments))
     cluster.look()
     assert len(asked(cluster)) > 10
 
@@ -177,13 +177,13 @@ def test_a_token_does_not_show() -> None:
 
 
 FALSE = st.builds(
-    ChildSeen,
-    st.sampled_from(Found),
+    ObservedChild,
+    st.sampled_from(ChildState),
     uid=st.sampled_from(["", "uid-of-another"]),
     resource_version=st.sampled_from(["", "1"]),
     replicas=st.integers(0, 6),
-    noticed=st.booleans(),
-    again=st.booleans(),
+    is_generation_observed=st.booleans(),
+    retry_due=st.booleans(),
 )
 
 
@@ -195,23 +195,24 @@ FALSE = st.builds(
     runs=st.booleans(),
 )
 def test_what_is_not_so_leads_to_nothing(
-    children: dict[Child, ChildSeen], keys: str | None, claim: ClaimState, invalid: str, runs: bool
+    children: dict[Child, ObservedChild], keys: str | None, claim: ClaimState, invalid: str, runs: bool
 ) -> None:
     """Whatever is remembered wrongly, nothing is written but the status, which tells of no trouble, and soon nothing is remembered so."""
     cluster = at_rest(PREPARED[runs].fork())
     seen = last(cluster)
     assert seen is not None
-    world = replace(
-        seen.world, children={**seen.world.children, **children}, keys_hash=keys, claim=claim, invalid=invalid
-    )
-    remember(cluster, replace(seen, world=world))
+    # No problem is ever cached. A suspended dataflow, which needs neither claim nor spec, would report one that was.
+    problems = {"claim": claim, "render_error": invalid} if runs else {}
+    children = {**seen.observed.children, **children}
+    observed = replace(seen.observed, children=children, keys_hash=keys, **problems)  # type: ignore[arg-type]
+    remember(cluster, replace(seen, observed=observed))
     cluster.server.writes.clear()
     cluster.deaf = True
     cluster.run(int(RESYNC_SECONDS))
     assert [write for write in cluster.server.writes if "/status" not in write] == []
     assert cluster.settled()
     found = last(cluster)
-    assert found is None or found.world.children == seen.world.children
+    assert found is None or found.observed.children == seen.observed.children
 
 
 PREPARED = {True: started(), False: suspended()}
@@ -226,7 +227,7 @@ def test_nothing_can_be_done_by_what_was_glanced_at(monkeypatch: pytest.MonkeyPa
 
     def mistaken(self: Reconciler, *arguments: object) -> object:
         seen, decision = real(self, *arguments)  # type: ignore[arg-type]
-        return replace(seen, whole=False), decision
+        return replace(seen, complete=False), decision
 
     monkeypatch.setattr(Reconciler, "_decide", mistaken)
     cluster.reconciler.invalidate(NS, NAME)
@@ -244,7 +245,7 @@ def test_a_glance_that_fails_is_followed_by_a_full_look(monkeypatch: pytest.Monk
         raise Unreachable("the API server is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(cluster.reconciler.observer), "glance", away)
+        patched.setattr(type(cluster.reconciler.observer), "observe_pods", away)
         with pytest.raises(Unreachable):
             cluster.reconciler.reconcile(NS, NAME)
     assert len(asked(cluster)) > 10

@@ -22,8 +22,8 @@ from binshift_operator.errors import Changed, Forbidden, Invalid, InvalidConfigu
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import Key
+from binshift_operator.model.observed import PodState, RunState
 from binshift_operator.model.specification import read
-from binshift_operator.model.world import PodState, RunState
 from binshift_operator.phases import Told
 from binshift_operator.pods import pod_of
 from binshift_operator.probes import ProbeServer
@@ -210,7 +210,7 @@ def test_what_the_scheduler_says(reason: str, state: PodState) -> None:
 def test_pod_that_ends() -> None:
     """Since when a pod ends is when it was asked to, not when it must have."""
     found = pod({}, deletionTimestamp="1970-01-01T00:10:00Z", deletionGracePeriodSeconds=120)
-    assert (found.going_since, found.grace_seconds) == (480.0, 120.0)
+    assert (found.deleting_since, found.grace_seconds) == (480.0, 120.0)
 
 
 def test_events_are_counted() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sim_cluster import LIMITS, SimCluster
 
-from binshift_operator.model.world import REVISIONS
+from binshift_operator.model.observed import REVISIONS
 from binshift_operator.statuses import ranges, read, slots_in
 
 WAIT = int(LIMITS.registration_wait_seconds)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_cluster import NAME, NS, SimCluster
-from test_decide import LIMITS, NOW, SETTLED, pod, world
+from test_decide import LIMITS, NOW, SETTLED, observed, pod
 from test_told import condition, started
 
 from binshift_operator.decide import decide
 from binshift_operator.model.names import Child
+from binshift_operator.model.observed import ChildState, ObservedChild, RunState
 from binshift_operator.model.specification import read, unread
-from binshift_operator.model.world import ChildSeen, Found, RunState
 
 ODD: list[dict[str, Any]] = [
     {"replicas": 0},
@@ -102,7 +102,7 @@ def test_one_that_rests_is_not_told_to_be_on_its_way() -> None:
 
 
 @given(
-    found=st.sampled_from(Found),
+    found=st.sampled_from(ChildState),
     again=st.booleans(),
     lost=st.booleans(),
     state=st.one_of(st.none(), st.sampled_from(RunState)),
@@ -110,16 +110,20 @@ def test_one_that_rests_is_not_told_to_be_on_its_way() -> None:
     spec=st.sampled_from([None, [], "x", {"suspend": True}, {"suspend": "yes"}]),
 )
 def test_nothing_is_done(
-    found: Found, again: bool, lost: bool, state: RunState | None, finished: int, spec: object
+    found: ChildState, again: bool, lost: bool, state: RunState | None, finished: int, spec: object
 ) -> None:
     """Whatever is, an unreadable spec is no reason to do anything; pods of other specs and on lost nodes stay, too."""
     meta = {"namespace": "ns", "name": "clicks", "uid": "uid-1", "generation": 1}
     flow = unread({"metadata": meta, "spec": spec}, "replicas is 0")
-    seen = world(runtime={"state": state or RunState.RUNNING})
-    gone = replace(pod(1), going_since=NOW - 5000, node_lost=lost, spec_hash="old")
-    children = {child: ChildSeen(found, "u", "7", again=again) for child in Child}
+    seen = observed(runtime={"state": state or RunState.RUNNING})
+    gone = replace(pod(1), deleting_since=NOW - 5000, node_lost=lost, spec_hash="old")
+    children = {child: ObservedChild(found, "u", "7", retry_due=again) for child in Child}
     odd = replace(
-        seen, children=children, pods=(pod(0, driver=True), gone), runtime=seen.runtime if state else None, invalid="x"
+        seen,
+        children=children,
+        pods=(pod(0, driver=True), gone),
+        runtime=seen.runtime if state else None,
+        render_error="x",
     )
     decision = decide(flow, odd, replace(SETTLED, finished_generation=finished), LIMITS)
     assert decision.actions == ()

@@ -8,30 +8,30 @@ from test_crd import ROOT, SPEC
 
 from binshift import __version__
 from binshift_operator.control import runtime_of
-from binshift_operator.model.world import Pod, RunState, RuntimeSeen, World
+from binshift_operator.model.observed import ObservedRuntime, ObservedState, Pod, RunState
 from binshift_operator.phases import versions
 from binshift_operator.pods import pod_of
 
 
-def world(driver: str | None = __version__, *pods: str) -> World:
+def observed(driver: str | None = __version__, *pods: str) -> ObservedState:
     """A driver and pods of these versions."""
-    runtime = None if driver is None else RuntimeSeen(RunState.RUNNING, version=driver)
+    runtime = None if driver is None else ObservedRuntime(RunState.RUNNING, version=driver)
     made = tuple(Pod(str(n), str(n), n, is_driver=False, operator_version=each) for n, each in enumerate(pods))
-    return World(0.0, {}, made, runtime=runtime, operator_version=__version__)
+    return ObservedState(0.0, {}, made, runtime=runtime, operator_version=__version__)
 
 
 @pytest.mark.parametrize(
     ("seen", "reason", "said"),
     [
-        (world(None), "OneVersion", __version__),
-        (world(__version__, __version__, __version__), "OneVersion", __version__),
-        (world("0.0.9", __version__), "DriverVersion", "the driver of 0.0.9: build the image"),
-        (world("", __version__), "DriverVersion", "an older one"),
-        (world(__version__, __version__, "0.0.9"), "PodVersions", f"0.0.9, {__version__}: raise restartNonce"),
-        (world(__version__, ""), "PodVersions", "an older one"),
+        (observed(None), "OneVersion", __version__),
+        (observed(__version__, __version__, __version__), "OneVersion", __version__),
+        (observed("0.0.9", __version__), "DriverVersion", "the driver of 0.0.9: build the image"),
+        (observed("", __version__), "DriverVersion", "an older one"),
+        (observed(__version__, __version__, "0.0.9"), "PodVersions", f"0.0.9, {__version__}: raise restartNonce"),
+        (observed(__version__, ""), "PodVersions", "an older one"),
     ],
 )
-def test_what_differs_is_named(seen: World, reason: str, said: str) -> None:
+def test_what_differs_is_named(seen: ObservedState, reason: str, said: str) -> None:
     """Nothing pends while all is of one version; else one reads which differs, and what brings it up."""
     found = versions.judged(seen)
     assert (found.status, found.reason) == (reason != "OneVersion", reason)

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import GROUP, KIND, Key
+from binshift_operator.model.observed import ChildState, ObservedChild, Tried
 from binshift_operator.model.quantities import quantity
-from binshift_operator.model.world import ChildSeen, Found, Tried
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 ANNOTATION_APPLIED_BY = f"{GROUP}/applied-by"
@@ -55,32 +55,32 @@ def stamped(manifest: Manifest, operator: str = "") -> Manifest:
 
 def classified(
     live: Mapping[str, Any] | None, manifest: Manifest | None, key: Key, tried: Tried | None = None, now: float = 0.0
-) -> ChildSeen:
+) -> ObservedChild:
     """What a child is like; without a manifest (a Secret, or what cannot be rendered), one that is ours is as it should be.
 
     ``tried``: how it was applied lately, and ``now`` in the same clock.
     """
     if live is None:
-        return ChildSeen(Found.ABSENT)
+        return ObservedChild(ChildState.ABSENT)
     meta = live["metadata"]
     owners = meta.get("ownerReferences") or []
     ours = any(owner.get("uid") == key.uid and owner.get("controller") for owner in owners)
     if not ours:
         predecessor = any(owner.get("kind") == KIND and owner.get("name") == key.name for owner in owners)
         # Of an earlier dataflow of this name: it is on its way out, with its owner.
-        return ChildSeen(Found.GOING if predecessor else Found.FOREIGN, meta.get("uid", ""))
+        return ObservedChild(ChildState.DELETING if predecessor else ChildState.FOREIGN, meta.get("uid", ""))
     spec, status = live.get("spec") or {}, live.get("status") or {}
-    found = Found.GOING if "deletionTimestamp" in meta else _found(live, manifest, tried, now)
-    return ChildSeen(
+    found = ChildState.DELETING if "deletionTimestamp" in meta else _found(live, manifest, tried, now)
+    return ObservedChild(
         found,
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
-        unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
-        restarted=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
-        noticed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
-        again=due(found, tried, now),
-        written_by=_written_by(live, manifest, tried, now),
+        max_unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
+        restarted_at=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
+        is_generation_observed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
+        retry_due=due(found, tried, now),
+        overwritten_by=_written_by(live, manifest, tried, now),
         rival=_rival(live, manifest, tried, now),
     )
 
@@ -89,18 +89,18 @@ def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
     return (found.get("metadata") or {}).get("annotations") or {}
 
 
-def due(found: Found, tried: Tried | None, now: float) -> bool:
+def due(found: ChildState, tried: Tried | None, now: float) -> bool:
     """Whether it is time to apply a kept child once more; others are applied as soon as they are found to differ."""
-    return found is Found.KEPT and tried is not None and now - tried.at >= _wait(tried)
+    return found is ChildState.CONTESTED and tried is not None and now - tried.at >= _wait(tried)
 
 
-def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> Found:
+def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> ChildState:
     if manifest is None or is_as_rendered(live, manifest):
-        return Found.CURRENT
+        return ChildState.CURRENT
     if not _lately(manifest, tried, now):
-        return Found.DRIFTED
+        return ChildState.DRIFTED
     ours = _noted(live) == applied_hash(manifest)
-    return Found.KEPT if ours or _rival(live, manifest, tried, now) else Found.DRIFTED
+    return ChildState.CONTESTED if ours or _rival(live, manifest, tried, now) else ChildState.DRIFTED
 
 
 def _lately(manifest: Manifest, tried: Tried | None, now: float) -> bool:
@@ -126,13 +126,13 @@ def _rival(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | No
     return writer or ("" if stays else tried.rival)
 
 
-def tried_now(seen: ChildSeen, manifest: Manifest, last: Tried | None, now: float) -> Tried:
+def tried_now(seen: ObservedChild, manifest: Manifest, last: Tried | None, now: float) -> Tried:
     """What to remember once a child was applied that had been ``seen`` so."""
     stamp = applied_hash(manifest)
     if last is None or last.stamp != stamp or now - last.at >= FORGET_SECONDS:
         return Tried(stamp, 1, now)
-    times, rivalled = last.times + (seen.found is Found.KEPT), last.rivalled + bool(seen.written_by)
-    return Tried(stamp, times, now, rivalled, seen.written_by or last.rival)
+    times, rivalled = last.times + (seen.state is ChildState.CONTESTED), last.rivalled + bool(seen.overwritten_by)
+    return Tried(stamp, times, now, rivalled, seen.overwritten_by or last.rival)
 
 
 def _wait(tried: Tried) -> float:

@@ -10,10 +10,10 @@ from binshift_operator.decide.limits import Limits
 from binshift_operator.decide.step import Step
 from binshift_operator.model.actions import Action, CreateKeys
 from binshift_operator.model.names import Child
+from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
 from binshift_operator.model.reasons import AtRest, Awaited, Trouble
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
-from binshift_operator.model.world import ClaimState, Found, RunState, World
 
 PATIENCE = 20.0
 """How many times something is looked at while it is awaited twice as long."""
@@ -33,16 +33,16 @@ class Decision:
         return not self.actions and self.status.awaiting is None
 
 
-def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Decision:
+def decide(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Decision:
     """The next actions for a dataflow, in order, and its new status."""
     if dataflow.deleting:
         return Decision((), before, limits.rest_seconds)
     if dataflow.unread:
-        step, actions = _invalid(world), tuple[Action, ...]()
+        step, actions = _invalid(observed), tuple[Action, ...]()
     else:
-        step = _step(dataflow, world, before, limits)
-        actions = upkeep.freed(world, limits) + step.actions
-        actions += upkeep.retried(world, actions)
+        step = _step(dataflow, observed, before, limits)
+        actions = upkeep.freed(observed, limits) + step.actions
+        actions += upkeep.retried(observed, actions)
     said = phases.Said(
         reason=step.reason,
         message=step.message,
@@ -51,13 +51,15 @@ def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> 
         settling=step.settling,
         timed_out=step.timed_out,
         trouble=step.trouble,
-        stale=bool(stopping.stale(dataflow, world)) and not world.invalid and step.reason is not Awaited.SPEC,
+        stale=bool(stopping.stale(dataflow, observed))
+        and not observed.render_error
+        and step.reason is not Awaited.SPEC,
         finished=step.finished,
         waiting=step.waiting,
         moving=step.moving,
     )
-    status = phases.status(dataflow, world, before, said, patience(limits))
-    return Decision(actions, status, _pause(step, status, world.now, limits))
+    status = phases.status(dataflow, observed, before, said, patience(limits))
+    return Decision(actions, status, _pause(step, status, observed.now, limits))
 
 
 def patience(limits: Limits) -> phases.Patience:
@@ -80,35 +82,35 @@ def _pause(step: Step, status: Status, now: float, limits: Limits) -> float:
     return min(max(waited / PATIENCE, limits.busy_seconds), limits.rest_seconds)
 
 
-def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
-    taken = [child for child in Child if world.children[child].found is Found.FOREIGN]
+def _step(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Step:
+    taken = [child for child in Child if observed.children[child].state is ChildState.FOREIGN]
     if taken:
         message = " ".join(_taken(dataflow, child) for child in taken)
         return Step((), Awaited.NAMES, message, trouble=(Trouble.NAME_TAKEN, message))
-    unusable = _unusable(dataflow, world)
+    unusable = _unusable(dataflow, observed)
     finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
     rests = dataflow.suspend or finished
-    if unusable is not None and world.driver is None and not rests:
-        return Step(upkeep.plain(world), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
-    if world.keys_hash is None:
-        return _keyless(dataflow, world)
+    if unusable is not None and observed.driver is None and not rests:
+        return Step(upkeep.plain(observed), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
+    if observed.keys_hash is None:
+        return _keyless(dataflow, observed)
     if dataflow.suspend:
-        return stopping.suspended(world, before, limits)
+        return stopping.suspended(observed, before, limits)
     if finished:
-        return stopping.finished(world, before, limits)
-    if world.invalid:
-        return _invalid(world)
-    runtime, driver = world.runtime, world.driver
+        return stopping.finished(observed, before, limits)
+    if observed.render_error:
+        return _invalid(observed)
+    runtime, driver = observed.runtime, observed.driver
     stopped = driver is not None and runtime is not None and runtime.state is RunState.STOPPED
-    there = driver is not None and driver.going_since is None
+    there = driver is not None and driver.deleting_since is None
     ended = there and runtime is not None and runtime.state is RunState.FINISHED
     # It ended for an earlier spec, and was edited since: what is still there is that one's.
     earlier = ended and before.finished_generation != 0
-    if stopping.stale(dataflow, world) or stopped or earlier:
-        return stopping.restarted(dataflow, world, before, limits)
+    if stopping.stale(dataflow, observed) or stopped or earlier:
+        return stopping.restarted(dataflow, observed, before, limits)
     if ended:
-        return stopping.remembered(world)
-    step = workers.run(dataflow, world, before, limits)
+        return stopping.remembered(observed)
+    step = workers.run(dataflow, observed, before, limits)
     return step if step.trouble is not None or unusable is None else replace(step, trouble=unusable)
 
 
@@ -122,37 +124,37 @@ def _taken(dataflow: Dataflow, child: Child) -> str:
     )
 
 
-def _unusable(dataflow: Dataflow, world: World) -> tuple[Trouble, str] | None:
+def _unusable(dataflow: Dataflow, observed: ObservedState) -> tuple[Trouble, str] | None:
     """Why the checkpoint cannot be used."""
     claim = dataflow.checkpoint.claim
-    if world.claim is ClaimState.ABSENT:
+    if observed.claim is ClaimState.ABSENT:
         return Trouble.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
-    if world.claim is ClaimState.NOT_SHARED:
+    if observed.claim is ClaimState.NOT_SHARED:
         return Trouble.CHECKPOINT_NOT_SHARED, (
             f"PersistentVolumeClaim {claim} is not ReadWriteMany: driver and executors on several nodes all need it"
         )
-    if world.credentials_missing:
-        return Trouble.CREDENTIALS_MISSING, f"there is no Secret {world.credentials_missing}: create it"
+    if observed.credentials_missing:
+        return Trouble.CREDENTIALS_MISSING, f"there is no Secret {observed.credentials_missing}: create it"
     return None
 
 
-def _invalid(world: World) -> Step:
+def _invalid(observed: ObservedState) -> Step:
     """What the spec asks for cannot be: what runs goes on as it is, and nothing new is begun."""
-    if world.runtime is None and world.driver is not None:
-        return Step(upkeep.plain(world), Awaited.RUNTIME, f"the driver does not answer: {world.unreachable}")
+    if observed.runtime is None and observed.driver is not None:
+        return Step(upkeep.plain(observed), Awaited.RUNTIME, f"the driver does not answer: {observed.unreachable}")
     message = "the spec has to be put right; what runs goes on as it is"
-    return Step(upkeep.plain(world), Awaited.SPEC, message)
+    return Step(upkeep.plain(observed), Awaited.SPEC, message)
 
 
-def _keyless(dataflow: Dataflow, world: World) -> Step:
+def _keyless(dataflow: Dataflow, observed: ObservedState) -> Step:
     """Without the Secret no template can be rendered; a damaged one is a person's, as nothing is written over a Secret."""
     name = dataflow.key.child(Child.KEYS)
-    match world.children[Child.KEYS].found:
-        case Found.ABSENT:
-            made = (*upkeep.plain(world), CreateKeys())
-            return Step(made, Awaited.SECRET_LOST if world.pods else Awaited.CHILDREN, f"Secret {name} is created")
-        case Found.GOING:
-            return Step(upkeep.plain(world), Awaited.CHILDREN, f"Secret {name} is being deleted, then made anew")
+    match observed.children[Child.KEYS].state:
+        case ChildState.ABSENT:
+            made = (*upkeep.plain(observed), CreateKeys())
+            return Step(made, Awaited.SECRET_LOST if observed.pods else Awaited.CHILDREN, f"Secret {name} is created")
+        case ChildState.DELETING:
+            return Step(upkeep.plain(observed), Awaited.CHILDREN, f"Secret {name} is being deleted, then made anew")
         case _:
             message = f"Secret {name} lacks a key: delete it, and it is made anew"
             return Step((), Awaited.SECRET_LOST, message, trouble=(Trouble.SECRET_LOST, message))

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from binshift_operator.decide.limits import Limits
 from binshift_operator.model.actions import CancelMigration
+from binshift_operator.model.observed import REVISIONS, ObservedRuntime
 from binshift_operator.model.reasons import AtRest, Awaited, Trouble
 from binshift_operator.model.specification import Dataflow, OnTimeout
-from binshift_operator.model.status import MigrationShown, Moving, Status
-from binshift_operator.model.world import REVISIONS, RuntimeSeen
+from binshift_operator.model.status import MigrationStatus, Moving, Status
 
 TRIES_BEFORE_TOLD = 3
 """Times a migration is asked for again before a person is told that it fails."""
@@ -17,7 +17,7 @@ ON_REQUEST = "on request"
 """What the runtime's reason says of a migration that somebody cancelled."""
 
 
-def is_ours(dataflow: Dataflow, runtime: RuntimeSeen) -> bool:
+def is_ours(dataflow: Dataflow, runtime: ObservedRuntime) -> bool:
     """Whether the runtime's target is one of this generation of the dataflow."""
     target = runtime.target
     return (
@@ -27,7 +27,7 @@ def is_ours(dataflow: Dataflow, runtime: RuntimeSeen) -> bool:
     )
 
 
-def directed(runtime: RuntimeSeen) -> MigrationShown | None:
+def directed(runtime: ObservedRuntime) -> MigrationStatus | None:
     """The newest migration, if it leads to the target; with the target's generation.
 
     A driver that starts anew begins it again by itself, and no longer knows who asked for it.
@@ -39,7 +39,7 @@ def directed(runtime: RuntimeSeen) -> MigrationShown | None:
     return replace(migration, generation=target.generation) if led else None
 
 
-def moving(runtime: RuntimeSeen | None, before: Status) -> Moving | None:
+def moving(runtime: ObservedRuntime | None, before: Status) -> Moving | None:
     """Since when bins move towards the runtime's target; what is not known now is as it was."""
     if runtime is None or runtime.target is None:
         return before.moving
@@ -52,7 +52,7 @@ def moving(runtime: RuntimeSeen | None, before: Status) -> Moving | None:
     return Moving(target.generation, migration.started_at)
 
 
-def timed_out(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status, now: float) -> bool:
+def timed_out(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status, now: float) -> bool:
     """Whether this generation's migration takes, or took, longer than the spec allows, and has not come to its end since."""
     known = before.timed_out_generation == dataflow.generation
     if runtime is None:
@@ -64,7 +64,7 @@ def timed_out(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status, n
     return known or (long and migration is not None and not migration.ended)
 
 
-def cancelled(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status) -> tuple[CancelMigration, ...]:
+def cancelled(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> tuple[CancelMigration, ...]:
     """Cancel what runs of a migration that took too long. What brings bins back, or off lost workers, goes on."""
     migration = None if runtime is None else directed(runtime)
     if migration is None or migration.ended:
@@ -73,7 +73,7 @@ def cancelled(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status) -
     return (CancelMigration(migration.id, dataflow.migration.on_timeout is OnTimeout.ROLLBACK, again),)
 
 
-def again(runtime: RuntimeSeen, now: float, limits: Limits) -> bool:
+def again(runtime: ObservedRuntime, now: float, limits: Limits) -> bool:
     """Whether the target should be asked for once more: its migration ended early, by nobody's wish, and can work now."""
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None or target.settled or migration.phase not in ("failed", "cancelled"):
@@ -84,12 +84,12 @@ def again(runtime: RuntimeSeen, now: float, limits: Limits) -> bool:
     return rested and target.workers <= runtime.registered
 
 
-def moves(runtime: RuntimeSeen) -> bool:
+def moves(runtime: ObservedRuntime) -> bool:
     """Whether bins are moving."""
     return runtime.migration is not None and not runtime.migration.ended
 
 
-def ended(runtime: RuntimeSeen, late: bool) -> tuple[Awaited | AtRest, str] | None:
+def ended(runtime: ObservedRuntime, late: bool) -> tuple[Awaited | AtRest, str] | None:
     """What is said of a target that has not settled while no bins move; None if they do, or are about to."""
     migration = runtime.migration
     if migration is None or moves(runtime):
@@ -113,7 +113,7 @@ def exhausted(dataflow: Dataflow) -> tuple[Trouble, str]:
     )
 
 
-def trouble(dataflow: Dataflow, runtime: RuntimeSeen | None, late: bool) -> tuple[Trouble, str] | None:
+def trouble(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) -> tuple[Trouble, str] | None:
     """What a person should know of this generation's migration."""
     if late:
         return Trouble.MIGRATION_TIMED_OUT, _of_timeout(dataflow, runtime)
@@ -129,7 +129,7 @@ def trouble(dataflow: Dataflow, runtime: RuntimeSeen | None, late: bool) -> tupl
     return None
 
 
-def _of_timeout(dataflow: Dataflow, runtime: RuntimeSeen | None) -> str:
+def _of_timeout(dataflow: Dataflow, runtime: ObservedRuntime | None) -> str:
     policy = dataflow.migration
     back, moved = policy.on_timeout is OnTimeout.ROLLBACK, "bins that had moved"
     target, shown = (None, None) if runtime is None else (runtime.target, runtime.migration)

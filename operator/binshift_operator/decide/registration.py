@@ -4,40 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from binshift_operator.model.observed import ObservedState, PodState
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import shortened
-from binshift_operator.model.world import PodState, World
 
 REASON_CHARACTERS_MAX = 300
 
 
-def told(dataflow: Dataflow, world: World, waiting: Mapping[int, float]) -> str:
+def told(dataflow: Dataflow, observed: ObservedState, waiting: Mapping[int, float]) -> str:
     """The whole message; times are in whole minutes, so that it changes once a minute at most."""
-    full, runtime = frozenset(range(dataflow.replicas)), world.runtime
+    full, runtime = frozenset(range(dataflow.replicas)), observed.runtime
     registered = frozenset() if runtime is None else runtime.registered & full
     holding = frozenset() if runtime is None else runtime.holding & full
     missing, ready = full - registered, registered - holding
     one = len(missing) == 1
     parts = [f"{len(holding)} of {dataflow.replicas} executors share the state."]
     if missing:
-        minutes = int(world.now - min((waiting[slot] for slot in missing if slot in waiting), default=world.now)) // 60
+        minutes = (
+            int(observed.now - min((waiting[slot] for slot in missing if slot in waiting), default=observed.now)) // 60
+        )
         since = f" for {minutes} min" if minutes else ""
         verb = "has" if one else "have"
         parts.append(
-            f"Executor{'' if one else 's'} {listed(missing)} {verb} not registered{since}{_why(dataflow, world, missing)}."
+            f"Executor{'' if one else 's'} {listed(missing)} {verb} not registered{since}{_why(dataflow, observed, missing)}."
         )
     if ready:
         parts.append(f"Ready and without state: {listed(ready)}.")
     return " ".join(parts)
 
 
-def _why(dataflow: Dataflow, world: World, missing: frozenset[int]) -> str:
+def _why(dataflow: Dataflow, observed: ObservedState, missing: frozenset[int]) -> str:
     """What the first pod that has not registered is waiting for, in brackets."""
     slot, name = min(missing), dataflow.key.executor
-    pod = next((pod for pod in world.executors if pod.slot == slot), None)
+    pod = next((pod for pod in observed.executors if pod.slot == slot), None)
     if pod is None:
         return f" (pod {name}-{slot} does not exist)"
-    if pod.going_since is not None:
+    if pod.deleting_since is not None:
         return f" (pod {pod.name} is being deleted)"
     if pod.state is PodState.FINE:
         return ""

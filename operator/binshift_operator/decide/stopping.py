@@ -12,10 +12,10 @@ from binshift_operator.decide.limits import Limits
 from binshift_operator.decide.step import Step
 from binshift_operator.model.actions import Action, DeletePod, StopQuery
 from binshift_operator.model.names import Child
+from binshift_operator.model.observed import ChildState, ObservedState, Pod, PodState, RunState
 from binshift_operator.model.reasons import AtRest, Awaited
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
-from binshift_operator.model.world import Found, Pod, PodState, RunState, World
 
 AFTER_STOP = (Awaited.RESTARTING, Awaited.SECRET_LOST, Awaited.SUSPENDING, Awaited.FINISHING)
 """What is awaited only once the query was found quiet."""
@@ -23,98 +23,100 @@ NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.E
 ENDED_BY_ITSELF = "the program has ended by itself"
 
 
-def stale(dataflow: Dataflow, world: World) -> tuple[Pod, ...]:
+def stale(dataflow: Dataflow, observed: ObservedState) -> tuple[Pod, ...]:
     """Live pods that were made for another restart class or Secret."""
-    wanted = (dataflow.pod_hash, world.keys_hash)
-    return tuple(p for p in world.pods if p.going_since is None and (p.spec_hash, p.keys_hash) != wanted)
+    wanted = (dataflow.pod_hash, observed.keys_hash)
+    return tuple(p for p in observed.pods if p.deleting_since is None and (p.spec_hash, p.keys_hash) != wanted)
 
 
-def quiet(world: World, before: Status, limits: Limits) -> bool:
+def quiet(observed: ObservedState, before: Status, limits: Limits) -> bool:
     """Whether no query runs, or none that could be asked to stop has done so in time."""
-    driver, runtime = world.driver, world.runtime
-    if driver is None or driver.going_since is not None:
+    driver, runtime = observed.driver, observed.runtime
+    if driver is None or driver.deleting_since is not None:
         return True
     awaiting = before.awaiting
-    waited = world.now - awaiting.since if awaiting is not None and awaiting.reason == Awaited.STOPPING else 0.0
+    waited = observed.now - awaiting.since if awaiting is not None and awaiting.reason == Awaited.STOPPING else 0.0
     if runtime is not None:
         return runtime.state is not RunState.RUNNING or waited > limits.stop_seconds_max
-    locked_out = world.keys_hash is not None and driver.keys_hash != world.keys_hash
+    locked_out = observed.keys_hash is not None and driver.keys_hash != observed.keys_hash
     was_quiet = awaiting is not None and awaiting.reason in AFTER_STOP
     return locked_out or was_quiet or driver.state in NEVER_RAN or waited > limits.stop_wait_seconds
 
 
-def stopped(world: World, before: Status) -> Step:
+def stopped(observed: ObservedState, before: Status) -> Step:
     """Ask the query to stop, until it says that it does."""
-    if world.runtime is None:
-        return Step((), Awaited.STOPPING, f"the driver is to stop, and does not answer: {world.unreachable}")
+    if observed.runtime is None:
+        return Step((), Awaited.STOPPING, f"the driver is to stop, and does not answer: {observed.unreachable}")
     again = before.awaiting is not None and before.awaiting.reason == Awaited.STOPPING
-    asked: tuple[Action, ...] = () if world.runtime.stopping else (StopQuery(again),)
+    asked: tuple[Action, ...] = () if observed.runtime.stopping else (StopQuery(again),)
     return Step(asked, Awaited.STOPPING, "the running epoch is finished, then the query stops")
 
 
-def suspended(world: World, before: Status, limits: Limits) -> Step:
+def suspended(observed: ObservedState, before: Status, limits: Limits) -> Step:
     """Bring everything to rest: the query, the driver's pod, the executors' pods."""
-    done = Step((), AtRest.SUSPENDED, "the stream rests; its state is in the checkpoint", realised=not world.invalid)
-    return _brought_down(world, before, limits, Awaited.SUSPENDING, done)
+    done = Step(
+        (), AtRest.SUSPENDED, "the stream rests; its state is in the checkpoint", realised=not observed.render_error
+    )
+    return _brought_down(observed, before, limits, Awaited.SUSPENDING, done)
 
 
-def finished(world: World, before: Status, limits: Limits) -> Step:
+def finished(observed: ObservedState, before: Status, limits: Limits) -> Step:
     """The program has ended by itself, and that is remembered: nothing runs until the spec is edited."""
     done = Step(
         (), AtRest.FINISHED, f"{ENDED_BY_ITSELF}; edit the spec, such as restartNonce, to run it again", realised=True
     )
-    return _brought_down(world, before, limits, Awaited.FINISHING, done)
+    return _brought_down(observed, before, limits, Awaited.FINISHING, done)
 
 
-def remembered(world: World) -> Step:
+def remembered(observed: ObservedState) -> Step:
     """The program has just ended by itself: that is written down first, so that no crash has it run again."""
-    return Step(upkeep.plain(world), Awaited.FINISHING, ENDED_BY_ITSELF, finished=True)
+    return Step(upkeep.plain(observed), Awaited.FINISHING, ENDED_BY_ITSELF, finished=True)
 
 
-def _brought_down(world: World, before: Status, limits: Limits, way: Awaited, done: Step) -> Step:
+def _brought_down(observed: ObservedState, before: Status, limits: Limits, way: Awaited, done: Step) -> Step:
     """Down in order; other children are put in place beside that, and hold up nothing, should they not let themselves."""
-    if not quiet(world, before, limits):
-        return stopped(world, before)
-    others = upkeep.plain(world)
-    driver_down = upkeep.stateful(world, {Child.DRIVER: 0})
-    if driver_down or world.driver is not None:
+    if not quiet(observed, before, limits):
+        return stopped(observed, before)
+    others = upkeep.plain(observed)
+    driver_down = upkeep.stateful(observed, {Child.DRIVER: 0})
+    if driver_down or observed.driver is not None:
         return Step(driver_down + others, way, "the driver's pod ends")
-    executors_down = upkeep.stateful(world, {Child.EXECUTORS: 0})
-    if executors_down or world.executors or upkeep.ending(world, upkeep.STATEFUL):
+    executors_down = upkeep.stateful(observed, {Child.EXECUTORS: 0})
+    if executors_down or observed.executors or upkeep.ending(observed, upkeep.STATEFUL):
         return Step(executors_down + others, way, "the executors' pods end")
     return Step(others, way, "children are put in place") if others else done
 
 
-def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
+def restarted(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Step:
     """Replace the pods that were made for something else; the driver comes back by the usual decision, once none is left."""
-    old = stale(dataflow, world)
-    lost = any(pod.keys_hash != world.keys_hash for pod in old)
+    old = stale(dataflow, observed)
+    lost = any(pod.keys_hash != observed.keys_hash for pod in old)
     reason = Awaited.SECRET_LOST if lost else Awaited.RESTARTING
-    if not quiet(world, before, limits):
-        return _stopped_for_templates(world, before)
-    executors = max(dataflow.replicas, before.holding_slots, world.children[Child.EXECUTORS].replicas)
-    put = upkeep.plain(world) + upkeep.stateful(world, {Child.EXECUTORS: executors, Child.DRIVER: 0})
-    if world.driver is not None:
+    if not quiet(observed, before, limits):
+        return _stopped_for_templates(observed, before)
+    executors = max(dataflow.replicas, before.holding_slots, observed.children[Child.EXECUTORS].replicas)
+    put = upkeep.plain(observed) + upkeep.stateful(observed, {Child.EXECUTORS: executors, Child.DRIVER: 0})
+    if observed.driver is not None:
         return Step(put, reason, "the driver's pod ends")
-    if put or not _template_in_place(world):
+    if put or not _template_in_place(observed):
         return Step(put, reason, "the new templates are put in place")
     why = "its Secret was lost or changed" if lost else "the spec asks for another image, program, conf or resources"
     return Step(tuple(DeletePod(pod.name, pod.uid, why) for pod in old), reason, f"{len(old)} executors are replaced")
 
 
-def _stopped_for_templates(world: World, before: Status) -> Step:
+def _stopped_for_templates(observed: ObservedState, before: Status) -> Step:
     """Ask the query to stop, but only if the API server would take the new templates: else it would stop for nothing."""
-    step, tried = stopped(world, before), upkeep.trials(world)
-    if world.runtime is None or not tried or world.runtime.stopping:
+    step, tried = stopped(observed, before), upkeep.trials(observed)
+    if observed.runtime is None or not tried or observed.runtime.stopping:
         return step
-    if any(each.child.value in world.refusals for each in tried):
+    if any(each.child.value in observed.refusals for each in tried):
         message = "the API server refuses the new templates; what runs goes on as it is"
         return Step((*tried, *step.actions), Awaited.SPEC, message)
     return Step((*tried, *step.actions), step.reason, step.message)
 
 
-def _template_in_place(world: World) -> bool:
+def _template_in_place(observed: ObservedState) -> bool:
     """Whether an executor that is made now is made as it should be."""
-    seen = world.children[Child.EXECUTORS]
-    in_place = seen.found is Found.CURRENT or (seen.found is Found.KEPT and not seen.again)
-    return in_place and seen.noticed
+    seen = observed.children[Child.EXECUTORS]
+    in_place = seen.state is ChildState.CURRENT or (seen.state is ChildState.CONTESTED and not seen.retry_due)
+    return in_place and seen.is_generation_observed

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from binshift_operator.decide import migrations
 from binshift_operator.decide.limits import Limits
+from binshift_operator.model.observed import REVISIONS, ObservedRuntime, ObservedState
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
-from binshift_operator.model.world import REVISIONS, RuntimeSeen, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,21 @@ class Wanted:
 
 
 def wanted(
-    dataflow: Dataflow, world: World, runtime: RuntimeSeen | None, before: Status, limits: Limits, late: bool
+    dataflow: Dataflow,
+    observed: ObservedState,
+    runtime: ObservedRuntime | None,
+    before: Status,
+    limits: Limits,
+    late: bool,
 ) -> Wanted:
     """The target to ask for. ``runtime``: None unless it runs; ``late``: whether the migration has timed out."""
     first, full = dataflow.generation * REVISIONS, frozenset(range(dataflow.replicas))
     if runtime is None:
-        return Wanted(full, first, frozenset(), _kept(world, before), frozenset())
+        return Wanted(full, first, frozenset(), _kept(observed, before), frozenset())
     target = runtime.target
     taken = frozenset() if target is None else target.workers
-    waiting = _waiting(full, taken, runtime, before, world.now)
-    long = {slot for slot, since in waiting.items() if world.now - since > limits.registration_wait_seconds}
+    waiting = _waiting(full, taken, runtime, before, observed.now)
+    long = {slot for slot, since in waiting.items() if observed.now - since > limits.registration_wait_seconds}
     absent = frozenset(long - runtime.registered)
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
@@ -63,22 +68,22 @@ def wanted(
     spare = full - workers
     if not mine or target is None:
         return Wanted(workers, first, spare, waiting, absent)
-    fresh = target.workers != workers or migrations.again(runtime, world.now, limits)
+    fresh = target.workers != workers or migrations.again(runtime, observed.now, limits)
     last = first + REVISIONS - 1
     ended = fresh and target.generation == last
     return Wanted(workers, min(target.generation + fresh, last), spare, waiting, absent, ended)
 
 
 def _waiting(
-    full: frozenset[int], taken: frozenset[int], runtime: RuntimeSeen, before: Status, now: float
+    full: frozenset[int], taken: frozenset[int], runtime: ObservedRuntime, before: Status, now: float
 ) -> Mapping[int, float]:
     """Since when each slot is outside the target, or in it without an executor and without bins."""
     without = (full - taken) | (full - runtime.registered - runtime.holding)
     return {slot: before.waiting.get(slot, now) for slot in sorted(without)}
 
 
-def _kept(world: World, before: Status) -> Mapping[int, float]:
+def _kept(observed: ObservedState, before: Status) -> Mapping[int, float]:
     """The clocks of a driver that does not answer for a moment; executors register anew with one that starts."""
-    driver = world.driver
-    silent = world.runtime is None and driver is not None and driver.going_since is None
+    driver = observed.driver
+    silent = observed.runtime is None and driver is not None and driver.deleting_since is None
     return before.waiting if silent else {}

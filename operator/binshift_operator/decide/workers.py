@@ -4,7 +4,7 @@ The decision itself is `binshift.rescale`'s. Here it is given what is, and what 
 StatefulSets, whose ordinals are the slots. Three things are added:
 
 - *Who cannot come.* If new executors do not register in time, those that have are used without the others (`targets`). That is
-  another target of the same generation of the object, hence the revisions (`world.REVISIONS`).
+  another target of the same generation of the object, hence the revisions (`observed.REVISIONS`).
 - *Who is there already.* On resume, executors are started for all slots that held bins when last seen, wanted or not: the
   first epoch needs them. The runtime then says who holds what, and those beyond the spec are drained like any others.
 - *What takes too long, or fails.* See `migrations`.
@@ -24,10 +24,10 @@ from binshift_operator.decide.step import Step
 from binshift_operator.decide.targets import Wanted
 from binshift_operator.model.actions import Action, PutTarget
 from binshift_operator.model.names import Child
+from binshift_operator.model.observed import ChildState, ObservedRuntime, ObservedState, RunState
 from binshift_operator.model.reasons import AtRest, Awaited
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Settling, Status
-from binshift_operator.model.world import Found, RunState, RuntimeSeen, World
 from binshift_operator.phases.holding import holding_slots
 
 
@@ -42,28 +42,28 @@ class Said:
     about: frozenset[int] = frozenset()
 
 
-def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
+def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Step:
     """Bring a dataflow that should run to its spec's replicas."""
-    runtime = world.runtime
+    runtime = observed.runtime
     if runtime is not None and runtime.state is RunState.FENCED:
-        return _fenced(world, dataflow)
+        return _fenced(observed, dataflow)
     if runtime is not None and (runtime.state is not RunState.RUNNING or runtime.route_version is None):
         runtime = None
     settling = _settling(dataflow, runtime, before)
-    late = migrations.timed_out(dataflow, runtime, before, world.now)
-    wanted = targets.wanted(dataflow, world, runtime, before, limits, late)
-    said = _said(dataflow, world, before, runtime, wanted, settling)
+    late = migrations.timed_out(dataflow, runtime, before, observed.now)
+    wanted = targets.wanted(dataflow, observed, runtime, before, limits, late)
+    said = _said(dataflow, observed, before, runtime, wanted, settling)
     shrink = said.shrink and not late
-    seen = world.children[Child.EXECUTORS]
-    actions: tuple[Action, ...] = upkeep.plain(world)
+    seen = observed.children[Child.EXECUTORS]
+    actions: tuple[Action, ...] = upkeep.plain(observed)
     if shrink:
-        actions += upkeep.stateful(world, {Child.DRIVER: 1})
+        actions += upkeep.stateful(observed, {Child.DRIVER: 1})
         actions += (upkeep.applied(Child.EXECUTORS, seen, dataflow.replicas, exactly=True),)
     else:
-        actions += upkeep.stateful(world, {Child.EXECUTORS: said.replicas, Child.DRIVER: 1})
+        actions += upkeep.stateful(observed, {Child.EXECUTORS: said.replicas, Child.DRIVER: 1})
     actions += migrations.cancelled(dataflow, runtime, before) if late else said.put
-    reason, message = _reason(dataflow, world, said, wanted, bool(actions), late)
-    actions += () if runtime is None else upkeep.budget(world, len(wanted.absent))
+    reason, message = _reason(dataflow, observed, said, wanted, bool(actions), late)
+    actions += () if runtime is None else upkeep.budget(observed, len(wanted.absent))
     return Step(
         actions,
         reason,
@@ -77,13 +77,13 @@ def run(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Ste
     )
 
 
-def _fenced(world: World, dataflow: Dataflow) -> Step:
-    replicas = max(dataflow.replicas, world.children[Child.EXECUTORS].replicas)
-    actions = upkeep.plain(world) + upkeep.stateful(world, {Child.EXECUTORS: replicas, Child.DRIVER: 1})
+def _fenced(observed: ObservedState, dataflow: Dataflow) -> Step:
+    replicas = max(dataflow.replicas, observed.children[Child.EXECUTORS].replicas)
+    actions = upkeep.plain(observed) + upkeep.stateful(observed, {Child.EXECUTORS: replicas, Child.DRIVER: 1})
     return Step(actions, AtRest.FENCED, "another run owns the checkpoint")
 
 
-def _settling(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status) -> Settling | None:
+def _settling(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> Settling | None:
     """Since which epoch our target has been settled; None while it is not, or nothing is known."""
     if runtime is None or runtime.target is None or not runtime.target.settled:
         return None
@@ -97,21 +97,21 @@ def _settling(dataflow: Dataflow, runtime: RuntimeSeen | None, before: Status) -
 
 def _said(
     dataflow: Dataflow,
-    world: World,
+    observed: ObservedState,
     before: Status,
-    runtime: RuntimeSeen | None,
+    runtime: ObservedRuntime | None,
     wanted: Wanted,
     settling: Settling | None,
 ) -> Said:
-    seen = world.children[Child.EXECUTORS]
-    processes = seen.replicas if seen.found is not Found.ABSENT else 0
+    seen = observed.children[Child.EXECUTORS]
+    processes = seen.replicas if seen.state is not ChildState.ABSENT else 0
     actions = rescale.decide(
         rescale.Observed(rescale.lowest(processes), None if runtime is None else _known(runtime, settling)),
         rescale.Desired(
             dataflow.key.uid, wanted.generation, _workers(wanted.workers), _workers(wanted.spare), takes_over=True
         ),
     )
-    replicas = max(processes, dataflow.replicas, holding_slots(world.runtime, before) if runtime is None else 0)
+    replicas = max(processes, dataflow.replicas, holding_slots(observed.runtime, before) if runtime is None else 0)
     said = Said(replicas)
     for action in actions:
         match action:
@@ -129,7 +129,7 @@ def _said(
     return said
 
 
-def _known(runtime: RuntimeSeen, settling: Settling | None) -> rescale.Runtime:
+def _known(runtime: ObservedRuntime, settling: Settling | None) -> rescale.Runtime:
     target = runtime.target
     return rescale.Runtime(
         None if target is None else rescale.Target(target.owner, target.generation, _workers(target.workers)),
@@ -145,11 +145,11 @@ def _workers(slots: frozenset[int]) -> rescale.Workers:
 
 
 def _reason(
-    dataflow: Dataflow, world: World, said: Said, wanted: Wanted, acts: bool, late: bool
+    dataflow: Dataflow, observed: ObservedState, said: Said, wanted: Wanted, acts: bool, late: bool
 ) -> tuple[Awaited | AtRest, str]:
     """What is awaited, in order of what comes first."""
-    runtime, awaited = world.runtime, said.awaited
-    if upkeep.orphaned(world):
+    runtime, awaited = observed.runtime, said.awaited
+    if upkeep.orphaned(observed):
         return (
             Awaited.CHILDREN,
             "pods of a StatefulSet that was deleted are ending; it is made again once they are gone",
@@ -157,19 +157,19 @@ def _reason(
     if awaited is Awaited.RUNTIME and runtime is not None and runtime.state is RunState.RUNNING:
         return Awaited.FIRST_EPOCH, "the query runs, and has not committed an epoch yet"
     if awaited is Awaited.RUNTIME:
-        return awaited, runtime.reason if runtime is not None else f"the driver does not answer: {world.unreachable}"
+        return awaited, runtime.reason if runtime is not None else f"the driver does not answer: {observed.unreachable}"
     if runtime is not None and (late or awaited is Awaited.MIGRATION) and (ended := migrations.ended(runtime, late)):
         return ended
     away = frozenset(range(dataflow.replicas)) - (runtime.registered if runtime is not None else frozenset())
     unused = wanted.spare and awaited in (None, Awaited.MIGRATION, Awaited.TARGET)
     still = awaited is None or (awaited is Awaited.MIGRATION and runtime is not None and not migrations.moves(runtime))
     if unused or awaited is Awaited.REGISTRATION or (still and away):
-        return Awaited.REGISTRATION, registration.told(dataflow, world, wanted.waiting)
+        return Awaited.REGISTRATION, registration.told(dataflow, observed, wanted.waiting)
     if awaited is not None:
         return awaited, MESSAGES[awaited].format(listed(said.about))
-    if any(pod.slot >= dataflow.replicas for pod in world.executors):
+    if any(pod.slot >= dataflow.replicas for pod in observed.executors):
         return Awaited.PODS_ENDING, "pods that hold no bins any more are ending"
-    if acts or upkeep.ending(world, Child):
+    if acts or upkeep.ending(observed, Child):
         return Awaited.CHILDREN, "children are put in place"
     return AtRest.SETTLED, f"{dataflow.replicas} workers share the bins"
 

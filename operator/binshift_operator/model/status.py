@@ -63,8 +63,8 @@ ENDED: Final = frozenset({"settled", "cancelled", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationShown:
-    """One migration in numbers; None where not known. ``generation`` is the target's, see `world.REVISIONS`."""
+class MigrationStatus:
+    """One migration in numbers; None where not known. ``generation`` is the target's, see `observed.REVISIONS`."""
 
     id: int
     phase: str
@@ -137,8 +137,8 @@ class Status:
     settling: Settling | None = None
     holding_slots: int = 0
     timed_out_generation: int = 0
-    migration: MigrationShown | None = None
-    history: tuple[MigrationShown, ...] = ()
+    migration: MigrationStatus | None = None
+    history: tuple[MigrationStatus, ...] = ()
     conditions: tuple[Condition, ...] = field(default_factory=tuple)
     finished_generation: int = 0
     waiting: Mapping[int, float] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from binshift_operator.model.world import RunState, RuntimeSeen
+from binshift_operator.model.observed import ObservedRuntime, RunState
 
 LOOK_AT: Final[Mapping[str, tuple[str, str]]] = {
     "plan": ("reads its offsets and plans its route", "the checkpoint's storage"),
@@ -25,16 +25,16 @@ FAILING_SECONDS_MIN: Final = 10.0
 ELSE: Final = ("does not end", "the sink and the executors' logs")
 
 
-def told(runtime: RuntimeSeen | None, epoch_seconds_max: float) -> str:
+def told(runtime: ObservedRuntime | None, epoch_seconds_max: float) -> str:
     """What a person should know of an epoch that keeps failing, or has been under way for longer than that; empty if there is none.
 
     The time is told in whole minutes, so that a status says something new once a minute only.
     """
-    found = None if runtime is None or runtime.state is not RunState.RUNNING else runtime.under_way
+    found = None if runtime is None or runtime.state is not RunState.RUNNING else runtime.running_epoch
     if found is None:
         return ""
-    if found.trouble and found.runs > RUNS_FAILED_MIN and found.seconds >= FAILING_SECONDS_MIN:
-        return f"epoch {found.epoch} failed {found.runs - 1} times and is tried again, the last time because {found.trouble}"
+    if found.last_error and found.runs > RUNS_FAILED_MIN and found.seconds >= FAILING_SECONDS_MIN:
+        return f"epoch {found.epoch} failed {found.runs - 1} times and is tried again, the last time because {found.last_error}"
     if found.seconds <= epoch_seconds_max:
         return ""
     lasted = f"{found.seconds // 60:.0f} min" if found.seconds >= 60 else f"{epoch_seconds_max:g} s"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from binshift_operator.model.observed import ObservedState, Pod, PodState
 from binshift_operator.model.reasons import Trouble
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.world import Pod, PodState, World
 
 TROUBLE: Final = {
     PodState.IMAGE: Trouble.IMAGE_PULL,
@@ -36,49 +36,49 @@ class Waits:
         return self.unplaced if state in later else 0.0
 
 
-def found(dataflow: Dataflow, world: World, waits: Waits) -> list[tuple[Trouble, str]]:
+def found(dataflow: Dataflow, observed: ObservedState, waits: Waits) -> list[tuple[Trouble, str]]:
     """What is to be told of pods."""
     return [
-        _of_pod(dataflow, world, pod)
-        for pod in world.pods
-        if pod.state is not PodState.FINE and pod.going_since is None and _lasted(pod, world.now, waits)
+        _of_pod(dataflow, observed, pod)
+        for pod in observed.pods
+        if pod.state is not PodState.FINE and pod.deleting_since is None and _lasted(pod, observed.now, waits)
     ]
 
 
 def _lasted(pod: Pod, now: float, waits: Waits) -> bool:
-    return pod.since is None or now - pod.since >= waits.of(pod.state)
+    return pod.state_since is None or now - pod.state_since >= waits.of(pod.state)
 
 
-def _of_pod(dataflow: Dataflow, world: World, pod: Pod) -> tuple[Trouble, str]:
+def _of_pod(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> tuple[Trouble, str]:
     trouble = TROUBLE[pod.state]
     if pod.is_driver and trouble is Trouble.CRASHING and pod.message:
         trouble = Trouble.PROGRAM_FAILED
     if trouble is Trouble.UNSCHEDULABLE:
-        return trouble, _unscheduled(dataflow, world, pod)
+        return trouble, _unscheduled(dataflow, observed, pod)
     if trouble is Trouble.NOT_STARTED:
         return trouble, (
-            f"Pod {pod.name} has a node, and has not started{_for(pod, world.now)}: {pod.message}. A volume that cannot be mounted, an "
+            f"Pod {pod.name} has a node, and has not started{_for(pod, observed.now)}: {pod.message}. A volume that cannot be mounted, an "
             f"init container that does not end, or no IP address left: the events of kubectl describe pod {pod.name} say which"
         )
     return trouble, f"pod {pod.name}: {pod.message or pod.state.value}"
 
 
-def _unscheduled(dataflow: Dataflow, world: World, pod: Pod) -> str:
+def _unscheduled(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> str:
     which = "driver" if pod.is_driver else "executor"
     requests = ((dataflow.raw.get(which) or {}).get("resources") or {}).get("requests") or {}
     now = f" (now {', '.join(f'{name} {amount}' for name, amount in requests.items())})" if requests else ""
-    registered = 0 if world.runtime is None else len(world.runtime.registered)
+    registered = 0 if observed.runtime is None else len(observed.runtime.registered)
     meanwhile = (
         "the stream waits for it" if pod.is_driver else f"{registered} of {dataflow.replicas} executors are registered"
     )
     fewer = "" if pod.is_driver else "lower spec.replicas, "
     return (
-        f"Pod {pod.name} has had no node{_for(pod, world.now)}; {meanwhile}. The scheduler: {pod.message.rstrip('. ')}. Add nodes, "
+        f"Pod {pod.name} has had no node{_for(pod, observed.now)}; {meanwhile}. The scheduler: {pod.message.rstrip('. ')}. Add nodes, "
         f"{fewer}or lower {which}.resources.requests{now}"
     )
 
 
 def _for(pod: Pod, now: float) -> str:
     """For how long, in whole minutes, so that it is something new once a minute only."""
-    minutes = 0 if pod.since is None else int(now - pod.since) // 60
+    minutes = 0 if pod.state_since is None else int(now - pod.state_since) // 60
     return f" for {minutes} min" if minutes else ""

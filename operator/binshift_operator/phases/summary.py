@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
 from binshift_operator.model.reasons import AtRest, Awaited
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import (
     HISTORY_MAX,
     REASON_CHARACTERS_MAX,
     Awaiting,
-    MigrationShown,
+    MigrationStatus,
     Numbers,
     Phase,
     Status,
     shortened,
 )
-from binshift_operator.model.world import RunState, RuntimeSeen, World
 from binshift_operator.phases.conditions import Patience, conditions
 from binshift_operator.phases.holding import holding_slots
 from binshift_operator.phases.said import Said
@@ -26,16 +26,16 @@ NUMBERS_SECONDS: Final = 60.0
 """How old the numbers of a status get in which nothing else changes: each write goes to everybody who watches."""
 
 
-def status(dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience) -> Status:
+def status(dataflow: Dataflow, observed: ObservedState, before: Status, said: Said, patience: Patience) -> Status:
     """The new status; as it was, if nothing has changed but numbers, and these not for long."""
-    kept = _status(dataflow, world, before, said, patience, before.numbers)
-    fresh = _numbers(world.runtime, before)
+    kept = _status(dataflow, observed, before, said, patience, before.numbers)
+    fresh = _numbers(observed.runtime, before)
     last, now = before.numbers.committed_at, fresh.committed_at
     recent = last is not None and now is not None and 0.0 <= now - last < NUMBERS_SECONDS
-    return kept if kept == before and recent else _status(dataflow, world, before, said, patience, fresh)
+    return kept if kept == before and recent else _status(dataflow, observed, before, said, patience, fresh)
 
 
-def _numbers(runtime: RuntimeSeen | None, before: Status) -> Numbers:
+def _numbers(runtime: ObservedRuntime | None, before: Status) -> Numbers:
     last = before.numbers
     if runtime is None or runtime.epoch < 0:
         return replace(last, latency_p99=None)
@@ -44,22 +44,22 @@ def _numbers(runtime: RuntimeSeen | None, before: Status) -> Numbers:
 
 
 def _status(
-    dataflow: Dataflow, world: World, before: Status, said: Said, patience: Patience, numbers: Numbers
+    dataflow: Dataflow, observed: ObservedState, before: Status, said: Said, patience: Patience, numbers: Numbers
 ) -> Status:
-    runtime = world.runtime
+    runtime = observed.runtime
     known = runtime if runtime is not None and runtime.state is RunState.RUNNING else None
     migration = _migration(runtime, before)
-    finished = _finished(said, dataflow, world, before)
+    finished = _finished(said, dataflow, observed, before)
     return Status(
         observed_generation=dataflow.generation,
         settled_generation=dataflow.generation if said.realised else before.settled_generation,
-        replicas=len(world.executors),
+        replicas=len(observed.executors),
         ready_replicas=len(known.registered) if known is not None else 0,
-        phase=_phase(dataflow, world, said),
+        phase=_phase(dataflow, observed, said),
         numbers=numbers,
         route_version=before.route_version if runtime is None else runtime.route_version or before.route_version,
         version=before.version if runtime is None else runtime.version,
-        awaiting=_awaiting(said, before, dataflow, world.now),
+        awaiting=_awaiting(said, before, dataflow, observed.now),
         settling=said.settling if known is not None and known.route_version is not None else before.settling,
         holding_slots=holding_slots(runtime, before),
         timed_out_generation=_timed_out(said, known, dataflow, before),
@@ -67,7 +67,7 @@ def _status(
         finished_spec=finished[1],
         migration=migration,
         history=_history(migration, before),
-        conditions=conditions(dataflow, world, before, said, migration, patience, numbers),
+        conditions=conditions(dataflow, observed, before, said, migration, patience, numbers),
         waiting=said.waiting,
         moving=said.moving,
     )
@@ -83,23 +83,23 @@ def _awaiting(said: Said, before: Status, dataflow: Dataflow, now: float) -> Awa
     return last if same or stopping else Awaiting(said.reason.value, now)
 
 
-def _timed_out(said: Said, known: RuntimeSeen | None, dataflow: Dataflow, before: Status) -> int:
+def _timed_out(said: Said, known: ObservedRuntime | None, dataflow: Dataflow, before: Status) -> int:
     if said.timed_out:
         return dataflow.generation
     over = known is not None and known.route_version is not None
     return 0 if over or before.timed_out_generation != dataflow.generation else before.timed_out_generation
 
 
-def _finished(said: Said, dataflow: Dataflow, world: World, before: Status) -> tuple[int, str]:
+def _finished(said: Said, dataflow: Dataflow, observed: ObservedState, before: Status) -> tuple[int, str]:
     """Generation and spec for which the program has ended by itself; an earlier one is remembered until its driver is gone."""
     if said.finished:
         return dataflow.generation, dataflow.restart_hash
     ended = before.has_finished(dataflow.generation, dataflow.restart_hash)
     known = before.finished_generation, dataflow.restart_hash if ended else before.finished_spec
-    driver, runtime = world.driver, world.runtime
+    driver, runtime = observed.driver, observed.runtime
     gone = (
         driver is None
-        or driver.going_since is not None
+        or driver.deleting_since is not None
         or (runtime is not None and runtime.state is not RunState.FINISHED)
     )
     # To suspend a dataflow and to resume it is to run it again.
@@ -107,7 +107,7 @@ def _finished(said: Said, dataflow: Dataflow, world: World, before: Status) -> t
     return (0, "") if over and gone else known
 
 
-def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | None:
+def _migration(runtime: ObservedRuntime | None, before: Status) -> MigrationStatus | None:
     """The newest one; of one that a new driver goes on with, the generation that is known."""
     last, target = before.migration, None if runtime is None else runtime.target
     if runtime is None or runtime.migration is None:
@@ -122,7 +122,7 @@ def _migration(runtime: RuntimeSeen | None, before: Status) -> MigrationShown | 
     return replace(shown, reason=shortened(shown.reason, REASON_CHARACTERS_MAX))
 
 
-def _history(migration: MigrationShown | None, before: Status) -> tuple[MigrationShown, ...]:
+def _history(migration: MigrationStatus | None, before: Status) -> tuple[MigrationStatus, ...]:
     """Ended migrations, newest first; one that was superseded is kept as it was last seen."""
     past = list(before.history)
     ended = [migration] if migration is not None and migration.ended else []
@@ -132,10 +132,10 @@ def _history(migration: MigrationShown | None, before: Status) -> tuple[Migratio
     return tuple(past[:HISTORY_MAX])
 
 
-def _phase(dataflow: Dataflow, world: World, said: Said) -> Phase:
-    runtime = world.runtime
+def _phase(dataflow: Dataflow, observed: ObservedState, said: Said) -> Phase:
+    runtime = observed.runtime
     if dataflow.suspend:
-        rests = said.reason is AtRest.SUSPENDED or (bool(dataflow.unread) and not world.pods)
+        rests = said.reason is AtRest.SUSPENDED or (bool(dataflow.unread) and not observed.pods)
         return Phase.SUSPENDED if rests else Phase.SUSPENDING
     if said.reason in (AtRest.FINISHED, Awaited.FINISHING):
         return Phase.FINISHED
@@ -145,7 +145,7 @@ def _phase(dataflow: Dataflow, world: World, said: Said) -> Phase:
         return Phase.FINISHED
     if runtime is not None and runtime.state in (RunState.FAILED, RunState.FENCED):
         return Phase.FAILED
-    if world.driver is None:
+    if observed.driver is None:
         return Phase.PENDING
     if runtime is None or runtime.state is not RunState.RUNNING:
         return Phase.STARTING

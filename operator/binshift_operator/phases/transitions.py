@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from binshift_operator.model.reasons import AtRest
-from binshift_operator.model.status import Condition, ConditionType, MigrationShown, Status, shortened
+from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, Status, shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def _of_condition(last: Condition | None, now: Condition) -> list[Told]:
     return [] if now.reason in silent else [Told(now.reason, now.message)]
 
 
-def _of_migration(last: MigrationShown | None, now: MigrationShown | None, late: bool) -> list[Told]:
+def _of_migration(last: MigrationStatus | None, now: MigrationStatus | None, late: bool) -> list[Told]:
     if now is None:
         return []
     new = last is None or (last.id, last.started_at) != (now.id, now.started_at)
@@ -56,7 +56,7 @@ def _of_migration(last: MigrationShown | None, now: MigrationShown | None, late:
     return []
 
 
-def _ended(now: MigrationShown, late: bool) -> Told:
+def _ended(now: MigrationStatus, late: bool) -> Told:
     """One that was cancelled is no warning: either a newer target is under way, or Degraded says why."""
     moved = "" if now.bins_total is None else f": {now.bins_moved or 0} of {now.bins_total} bins moved"
     took = "" if now.started_at is None or now.ended_at is None else f" in {now.ended_at - now.started_at:.1f} s"

@@ -6,18 +6,18 @@ comes back beside others of an older template; and what the driver runs is in th
 
 from __future__ import annotations
 
-from binshift_operator.model.world import World
+from binshift_operator.model.observed import ObservedState
 from binshift_operator.phases.judged import Judged
 
 OLDER = "an older one"
 """What does not say its version."""
 
 
-def judged(world: World) -> Judged:
+def judged(observed: ObservedState) -> Judged:
     """The condition UpdatePending."""
-    operator = world.operator_version
-    driver = operator if world.runtime is None else world.runtime.version
-    pods = {pod.operator_version for pod in world.pods if pod.going_since is None}
+    operator = observed.operator_version
+    driver = operator if observed.runtime is None else observed.runtime.version
+    pods = {pod.operator_version for pod in observed.pods if pod.deleting_since is None}
     if driver != operator:
         return Judged(
             True,

@@ -11,14 +11,14 @@ from enum import StrEnum
 from typing import Final
 
 from binshift_operator.model.names import Child
-from binshift_operator.model.status import MigrationShown
+from binshift_operator.model.status import MigrationStatus
 
 REVISIONS: Final = 1_000_000
 """A target's generation is that of the object times this, plus a revision: the same spec can be asked for again, after a
 migration that failed, or with the workers there are."""
 
 
-class Found(StrEnum):
+class ChildState(StrEnum):
     """What a child is like."""
 
     ABSENT = "Absent"
@@ -26,9 +26,9 @@ class Found(StrEnum):
     """Ours, and as it should be."""
     DRIFTED = "Drifted"
     """Ours, and different from what it should be."""
-    KEPT = "Kept"
+    CONTESTED = "Kept"
     """Ours, and different although it was just applied as it should be: as good as it gets."""
-    GOING = "Going"
+    DELETING = "Going"
     """Ours, and being deleted."""
     FOREIGN = "Foreign"
     """Of the same name, and not ours."""
@@ -48,23 +48,23 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class ChildSeen:
+class ObservedChild:
     """A child, or its absence."""
 
-    found: Found
+    state: ChildState
     uid: str = ""
     resource_version: str = ""
     replicas: int = 0
     """What a StatefulSet is asked for; 0 for others."""
-    unavailable: int = 0
+    max_unavailable: int = 0
     """How many pods a disruption budget lets be unavailable; 0 for others."""
-    restarted: str = ""
+    restarted_at: str = ""
     """When `kubectl rollout restart` was last asked of a StatefulSet; empty if it never was."""
-    noticed: bool = True
+    is_generation_observed: bool = True
     """Whether a StatefulSet's controller has seen its newest version: a pod it makes now is made from that."""
-    again: bool = False
+    retry_due: bool = False
     """Whether it is time to apply a kept child once more."""
-    written_by: str = ""
+    overwritten_by: str = ""
     """The other operator whose application was found in place of ours just now; empty if there is none."""
     rival: str = ""
     """The other operator that writes this child over time and again; empty if there is none."""
@@ -90,17 +90,17 @@ class Pod:
 
     Attributes:
         slot: the ordinal.
-        going_since: when it was asked to end; None if it was not.
+        deleting_since: when it was asked to end; None if it was not.
         grace_seconds: how long it was given for that.
         node_lost: whether it was deleted for a taint of its node, as that of a node that does not answer.
         spec_hash: the restart class it was made for.
         keys_hash: the Secret it was made with.
         ready: whether the kubelet says so.
         state: what is wrong with it.
-        since: since when it has been in that state; None if that is not known.
+        state_since: since when it has been in that state; None if that is not known.
         message: what the scheduler, the kubelet or the container says about that.
         restarts: of its containers, together.
-        born: when it was made; None if that is not known.
+        created_at: when it was made; None if that is not known.
         ip: its address; empty while it has none.
         operator_version: of the operator that rendered its template; empty if it was made before that was noted.
     """
@@ -109,7 +109,7 @@ class Pod:
     uid: str
     slot: int
     is_driver: bool
-    going_since: float | None = None
+    deleting_since: float | None = None
     grace_seconds: float = 0.0
     node_lost: bool = False
     spec_hash: str = ""
@@ -118,10 +118,10 @@ class Pod:
     state: PodState = PodState.FINE
     message: str = ""
     restarts: int = 0
-    born: float | None = None
+    created_at: float | None = None
     ip: str = ""
     operator_version: str = ""
-    since: float | None = None
+    state_since: float | None = None
 
 
 class RunState(StrEnum):
@@ -136,7 +136,7 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSeen:
+class ObservedTarget:
     """The runtime's desired target."""
 
     owner: str
@@ -146,25 +146,25 @@ class TargetSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochUnderWay:
+class RunningEpoch:
     """The epoch that runs now.
 
     Attributes:
         seconds: since its first run began, by the driver's own clock.
         runs: how many runs of it have begun.
         part: what it is at, in the runtime's words (`binshift.protocol.underway`); empty if it does not say.
-        trouble: why its newest failed run failed; empty if none has.
+        last_error: why its newest failed run failed; empty if none has.
     """
 
     epoch: int
     seconds: float
     runs: int = 1
     part: str = ""
-    trouble: str = ""
+    last_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeSeen:
+class ObservedRuntime:
     """What the control API says; times in seconds since 1970.
 
     Attributes:
@@ -173,7 +173,7 @@ class RuntimeSeen:
         registered: workers with a live executor.
         failures: how often in a row the program has failed; 0 while it only starts or waits for its executors.
         stopping: whether its query was asked to stop, and has not yet.
-        under_way: the epoch that runs; None between epochs, as while there is no input, and if the driver does not say.
+        running_epoch: the epoch that runs; None between epochs, as while there is no input, and if the driver does not say.
         latency_p99: record latency in seconds.
         migration: the one under way, else the newest.
         migration_workers: who shall share the bins; None where single bins were moved.
@@ -186,13 +186,13 @@ class RuntimeSeen:
     stopping: bool = False
     epoch: int = -1
     committed_at: float | None = None
-    under_way: EpochUnderWay | None = None
+    running_epoch: RunningEpoch | None = None
     route_version: int | None = None
     holding: frozenset[int] = frozenset()
     registered: frozenset[int] = frozenset()
-    target: TargetSeen | None = None
+    target: ObservedTarget | None = None
     latency_p99: float | None = None
-    migration: MigrationShown | None = None
+    migration: MigrationStatus | None = None
     migration_workers: frozenset[int] | None = None
     version: str = ""
 
@@ -216,7 +216,7 @@ class Lacking:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ObservedState:
     """Everything that is.
 
     Attributes:
@@ -226,24 +226,24 @@ class World:
         unreachable: why it does not.
         credentials_missing: the name of the Secret for the object store, if it is not there.
         refusals: which writes were refused, or fail time and again, and why; by what was to be done.
-        invalid: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
-        unrendered: those children.
+        render_error: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
+        unrenderable: those children.
         lacking: StatefulSets with fewer pods than they should have.
         operator_version: of the operator that looks.
         rivals: which two operators write over each other's children; empty if none do.
     """
 
     now: float
-    children: Mapping[Child, ChildSeen]
+    children: Mapping[Child, ObservedChild]
     pods: tuple[Pod, ...] = ()
     keys_hash: str | None = None
-    runtime: RuntimeSeen | None = None
+    runtime: ObservedRuntime | None = None
     unreachable: str = ""
     claim: ClaimState = ClaimState.FINE
     credentials_missing: str | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
-    invalid: str = ""
-    unrendered: frozenset[Child] = frozenset()
+    render_error: str = ""
+    unrenderable: frozenset[Child] = frozenset()
     lacking: Mapping[Child, Lacking] = field(default_factory=dict)
     rivals: str = ""
     operator_version: str = ""
