@@ -112,7 +112,7 @@ class Actor:
         return bool(after["metadata"].get("resourceVersion") != before)
 
     def _scale(self, dataflow: Dataflow, child: Child, replicas: int, version: str) -> Object:
-        """Of what cannot be rendered only the number of pods is changed, if it is still what was observation."""
+        """Of what cannot be rendered only the number of pods is changed, if it is still what was observed."""
         change: Object = {"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}
         return self.kube.merge(KINDS[child], dataflow.key.namespace, dataflow.key.child(child), change)
 
@@ -122,7 +122,7 @@ class Actor:
 
 
 def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str = "") -> Manifest:
-    """What is sent for an action: as rendered, for the object that was observation.
+    """What is sent for an action: as rendered, for the object that was observed.
 
     Raises:
         Invalid: it needs the Secret, which is not there.

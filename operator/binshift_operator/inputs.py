@@ -17,14 +17,14 @@ from typing import Any
 
 from binshift_operator.errors import Forbidden
 from binshift_operator.kube import Kube
+from binshift_operator.memo import Memo
 from binshift_operator.model.names import KEYS
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.notes import Notes
 
 log = logging.getLogger(__name__)
 
 
-def with_inputs(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, notes: Notes) -> Dataflow:
+def with_inputs(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, memo: Memo) -> Dataflow:
     """The dataflow with the hash of its Secrets, if it is to follow them.
 
     Raises:
@@ -33,11 +33,11 @@ def with_inputs(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, notes: 
     if not dataflow.follows_secrets:
         return dataflow
     found = {name: _content(kube, dataflow.key.namespace, name) for name in secrets_of(dataflow)}
-    if notes.inputs_hash and any(each is None for each in found.values()):
-        return replace(dataflow, inputs_hash=notes.inputs_hash)
+    if memo.secrets_hash and any(each is None for each in found.values()):
+        return replace(dataflow, secrets_hash=memo.secrets_hash)
     key = "\0".join(keys[name] for name in KEYS).encode()
-    notes.inputs_hash = hmac.new(key, json.dumps(found, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
-    return replace(dataflow, inputs_hash=notes.inputs_hash)
+    memo.secrets_hash = hmac.new(key, json.dumps(found, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
+    return replace(dataflow, secrets_hash=memo.secrets_hash)
 
 
 def secrets_of(dataflow: Dataflow) -> tuple[str, ...]:

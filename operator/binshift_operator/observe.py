@@ -19,6 +19,7 @@ from binshift_operator.control import Control
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
 from binshift_operator.inputs import with_inputs
 from binshift_operator.kube import Kube, Object
+from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
 from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, Key
 from binshift_operator.model.observed import (
     ChildState,
@@ -30,9 +31,7 @@ from binshift_operator.model.observed import (
     Pod,
 )
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.notes import SILENT_SECONDS, Notes, Silence
 from binshift_operator.pods import pod_of
-from binshift_operator.remembered import Remembered
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +94,7 @@ class Observer:
     connect: Callable[[str, str], Control] = Control
     operator: str = ""
 
-    def observe(self, dataflow: Dataflow, notes: Notes) -> Observation:
+    def observe(self, dataflow: Dataflow, memo: Memo) -> Observation:
         """What is now. ``notes``: of earlier looks at this dataflow; what is seen adds to them.
 
         Raises:
@@ -107,12 +106,12 @@ class Observer:
         keys = tokens(secret) if seen_secret.state is ChildState.CURRENT and secret is not None else None
         keys_hash = None if keys is None else fingerprint(keys)
         if keys is not None:
-            dataflow = with_inputs(dataflow, keys, self.kube, notes)
+            dataflow = with_inputs(dataflow, keys, self.kube, memo)
         manifests, unfit = self._manifests(dataflow, keys_hash)
         others = [child for child in Child if child is not Child.KEYS]
         live: dict[Child, Object | None] = {child: self._child(key, child) for child in others}
         children = {Child.KEYS: seen_secret} | {
-            child: classified(found, manifests.get(child), key, notes.applied.get(child), now)
+            child: classified(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
         }
         if dataflow.service_account is not None:
@@ -120,7 +119,7 @@ class Observer:
                 ChildState.CURRENT
             )  # the user's own: nothing is made, nothing is taken
         pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
-        control, runtime, silence = self._asked(key, token, pods, notes, now)
+        control, runtime, silence = self._asked(key, token, pods, memo, now)
         observed = ObservedState(
             now=now,
             children=children,
@@ -130,23 +129,23 @@ class Observer:
             unreachable=silence,
             claim=self._claim(dataflow),
             credentials_missing=self._credentials(dataflow),
-            refusals=notes.refusals,
+            refusals=memo.refusals,
             render_error=next(iter(unfit.values()), ""),
             unrenderable=frozenset(unfit),
-            lacking=self._lacking(key, live, children, pods, notes),
+            lacking=self._lacking(key, live, children, pods, memo),
             rivals=_rivals(key, children, self.operator),
             operator_version=__version__,
         )
         return Observation(dataflow, observed, manifests, control, token)
 
-    def observe_pods(self, dataflow: Dataflow, last: Remembered, notes: Notes) -> Observation:
+    def observe_pods(self, dataflow: Dataflow, last: CachedObservation, memo: Memo) -> Observation:
         """What is now, if nothing but pods and runtime is other than when everything was read ``last``. Errors as `look`."""
-        dataflow = replace(dataflow, inputs_hash=last.inputs_hash)
+        dataflow = replace(dataflow, secrets_hash=last.secrets_hash)
         key, now = dataflow.key, self.clock()
         pods = self._pods(key, now)
-        control, runtime, silence = self._asked(key, last.token, pods, notes, now)
+        control, runtime, silence = self._asked(key, last.token, pods, memo, now)
         children = {
-            child: replace(seen, retry_due=due(seen.state, notes.applied.get(child), now))
+            child: replace(seen, retry_due=due(seen.state, memo.applied.get(child), now))
             for child, seen in last.observed.children.items()
         }
         observed = replace(
@@ -156,12 +155,12 @@ class Observer:
             pods=pods,
             runtime=runtime,
             unreachable=silence,
-            refusals=notes.refusals,
+            refusals=memo.refusals,
         )
         return Observation(dataflow, observed, {}, control, last.token, complete=False)
 
     def _asked(
-        self, key: Key, token: str | None, pods: tuple[Pod, ...], notes: Notes, now: float
+        self, key: Key, token: str | None, pods: tuple[Pod, ...], memo: Memo, now: float
     ) -> tuple[Control | None, ObservedRuntime | None, str]:
         """The control API of the pod that was just listed; what the runtime says, or why it says nothing."""
         if token is None:
@@ -173,7 +172,7 @@ class Observer:
         if address is None:
             return None, None, "its pod has no address yet"
         control = self.connect(address, token)
-        return control, *_said_by(control, driver, notes, now)
+        return control, *_said_by(control, driver, memo, now)
 
     def _manifests(
         self, dataflow: Dataflow, keys_hash: str | None
@@ -192,7 +191,7 @@ class Observer:
         live: Mapping[Child, Object | None],
         children: Mapping[Child, ObservedChild],
         pods: tuple[Pod, ...],
-        notes: Notes,
+        memo: Memo,
     ) -> Mapping[Child, Lacking]:
         """The StatefulSets whose pods are not all made, which is usual for a moment, with what their controller says."""
         found, now = dict[Child, Lacking](), self.clock()
@@ -200,7 +199,7 @@ class Observer:
             owner, seen = live[child], children[child]
             count = seen.replicas - sum(pod.is_driver is (child is Child.DRIVER) for pod in pods)
             ours = seen.state not in (ChildState.ABSENT, ChildState.FOREIGN, ChildState.DELETING)
-            since = notes.lacks(child, ours and count > 0, now)
+            since = memo.track_missing_pods(child, ours and count > 0, now)
             if since is not None and owner is not None:
                 why = self._said(key, owner) if now - since > ASK_SECONDS else ""
                 found[child] = Lacking(count, since, why)
@@ -258,17 +257,17 @@ def _when(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def _said_by(control: Control, driver: Pod, notes: Notes, now: float) -> tuple[ObservedRuntime | None, str]:
+def _said_by(control: Control, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:
     """What the runtime says, or why it says nothing."""
-    silence = notes.silence
-    if silence is not None and silence.pod == driver.uid and now < silence.until:
-        return None, silence.why
+    backoff = memo.control_backoff
+    if backoff is not None and backoff.pod_uid == driver.uid and now < backoff.until:
+        return None, backoff.error
     try:
         return control.dataflow(), ""
     except Forbidden:
         return None, "the driver does not take this token"
     except TimedOut as late:
-        notes.silence = Silence(driver.uid, str(late), now + SILENT_SECONDS)
+        memo.control_backoff = ControlBackoff(driver.uid, str(late), now + CONTROL_BACKOFF_SECONDS)
         return None, str(late)
     except Unreachable as silent:
         return None, str(silent)

@@ -17,15 +17,14 @@ from binshift_operator.children import tried_now
 from binshift_operator.decide import Decision, Limits, decide
 from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
+from binshift_operator.memo import Memo, cache
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
 from binshift_operator.model.names import API_VERSION, KIND, Key
 from binshift_operator.model.specification import Dataflow, read, unread
 from binshift_operator.model.status import Status
-from binshift_operator.notes import Notes
 from binshift_operator.observe import Observation, Observer
 from binshift_operator.phases import Told, transitions
-from binshift_operator.remembered import remembered
 
 log = logging.getLogger(__name__)
 NEXT_STEP_SECONDS = 0.5
@@ -66,7 +65,7 @@ class Reconciler:
     clock: Callable[[], float]
     resync_seconds: float = 60.0
     selector: str = ""
-    _notes: dict[tuple[str, str], Notes] = field(default_factory=dict)
+    _memos: dict[tuple[str, str], Memo] = field(default_factory=dict)
     _invalidated: set[tuple[str, str]] = field(default_factory=set)
 
     def invalidate(self, namespace: str, name: str) -> None:
@@ -98,39 +97,37 @@ class Reconciler:
         return next(iter(self.kube.list(KIND, namespace, self.selector, f"metadata.name={name}")), None)
 
     def _reconcile(self, dataflow: Dataflow, found: Object, before: Status) -> Result:
-        notes = self._noted(dataflow.key)
-        observation, decision = self._decide(dataflow, before, notes)
+        memo = self._memo(dataflow.key)
+        observation, decision = self._decide(dataflow, before, memo)
         carried = self.actor.carry_out(dataflow, observation, decision.actions)
-        self._note(notes, observation, decision.actions[: carried.done], carried.failed)
+        self._update_memo(memo, observation, decision.actions[: carried.done], carried.failed)
         told = (
             *events.told_of(decision.actions[: carried.done], observation.state),
-            *events.rollouts(dataflow.key, observation.state, notes.restarted),
+            *events.rollouts(dataflow.key, observation.state, memo.reported_rollouts),
         )
         self._publish(found, before, decision.status, told)
         if carried.failed is not None:
-            return self._handle_failure(dataflow.key, notes, carried.failed)
+            return self._handle_failure(dataflow.key, memo, carried.failed)
         outcome = "invalid" if dataflow.unread else "acted" if carried.changed else "awaited"
         self.metrics.reconciles.labels(outcome).inc()
         # A step that led somewhere is followed by the next one soon.
         return Result(NEXT_STEP_SECONDS if carried.changed else decision.requeue_after)
 
-    def _decide(self, dataflow: Dataflow, before: Status, notes: Notes) -> tuple[Observation, Decision]:
+    def _decide(self, dataflow: Dataflow, before: Status, memo: Memo) -> tuple[Observation, Decision]:
         """What is, and what to do. A dataflow at rest is glanced at; whatever that finds but rest is looked at in full."""
         heard = self._take_invalidation(dataflow.key)
-        last, notes.remembered = notes.remembered, None
+        last, memo.cached = memo.cached, None
         # The look after this one must not be too late for the resync.
         seconds_max = self.resync_seconds - self.limits.rest_seconds
-        if last is not None and not heard and last.stands(dataflow, self.clock(), seconds_max):
-            observation = self.observer.observe_pods(dataflow, last, notes)
+        if last is not None and not heard and last.is_valid(dataflow, self.clock(), seconds_max):
+            observation = self.observer.observe_pods(dataflow, last, memo)
             decision = decide(observation.dataflow, observation.state, before, self.limits)
-            if decision.rests and last.has_the_pods_of(observation.state):
-                notes.remembered = last
+            if decision.rests and last.has_same_pods(observation.state):
+                memo.cached = last
                 return observation, decision
-        observation = self.observer.observe(dataflow, notes)
+        observation = self.observer.observe(dataflow, memo)
         decision = decide(observation.dataflow, observation.state, before, self.limits)
-        notes.remembered = (
-            remembered(observation.dataflow, observation.state, observation.token) if decision.rests else None
-        )
+        memo.cached = cache(observation.dataflow, observation.state, observation.token) if decision.rests else None
         return observation, decision
 
     def _take_invalidation(self, key: Key) -> bool:
@@ -141,25 +138,25 @@ class Reconciler:
             return True
         return False
 
-    def _noted(self, key: Key) -> Notes:
+    def _memo(self, key: Key) -> Memo:
         """The notes of a dataflow; another one of its name has others."""
         place = key.namespace, key.name
-        notes = self._notes.get(place)
-        if notes is None or notes.uid != key.uid:
-            notes = self._notes[place] = Notes(key.uid)
-        return notes
+        memo = self._memos.get(place)
+        if memo is None or memo.uid != key.uid:
+            memo = self._memos[place] = Memo(key.uid)
+        return memo
 
-    def _note(self, notes: Notes, observation: Observation, done: Sequence[Action], failed: Failed | None) -> None:
+    def _update_memo(self, memo: Memo, observation: Observation, done: Sequence[Action], failed: Failed | None) -> None:
         for action in done:
             if isinstance(action, Apply) and action.child in observation.manifests:
-                before, last = observation.state.children[action.child], notes.applied.get(action.child)
-                notes.applied[action.child] = tried_now(before, observation.manifests[action.child], last, self.clock())
+                before, last = observation.state.children[action.child], memo.applied.get(action.child)
+                memo.applied[action.child] = tried_now(before, observation.manifests[action.child], last, self.clock())
         if failed is None:
-            notes.failing = None
+            memo.failing_write = None
         else:
-            notes.failed(named(failed.action), str(failed.error), at_once=told_at_once(failed))
+            memo.record_failure(named(failed.action), str(failed.error), permanent=told_at_once(failed))
 
-    def _handle_failure(self, key: Key, notes: Notes, failed: Failed) -> Result:
+    def _handle_failure(self, key: Key, memo: Memo, failed: Failed) -> Result:
         """What has changed under our hands is looked at again at once, what is refused with less haste, and less each time.
 
         Raises:
@@ -172,7 +169,7 @@ class Reconciler:
         self.metrics.reconciles.labels("failed").inc()
         level = logging.INFO if isinstance(error, Changed) else logging.WARNING
         log.log(level, "%s: %s", what, error, extra={"dataflow": f"{key.namespace}/{key.name}"})
-        times = 1 if isinstance(error, Changed) or notes.failing is None else notes.failing.times
+        times = 1 if isinstance(error, Changed) or memo.failing_write is None else memo.failing_write.failures
         if told_at_once(failed):
             return Result(self.limits.rest_seconds)
         return Result(min(self.limits.busy_seconds * times, self.limits.rest_seconds))
@@ -201,11 +198,11 @@ class Reconciler:
 
     def forget_all(self) -> None:
         """Another process acts from now on: what was seen is not what is, and is not shown any more."""
-        self._notes.clear()
+        self._memos.clear()
         self.metrics.clear()
 
     def _forget(self, namespace: str, name: str) -> None:
-        self._notes.pop((namespace, name), None)
+        self._memos.pop((namespace, name), None)
         self._invalidated.discard((namespace, name))
         self.metrics.remove(namespace, name)
 

@@ -94,12 +94,12 @@ class Disturbed(RuleBasedStateMachine):
 
     @rule(child=st.sampled_from(Child), found=st.sampled_from(ChildState), replicas=st.integers(0, 6))
     def what_is_remembered_is_wrong(self, child: Child, found: ChildState, replicas: int) -> None:
-        notes = self.cluster.reconciler._notes.get((NS, NAME))
-        if notes is not None and notes.remembered is not None:
-            seen = notes.remembered.observed
+        memo = self.cluster.reconciler._memos.get((NS, NAME))
+        if memo is not None and memo.cached is not None:
+            seen = memo.cached.observed
             false = replace(seen.children[child], state=found, replicas=replicas)
             observed = replace(seen, children={**seen.children, child: false})
-            notes.remembered = replace(notes.remembered, observed=observed)
+            memo.cached = replace(memo.cached, observed=observed)
 
     @rule(down=st.booleans())
     def api_server(self, down: bool) -> None:

@@ -13,10 +13,10 @@ from test_ends import ended
 from test_told import condition, started
 
 from binshift_operator.errors import Unreachable
+from binshift_operator.memo import CachedObservation
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedChild
 from binshift_operator.reconcile import Reconciler
-from binshift_operator.remembered import Remembered
 
 GLANCE = [
     f"GET /apis/binshift.dev/v1alpha1/namespaces/{NS}/streamingdataflows/{NAME}",
@@ -34,14 +34,14 @@ def at_rest(cluster: SimCluster) -> SimCluster:
     return cluster
 
 
-def last(cluster: SimCluster) -> Remembered | None:
+def last(cluster: SimCluster) -> CachedObservation | None:
     """What the operator remembers."""
-    return cluster.reconciler._notes[(NS, NAME)].remembered
+    return cluster.reconciler._memos[(NS, NAME)].cached
 
 
-def remember(cluster: SimCluster, false: Remembered) -> None:
+def remember(cluster: SimCluster, false: CachedObservation) -> None:
     """Have it remember what is not so."""
-    cluster.reconciler._notes[(NS, NAME)].remembered = false
+    cluster.reconciler._memos[(NS, NAME)].cached = false
 
 
 def asked(cluster: SimCluster) -> list[str]:

@@ -13,11 +13,11 @@ from sim_runtime import Query
 from binshift_operator import reconcile
 from binshift_operator.control import Control
 from binshift_operator.errors import Forbidden, TimedOut, Unreachable
+from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, TRANSIENT_FAILURES_MAX, Memo
 from binshift_operator.metrics import OUTCOMES, OperatorMetrics
 from binshift_operator.model.names import Key
 from binshift_operator.model.reasons import Awaited
 from binshift_operator.model.status import Awaiting, Status
-from binshift_operator.notes import SILENT_SECONDS, TRIES_BEFORE_TOLD, Notes
 
 SMALL = {"resources": {"limits": {"memory": "600Mi"}}}
 
@@ -214,7 +214,7 @@ def test_writes_that_a_webhook_fails_are_told() -> None:
     with pytest.raises(Unreachable, match=r"DriverService.*failed calling webhook"):
         cluster.reconciler.reconcile(NS, NAME)
     assert condition(cluster, "Degraded")["status"] == "False"
-    cluster.run(TRIES_BEFORE_TOLD + 1)
+    cluster.run(TRANSIENT_FAILURES_MAX + 1)
     assert condition(cluster, "Degraded")["reason"] == "Refused"
     assert "failed calling webhook" in condition(cluster, "Degraded")["message"]
     cluster.converge()
@@ -230,7 +230,7 @@ def test_refused_targets_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(Query, "_put", no)
         cluster.edit(replicas=3)
-        cluster.run(TRIES_BEFORE_TOLD + 10)
+        cluster.run(TRANSIENT_FAILURES_MAX + 10)
         assert condition(cluster, "Degraded")["reason"] == "Refused"
         assert "target for the runtime: only the owner may" in condition(cluster, "Degraded")["message"]
     cluster.converge()
@@ -238,17 +238,17 @@ def test_refused_targets_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_failures_in_a_row() -> None:
     """What is refused for what it says is told at once, other things after some tries in a row of the same."""
-    notes = Notes("u")
-    notes.failed("ConfigMap", "no such field", at_once=True)
-    assert notes.refusals == {"ConfigMap": "no such field"}
-    for _ in range(TRIES_BEFORE_TOLD - 1):
-        notes.failed("target for the runtime", "not yet", at_once=False)
-    assert notes.refusals == {}
-    notes.failed("request to stop", "not yet", at_once=False)
-    assert notes.refusals == {}
-    for _ in range(TRIES_BEFORE_TOLD - 1):
-        notes.failed("request to stop", "not yet", at_once=False)
-    assert list(notes.refusals) == ["request to stop"]
+    memo = Memo("u")
+    memo.record_failure("ConfigMap", "no such field", permanent=True)
+    assert memo.refusals == {"ConfigMap": "no such field"}
+    for _ in range(TRANSIENT_FAILURES_MAX - 1):
+        memo.record_failure("target for the runtime", "not yet", permanent=False)
+    assert memo.refusals == {}
+    memo.record_failure("request to stop", "not yet", permanent=False)
+    assert memo.refusals == {}
+    for _ in range(TRANSIENT_FAILURES_MAX - 1):
+        memo.record_failure("request to stop", "not yet", permanent=False)
+    assert list(memo.refusals) == ["request to stop"]
 
 
 def test_a_dead_driver_holds_no_threads() -> None:
@@ -263,7 +263,7 @@ def test_a_dead_driver_holds_no_threads() -> None:
 
     cluster.reconciler.observer = replace(cluster.reconciler.observer, connect=Late)
     cluster.silent = True
-    cluster.run(int(2 * SILENT_SECONDS) - 5)
+    cluster.run(int(2 * CONTROL_BACKOFF_SECONDS) - 5)
     assert len(asked) == 2
     cluster.server.remove(("Pod", NS, f"{NAME}-driver-0"), at_once=True)
     cluster.queries.clear()
@@ -272,9 +272,9 @@ def test_a_dead_driver_holds_no_threads() -> None:
     assert len(asked) == 3
 
 
-def test_notes_are_of_one_dataflow() -> None:
+def test_memos_are_of_one_dataflow() -> None:
     """Another dataflow that takes the name inherits nothing that was noted of the one before."""
     reconciler = SimCluster().reconciler
-    first = reconciler._noted(Key(NS, NAME, "a"))
-    assert reconciler._noted(Key(NS, NAME, "a")) is first
-    assert reconciler._noted(Key(NS, NAME, "b")) is not first
+    first = reconciler._memo(Key(NS, NAME, "a"))
+    assert reconciler._memo(Key(NS, NAME, "a")) is first
+    assert reconciler._memo(Key(NS, NAME, "b")) is not first

@@ -105,12 +105,12 @@ class Dataflow:
     raw: Mapping[str, Any]
     unread: str = ""
     service_account: str | None = None
-    inputs_hash: str = ""
+    secrets_hash: str = ""
 
     @property
     def pod_hash(self) -> str:
         """What pods are made for: another one restarts the dataflow."""
-        return f"{self.restart_hash}-{self.inputs_hash}" if self.inputs_hash else self.restart_hash
+        return f"{self.restart_hash}-{self.secrets_hash}" if self.secrets_hash else self.restart_hash
 
     @property
     def follows_secrets(self) -> bool:
