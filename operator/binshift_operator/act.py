@@ -36,7 +36,7 @@ TOKEN_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ActionFailure:
     """An action that was not carried out, and why."""
 
     action: Action
@@ -44,12 +44,12 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class ActionResult:
     """What came of some actions: how many were carried out, whether anything is different now, and the first that failed."""
 
     done: int
     changed: bool
-    failed: Failed | None = None
+    failure: ActionFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Actor:
     kube: Kube
     operator: str = ""
 
-    def carry_out(self, dataflow: Dataflow, observation: Observation, actions: Sequence[Action]) -> Carried:
+    def execute(self, dataflow: Dataflow, observation: Observation, actions: Sequence[Action]) -> ActionResult:
         """Carry out what can be, up to the first that fails."""
         invariant(observation.complete or not actions, "something is done upon what was not read just now")
         changed = False
@@ -73,8 +73,8 @@ class Actor:
                 self.kube.permitted()
                 changed |= self._do(dataflow, observation, action)
             except OperatorError as error:
-                return Carried(number, changed, Failed(action, error))
-        return Carried(len(actions), changed)
+                return ActionResult(number, changed, ActionFailure(action, error))
+        return ActionResult(len(actions), changed)
 
     def _do(self, dataflow: Dataflow, observation: Observation, action: Action) -> bool:
         """Whether it changed anything, as far as one can know."""
@@ -149,13 +149,13 @@ def _cancel(observation: Observation, number: int, rollback: bool) -> None:
         _control(observation).cancel(number, rollback=rollback)
 
 
-def told_at_once(failed: Failed) -> bool:
+def is_permanent(failure: ActionFailure) -> bool:
     """Whether the API server does not take a child as it is: trying again will not help."""
-    refused = isinstance(failed.error, Refused) and not isinstance(failed.error, Changed | NotThere)
-    return refused and isinstance(failed.action, Apply | TryApply | CreateKeys)
+    refused = isinstance(failure.error, Refused) and not isinstance(failure.error, Changed | NotThere)
+    return refused and isinstance(failure.action, Apply | TryApply | CreateKeys)
 
 
-def named(action: Action) -> str:
+def describe(action: Action) -> str:
     """What was to be done, for people."""
     match action:
         case CreateKeys():

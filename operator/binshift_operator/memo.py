@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ClaimState, ObservedState, Tried
+from binshift_operator.model.observed import ApplyAttempt, ClaimState, ObservedState
 from binshift_operator.model.specification import Dataflow
 
 TRANSIENT_FAILURES_MAX: Final = 5
@@ -54,7 +54,7 @@ def cache(dataflow: Dataflow, observed: ObservedState, token: str | None) -> Cac
         observed.claim is not ClaimState.FINE
         or observed.credentials_missing
         or observed.render_error
-        or observed.lacking
+        or observed.missing_pods
         or observed.rivals
     )
     return None if problem else CachedObservation(dataflow.generation, observed, token, dataflow.secrets_hash)
@@ -84,7 +84,7 @@ class Memo:
     """The memo of one dataflow, identified by its UID."""
 
     uid: str
-    applied: dict[Child, Tried] = field(default_factory=dict)
+    applied: dict[Child, ApplyAttempt] = field(default_factory=dict)
     missing_since: dict[Child, float] = field(default_factory=dict)
     reported_rollouts: dict[Child, str] = field(default_factory=dict)
     failing_write: FailingWrite | None = None

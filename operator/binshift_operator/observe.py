@@ -24,7 +24,7 @@ from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, Key
 from binshift_operator.model.observed import (
     ChildState,
     ClaimState,
-    Lacking,
+    MissingPods,
     ObservedChild,
     ObservedRuntime,
     ObservedState,
@@ -132,7 +132,7 @@ class Observer:
             refusals=memo.refusals,
             render_error=next(iter(unfit.values()), ""),
             unrenderable=frozenset(unfit),
-            lacking=self._lacking(key, live, children, pods, memo),
+            missing_pods=self._missing_pods(key, live, children, pods, memo),
             rivals=_rivals(key, children, self.operator),
             operator_version=__version__,
         )
@@ -185,16 +185,16 @@ class Observer:
     def _child(self, key: Key, child: Child) -> Object | None:
         return self.kube.get(KINDS[child], key.namespace, key.child(child))
 
-    def _lacking(
+    def _missing_pods(
         self,
         key: Key,
         live: Mapping[Child, Object | None],
         children: Mapping[Child, ObservedChild],
         pods: tuple[Pod, ...],
         memo: Memo,
-    ) -> Mapping[Child, Lacking]:
+    ) -> Mapping[Child, MissingPods]:
         """The StatefulSets whose pods are not all made, which is usual for a moment, with what their controller says."""
-        found, now = dict[Child, Lacking](), self.clock()
+        found, now = dict[Child, MissingPods](), self.clock()
         for child in (Child.EXECUTORS, Child.DRIVER):
             owner, seen = live[child], children[child]
             count = seen.replicas - sum(pod.is_driver is (child is Child.DRIVER) for pod in pods)
@@ -202,7 +202,7 @@ class Observer:
             since = memo.track_missing_pods(child, ours and count > 0, now)
             if since is not None and owner is not None:
                 why = self._said(key, owner) if now - since > ASK_SECONDS else ""
-                found[child] = Lacking(count, since, why)
+                found[child] = MissingPods(count, since, why)
         return found
 
     def _said(self, key: Key, owner: Object) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from binshift_operator import events, statuses
-from binshift_operator.act import Actor, Failed, named, told_at_once
-from binshift_operator.children import tried_now
+from binshift_operator.act import ActionFailure, Actor, describe, is_permanent
+from binshift_operator.children import next_attempt
 from binshift_operator.decide import Decision, Limits, decide
 from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
@@ -99,19 +99,19 @@ class Reconciler:
     def _reconcile(self, dataflow: Dataflow, found: Object, before: Status) -> Result:
         memo = self._memo(dataflow.key)
         observation, decision = self._decide(dataflow, before, memo)
-        carried = self.actor.carry_out(dataflow, observation, decision.actions)
-        self._update_memo(memo, observation, decision.actions[: carried.done], carried.failed)
+        result = self.actor.execute(dataflow, observation, decision.actions)
+        self._update_memo(memo, observation, decision.actions[: result.done], result.failure)
         told = (
-            *events.told_of(decision.actions[: carried.done], observation.state),
+            *events.told_of(decision.actions[: result.done], observation.state),
             *events.rollouts(dataflow.key, observation.state, memo.reported_rollouts),
         )
         self._publish(found, before, decision.status, told)
-        if carried.failed is not None:
-            return self._handle_failure(dataflow.key, memo, carried.failed)
-        outcome = "invalid" if dataflow.unread else "acted" if carried.changed else "awaited"
+        if result.failure is not None:
+            return self._handle_failure(dataflow.key, memo, result.failure)
+        outcome = "invalid" if dataflow.unread else "acted" if result.changed else "awaited"
         self.metrics.reconciles.labels(outcome).inc()
         # A step that led somewhere is followed by the next one soon.
-        return Result(NEXT_STEP_SECONDS if carried.changed else decision.requeue_after)
+        return Result(NEXT_STEP_SECONDS if result.changed else decision.requeue_after)
 
     def _decide(self, dataflow: Dataflow, before: Status, memo: Memo) -> tuple[Observation, Decision]:
         """What is, and what to do. A dataflow at rest is glanced at; whatever that finds but rest is looked at in full."""
@@ -146,23 +146,27 @@ class Reconciler:
             memo = self._memos[place] = Memo(key.uid)
         return memo
 
-    def _update_memo(self, memo: Memo, observation: Observation, done: Sequence[Action], failed: Failed | None) -> None:
+    def _update_memo(
+        self, memo: Memo, observation: Observation, done: Sequence[Action], failure: ActionFailure | None
+    ) -> None:
         for action in done:
             if isinstance(action, Apply) and action.child in observation.manifests:
                 before, last = observation.state.children[action.child], memo.applied.get(action.child)
-                memo.applied[action.child] = tried_now(before, observation.manifests[action.child], last, self.clock())
-        if failed is None:
+                memo.applied[action.child] = next_attempt(
+                    before, observation.manifests[action.child], last, self.clock()
+                )
+        if failure is None:
             memo.failing_write = None
         else:
-            memo.record_failure(named(failed.action), str(failed.error), permanent=told_at_once(failed))
+            memo.record_failure(describe(failure.action), str(failure.error), permanent=is_permanent(failure))
 
-    def _handle_failure(self, key: Key, memo: Memo, failed: Failed) -> Result:
+    def _handle_failure(self, key: Key, memo: Memo, failure: ActionFailure) -> Result:
         """What has changed under our hands is looked at again at once, what is refused with less haste, and less each time.
 
         Raises:
             Unreachable: nobody answered, or was too busy: the waits grow until somebody does.
         """
-        error, what = failed.error, f"{named(failed.action)}: this was not done"
+        error, what = failure.error, f"{describe(failure.action)}: this was not done"
         if isinstance(error, Unreachable):
             raise Unreachable(f"{what}: {error}", error.retry_after) from error
         self.metrics.failures.labels(type(error).__name__).inc()
@@ -170,7 +174,7 @@ class Reconciler:
         level = logging.INFO if isinstance(error, Changed) else logging.WARNING
         log.log(level, "%s: %s", what, error, extra={"dataflow": f"{key.namespace}/{key.name}"})
         times = 1 if isinstance(error, Changed) or memo.failing_write is None else memo.failing_write.failures
-        if told_at_once(failed):
+        if is_permanent(failure):
             return Result(self.limits.rest_seconds)
         return Result(min(self.limits.busy_seconds * times, self.limits.rest_seconds))
 

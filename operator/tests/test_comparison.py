@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sim_server import without_empty
 from test_children import all_of, dataflow, lived
 
-from binshift_operator.children import classified, stamped, tried_now
+from binshift_operator.children import classified, next_attempt, stamped
 from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ObservedChild, Tried
+from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
 
 EMPTY = {
     "spec.application.env": [{"name": "A", "value": ""}],
@@ -32,9 +32,9 @@ EMPTY = {
 MANIFEST = all_of(EMPTY)[Child.EXECUTORS]
 
 
-def seen(live: dict[str, Any], tried: Tried | None = None, now: float = 0.0) -> ObservedChild:
+def seen(live: dict[str, Any], attempt: ApplyAttempt | None = None, now: float = 0.0) -> ObservedChild:
     """What is found of the executors."""
-    return classified(live, MANIFEST, dataflow().key, tried, now)
+    return classified(live, MANIFEST, dataflow().key, attempt, now)
 
 
 def worker(live: dict[str, Any]) -> dict[str, Any]:
@@ -106,36 +106,36 @@ def changed_again() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("tried", "found", "again"),
+    ("attempt", "found", "again"),
     [
         (None, ChildState.DRIFTED, False),
-        (Tried(applied_hash(MANIFEST), 1, 999.0), ChildState.CONTESTED, False),
-        (Tried(applied_hash(MANIFEST), 1, 997.0), ChildState.CONTESTED, True),
-        (Tried(applied_hash(MANIFEST), 5, 990.0), ChildState.CONTESTED, False),
-        (Tried(applied_hash(MANIFEST), 99, 1000.0 - AGAIN_SECONDS_MAX), ChildState.CONTESTED, True),
-        (Tried(applied_hash(MANIFEST), 1, 1000.0 - FORGET_SECONDS), ChildState.DRIFTED, False),
-        (Tried("of another spec", 1, 999.0), ChildState.DRIFTED, False),
+        (ApplyAttempt(applied_hash(MANIFEST), 1, 999.0), ChildState.CONTESTED, False),
+        (ApplyAttempt(applied_hash(MANIFEST), 1, 997.0), ChildState.CONTESTED, True),
+        (ApplyAttempt(applied_hash(MANIFEST), 5, 990.0), ChildState.CONTESTED, False),
+        (ApplyAttempt(applied_hash(MANIFEST), 99, 1000.0 - AGAIN_SECONDS_MAX), ChildState.CONTESTED, True),
+        (ApplyAttempt(applied_hash(MANIFEST), 1, 1000.0 - FORGET_SECONDS), ChildState.DRIFTED, False),
+        (ApplyAttempt("of another spec", 1, 999.0), ChildState.DRIFTED, False),
     ],
 )
-def test_what_does_not_last_is_kept(tried: Tried | None, found: ChildState, again: bool) -> None:
+def test_what_does_not_last_is_kept(attempt: ApplyAttempt | None, found: ChildState, again: bool) -> None:
     """What was just applied and is different again is kept so, and applied more and more rarely; not for ever, and not for another spec."""
-    child = seen(changed_again(), tried, 1000.0)
+    child = seen(changed_again(), attempt, 1000.0)
     assert (child.state, child.retry_due) == (found, again)
 
 
 def test_an_edit_is_never_kept() -> None:
     """A manifest that was not applied yet is drift, however lately another one was."""
     newer = all_of({**EMPTY, "spec.image": "example/clicks:2"})[Child.EXECUTORS]
-    tried = Tried(applied_hash(newer), 3, 999.0)
-    assert classified(changed_again(), newer, dataflow().key, tried, 1000.0).state is ChildState.DRIFTED
+    attempt = ApplyAttempt(applied_hash(newer), 3, 999.0)
+    assert classified(changed_again(), newer, dataflow().key, attempt, 1000.0).state is ChildState.DRIFTED
 
 
 def test_tries_are_counted() -> None:
     """Only an application that did not last counts; another manifest, or a long time, begins anew."""
     drifted, kept = ObservedChild(ChildState.DRIFTED), ObservedChild(ChildState.CONTESTED)
-    first = tried_now(drifted, MANIFEST, None, 10.0)
-    assert first == Tried(applied_hash(MANIFEST), 1, 10.0)
-    assert tried_now(kept, MANIFEST, first, 20.0).times == 2
-    assert tried_now(ObservedChild(ChildState.CURRENT), MANIFEST, first, 20.0).times == 1
-    assert tried_now(kept, MANIFEST, Tried(first.stamp, 7, 10.0), 10.0 + FORGET_SECONDS).times == 1
-    assert tried_now(kept, MANIFEST, Tried("another", 7, 10.0), 20.0).times == 1
+    first = next_attempt(drifted, MANIFEST, None, 10.0)
+    assert first == ApplyAttempt(applied_hash(MANIFEST), 1, 10.0)
+    assert next_attempt(kept, MANIFEST, first, 20.0).attempts == 2
+    assert next_attempt(ObservedChild(ChildState.CURRENT), MANIFEST, first, 20.0).attempts == 1
+    assert next_attempt(kept, MANIFEST, ApplyAttempt(first.manifest_hash, 7, 10.0), 10.0 + FORGET_SECONDS).attempts == 1
+    assert next_attempt(kept, MANIFEST, ApplyAttempt("another", 7, 10.0), 20.0).attempts == 1

@@ -4,7 +4,7 @@
 replicas is no part of its manifest: it is decided anew each time. Nothing in here decides when to apply what.
 """
 
-from binshift_operator.children.comparison import classified, due, stamped, tried_now
+from binshift_operator.children.comparison import classified, due, next_attempt, stamped
 from binshift_operator.children.keys import fingerprint, keys_secret, tokens
 from binshift_operator.children.rendering import Surroundings, attempted, rendered, with_replicas, with_unavailable
 
@@ -15,10 +15,10 @@ __all__ = [
     "due",
     "fingerprint",
     "keys_secret",
+    "next_attempt",
     "rendered",
     "stamped",
     "tokens",
-    "tried_now",
     "with_replicas",
     "with_unavailable",
 ]

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import GROUP, KIND, Key
-from binshift_operator.model.observed import ChildState, ObservedChild, Tried
+from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
 from binshift_operator.model.quantities import quantity
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
@@ -54,11 +54,15 @@ def stamped(manifest: Manifest, operator: str = "") -> Manifest:
 
 
 def classified(
-    live: Mapping[str, Any] | None, manifest: Manifest | None, key: Key, tried: Tried | None = None, now: float = 0.0
+    live: Mapping[str, Any] | None,
+    manifest: Manifest | None,
+    key: Key,
+    attempt: ApplyAttempt | None = None,
+    now: float = 0.0,
 ) -> ObservedChild:
     """What a child is like; without a manifest (a Secret, or what cannot be rendered), one that is ours is as it should be.
 
-    ``tried``: how it was applied lately, and ``now`` in the same clock.
+    ``attempt``: how it was applied lately, and ``now`` in the same clock.
     """
     if live is None:
         return ObservedChild(ChildState.ABSENT)
@@ -70,7 +74,7 @@ def classified(
         # Of an earlier dataflow of this name: it is on its way out, with its owner.
         return ObservedChild(ChildState.DELETING if predecessor else ChildState.FOREIGN, meta.get("uid", ""))
     spec, status = live.get("spec") or {}, live.get("status") or {}
-    found = ChildState.DELETING if "deletionTimestamp" in meta else _found(live, manifest, tried, now)
+    found = ChildState.DELETING if "deletionTimestamp" in meta else _found(live, manifest, attempt, now)
     return ObservedChild(
         found,
         uid=meta["uid"],
@@ -79,9 +83,9 @@ def classified(
         max_unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
         restarted_at=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
         is_generation_observed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
-        retry_due=due(found, tried, now),
-        overwritten_by=_written_by(live, manifest, tried, now),
-        rival=_rival(live, manifest, tried, now),
+        retry_due=due(found, attempt, now),
+        overwritten_by=_written_by(live, manifest, attempt, now),
+        rival=_rival(live, manifest, attempt, now),
     )
 
 
@@ -89,55 +93,55 @@ def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
     return (found.get("metadata") or {}).get("annotations") or {}
 
 
-def due(found: ChildState, tried: Tried | None, now: float) -> bool:
+def due(found: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
     """Whether it is time to apply a kept child once more; others are applied as soon as they are found to differ."""
-    return found is ChildState.CONTESTED and tried is not None and now - tried.at >= _wait(tried)
+    return found is ChildState.CONTESTED and attempt is not None and now - attempt.at >= _wait(attempt)
 
 
-def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> ChildState:
+def _found(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> ChildState:
     if manifest is None or is_as_rendered(live, manifest):
         return ChildState.CURRENT
-    if not _lately(manifest, tried, now):
+    if not _lately(manifest, attempt, now):
         return ChildState.DRIFTED
     ours = _noted(live) == applied_hash(manifest)
-    return ChildState.CONTESTED if ours or _rival(live, manifest, tried, now) else ChildState.DRIFTED
+    return ChildState.CONTESTED if ours or _rival(live, manifest, attempt, now) else ChildState.DRIFTED
 
 
-def _lately(manifest: Manifest, tried: Tried | None, now: float) -> bool:
+def _lately(manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
     """Whether this very manifest was applied not long ago."""
-    return tried is not None and tried.stamp == applied_hash(manifest) and now - tried.at < FORGET_SECONDS
+    return attempt is not None and attempt.manifest_hash == applied_hash(manifest) and now - attempt.at < FORGET_SECONDS
 
 
-def _written_by(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> str:
+def _written_by(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
     """Which other operator has applied something else since this one applied the manifest; empty if none has."""
-    if manifest is None or not _lately(manifest, tried, now) or _noted(live) in ("", applied_hash(manifest)):
+    if manifest is None or not _lately(manifest, attempt, now) or _noted(live) in ("", applied_hash(manifest)):
         return ""
     return (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED_BY) or NAMELESS
 
 
-def _rival(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> str:
+def _rival(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
     """Which other operator writes this child over time and again; until what was applied has stayed in place for a while."""
-    writer = _written_by(live, manifest, tried, now)
-    if tried is None or manifest is None or tried.stamp != applied_hash(manifest):
+    writer = _written_by(live, manifest, attempt, now)
+    if attempt is None or manifest is None or attempt.manifest_hash != applied_hash(manifest):
         return ""
-    if tried.rivalled + bool(writer) <= RIVALLED_MAX:
+    if attempt.overwritten + bool(writer) <= RIVALLED_MAX:
         return ""
-    stays = now - tried.at > min(2 * _wait(tried), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
-    return writer or ("" if stays else tried.rival)
+    stays = now - attempt.at > min(2 * _wait(attempt), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
+    return writer or ("" if stays else attempt.rival)
 
 
-def tried_now(seen: ObservedChild, manifest: Manifest, last: Tried | None, now: float) -> Tried:
+def next_attempt(seen: ObservedChild, manifest: Manifest, last: ApplyAttempt | None, now: float) -> ApplyAttempt:
     """What to remember once a child was applied that had been ``seen`` so."""
     stamp = applied_hash(manifest)
-    if last is None or last.stamp != stamp or now - last.at >= FORGET_SECONDS:
-        return Tried(stamp, 1, now)
-    times, rivalled = last.times + (seen.state is ChildState.CONTESTED), last.rivalled + bool(seen.overwritten_by)
-    return Tried(stamp, times, now, rivalled, seen.overwritten_by or last.rival)
+    if last is None or last.manifest_hash != stamp or now - last.at >= FORGET_SECONDS:
+        return ApplyAttempt(stamp, 1, now)
+    times, rivalled = last.attempts + (seen.state is ChildState.CONTESTED), last.overwritten + bool(seen.overwritten_by)
+    return ApplyAttempt(stamp, times, now, rivalled, seen.overwritten_by or last.rival)
 
 
-def _wait(tried: Tried) -> float:
+def _wait(attempt: ApplyAttempt) -> float:
     """Seconds from one application of a kept child to the next."""
-    return float(min(2.0 ** min(tried.times, 10), AGAIN_SECONDS_MAX))
+    return float(min(2.0 ** min(attempt.attempts, 10), AGAIN_SECONDS_MAX))
 
 
 def is_as_rendered(live: Mapping[str, Any], manifest: Manifest) -> bool:

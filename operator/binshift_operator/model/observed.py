@@ -35,13 +35,13 @@ class ChildState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class ApplyAttempt:
     """How a child was last applied: the hash of what was applied, how often that did not last, and when."""
 
-    stamp: str
-    times: int
+    manifest_hash: str
+    attempts: int
     at: float
-    rivalled: int = 0
+    overwritten: int = 0
     """How often another operator's application was found in place of it."""
     rival: str = ""
     """That operator, by the name that it gives itself."""
@@ -207,12 +207,12 @@ class ClaimState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class MissingPods:
     """Pods that a StatefulSet's controller has not made: how many, since when that was first seen, and what it says."""
 
     count: int
     since: float
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class ObservedState:
         refusals: which writes were refused, or fail time and again, and why; by what was to be done.
         render_error: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
         unrenderable: those children.
-        lacking: StatefulSets with fewer pods than they should have.
+        missing_pods: StatefulSets with fewer pods than they should have.
         operator_version: of the operator that looks.
         rivals: which two operators write over each other's children; empty if none do.
     """
@@ -244,7 +244,7 @@ class ObservedState:
     refusals: Mapping[str, str] = field(default_factory=dict)
     render_error: str = ""
     unrenderable: frozenset[Child] = frozenset()
-    lacking: Mapping[Child, Lacking] = field(default_factory=dict)
+    missing_pods: Mapping[Child, MissingPods] = field(default_factory=dict)
     rivals: str = ""
     operator_version: str = ""
 

@@ -131,7 +131,7 @@ def degraded(dataflow: Dataflow, observed: ObservedState, before: Status, said: 
     found += [(Trouble.INVALID_SPEC, observed.render_error)] if observed.render_error else []
     found += [(Trouble.TWO_OPERATORS, observed.rivals)] if observed.rivals else []
     found += [(Trouble.REFUSED, f"{what}: {why}") for what, why in observed.refusals.items()]
-    found += _of_lacking(observed, patience)
+    found += _of_missing_pods(observed, patience)
     found += _of_runtime(observed.runtime)
     hangs = hanging.told(observed.runtime, patience.epoch_seconds_max)
     found += [(Trouble.EPOCH_HANGS, hangs)] if hangs else []
@@ -145,15 +145,15 @@ def degraded(dataflow: Dataflow, observed: ObservedState, before: Status, said: 
     return Judged(True, trouble.value, message)
 
 
-def _of_lacking(observed: ObservedState, patience: Patience) -> list[tuple[Trouble, str]]:
+def _of_missing_pods(observed: ObservedState, patience: Patience) -> list[tuple[Trouble, str]]:
     """Pods that cannot even be made, as a quota, a policy or a webhook forbids them: there is none to look at."""
     return [
         (
             Trouble.PODS_NOT_CREATED,
-            f"{child.value}: {lacking.count} pods are not created: {lacking.why or 'its events may say why'}",
+            f"{child.value}: {missing.count} pods are not created: {missing.reason or 'its events may say why'}",
         )
-        for child, lacking in observed.lacking.items()
-        if observed.now - lacking.since > patience.pods_wait_seconds
+        for child, missing in observed.missing_pods.items()
+        if observed.now - missing.since > patience.pods_wait_seconds
     ]
 
 
