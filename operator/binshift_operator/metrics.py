@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from binshift_operator.model.names import Key
-from binshift_operator.model.reasons import Awaited, Trouble
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.status import ConditionType, Phase, Status
 
 RECONCILE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -61,7 +61,7 @@ class _Dataflows(Collector):
         )
         degraded = (status.condition(ConditionType.DEGRADED) for status in seen)
         troubles = Count(found.reason for found in degraded if found is not None and found.status)
-        for trouble in Trouble:
+        for trouble in DegradedReason:
             by_trouble.add_metric([trouble.value], troubles[trouble])
         yield from (by_condition, by_phase, by_trouble, _degraded(places))
 
@@ -115,7 +115,7 @@ class OperatorMetrics:
         # Each from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
         for outcome in OUTCOMES:
             self.reconciles.labels(outcome)
-        for awaited in Awaited:
+        for awaited in ProgressingReason:
             self.awaited_seconds.labels(awaited.value)
 
     def record_status(self, key: Key, before: Status, after: Status, now: float) -> None:

@@ -16,7 +16,7 @@ from binshift_operator.errors import Forbidden, TimedOut, Unreachable
 from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, TRANSIENT_FAILURES_MAX, Memo
 from binshift_operator.metrics import OUTCOMES, OperatorMetrics
 from binshift_operator.model.names import Key
-from binshift_operator.model.reasons import Awaited
+from binshift_operator.model.reasons import ProgressingReason
 from binshift_operator.model.status import Awaiting, Status
 
 SMALL = {"resources": {"limits": {"memory": "600Mi"}}}
@@ -139,12 +139,12 @@ def test_counters_are_there_before_they_count() -> None:
     """What may be awaited, and how a look may end, is shown as 0 before it happens: else its first time would be lost."""
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
-    for reason in Awaited:
+    for reason in ProgressingReason:
         assert registry.get_sample_value("binshift_operator_awaited_seconds_count", {"reason": reason.value}) == 0
     for outcome in OUTCOMES:
         assert registry.get_sample_value("binshift_operator_reconciles_total", {"outcome": outcome}) == 0
     metrics.record_status(
-        Key("ns", "clicks", "a"), Status(awaiting=Awaiting(Awaited.REGISTRATION.value, 10.0)), Status(), 25.0
+        Key("ns", "clicks", "a"), Status(awaiting=Awaiting(ProgressingReason.REGISTRATION.value, 10.0)), Status(), 25.0
     )
     assert registry.get_sample_value("binshift_operator_awaited_seconds_sum", {"reason": "Registration"}) == 15
 

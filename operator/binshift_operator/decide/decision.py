@@ -11,7 +11,7 @@ from binshift_operator.decide.step import Step
 from binshift_operator.model.actions import Action, CreateKeys
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
-from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
 
@@ -46,14 +46,14 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, limits: 
     said = phases.Said(
         reason=step.reason,
         message=step.message,
-        at_rest=isinstance(step.reason, AtRest),
-        realised=step.realised,
+        is_settled=isinstance(step.reason, SettledReason),
+        settled=step.settled,
         settling=step.settling,
         timed_out=step.timed_out,
-        trouble=step.trouble,
+        degraded=step.degraded,
         stale=bool(stopping.stale(dataflow, observed))
         and not observed.render_error
-        and step.reason is not Awaited.SPEC,
+        and step.reason is not ProgressingReason.SPEC,
         finished=step.finished,
         waiting=step.waiting,
         moving=step.moving,
@@ -76,7 +76,7 @@ def patience(limits: Limits) -> phases.Patience:
 
 def _pause(step: Step, status: Status, now: float, limits: Limits) -> float:
     """Until the next look: the longer something is awaited, the less it is asked for; events wake the operator besides."""
-    if isinstance(step.reason, AtRest):
+    if isinstance(step.reason, SettledReason):
         return limits.rest_seconds
     waited = 0.0 if status.awaiting is None else now - status.awaiting.since
     return min(max(waited / PATIENCE, limits.busy_seconds), limits.rest_seconds)
@@ -86,12 +86,12 @@ def _step(dataflow: Dataflow, observed: ObservedState, before: Status, limits: L
     taken = [child for child in Child if observed.children[child].state is ChildState.FOREIGN]
     if taken:
         message = " ".join(_taken(dataflow, child) for child in taken)
-        return Step((), Awaited.NAMES, message, trouble=(Trouble.NAME_TAKEN, message))
+        return Step((), ProgressingReason.NAMES, message, degraded=(DegradedReason.NAME_TAKEN, message))
     unusable = _unusable(dataflow, observed)
     finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
     rests = dataflow.suspend or finished
     if unusable is not None and observed.driver is None and not rests:
-        return Step(upkeep.plain(observed), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
+        return Step(upkeep.plain(observed), ProgressingReason.CHECKPOINT, unusable[1], degraded=unusable)
     if observed.keys_hash is None:
         return _keyless(dataflow, observed)
     if dataflow.suspend:
@@ -111,7 +111,7 @@ def _step(dataflow: Dataflow, observed: ObservedState, before: Status, limits: L
     if ended:
         return stopping.remembered(observed)
     step = workers.run(dataflow, observed, before, limits)
-    return step if step.trouble is not None or unusable is None else replace(step, trouble=unusable)
+    return step if step.degraded is not None or unusable is None else replace(step, degraded=unusable)
 
 
 def _taken(dataflow: Dataflow, child: Child) -> str:
@@ -124,26 +124,28 @@ def _taken(dataflow: Dataflow, child: Child) -> str:
     )
 
 
-def _unusable(dataflow: Dataflow, observed: ObservedState) -> tuple[Trouble, str] | None:
+def _unusable(dataflow: Dataflow, observed: ObservedState) -> tuple[DegradedReason, str] | None:
     """Why the checkpoint cannot be used."""
     claim = dataflow.checkpoint.claim
     if observed.claim is ClaimState.ABSENT:
-        return Trouble.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
+        return DegradedReason.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
     if observed.claim is ClaimState.NOT_SHARED:
-        return Trouble.CHECKPOINT_NOT_SHARED, (
+        return DegradedReason.CHECKPOINT_NOT_SHARED, (
             f"PersistentVolumeClaim {claim} is not ReadWriteMany: driver and executors on several nodes all need it"
         )
     if observed.credentials_missing:
-        return Trouble.CREDENTIALS_MISSING, f"there is no Secret {observed.credentials_missing}: create it"
+        return DegradedReason.CREDENTIALS_MISSING, f"there is no Secret {observed.credentials_missing}: create it"
     return None
 
 
 def _invalid(observed: ObservedState) -> Step:
     """What the spec asks for cannot be: what runs goes on as it is, and nothing new is begun."""
     if observed.runtime is None and observed.driver is not None:
-        return Step(upkeep.plain(observed), Awaited.RUNTIME, f"the driver does not answer: {observed.unreachable}")
+        return Step(
+            upkeep.plain(observed), ProgressingReason.RUNTIME, f"the driver does not answer: {observed.unreachable}"
+        )
     message = "the spec has to be put right; what runs goes on as it is"
-    return Step(upkeep.plain(observed), Awaited.SPEC, message)
+    return Step(upkeep.plain(observed), ProgressingReason.SPEC, message)
 
 
 def _keyless(dataflow: Dataflow, observed: ObservedState) -> Step:
@@ -152,9 +154,15 @@ def _keyless(dataflow: Dataflow, observed: ObservedState) -> Step:
     match observed.children[Child.KEYS].state:
         case ChildState.ABSENT:
             made = (*upkeep.plain(observed), CreateKeys())
-            return Step(made, Awaited.SECRET_LOST if observed.pods else Awaited.CHILDREN, f"Secret {name} is created")
+            return Step(
+                made,
+                ProgressingReason.SECRET_LOST if observed.pods else ProgressingReason.CHILDREN,
+                f"Secret {name} is created",
+            )
         case ChildState.DELETING:
-            return Step(upkeep.plain(observed), Awaited.CHILDREN, f"Secret {name} is being deleted, then made anew")
+            return Step(
+                upkeep.plain(observed), ProgressingReason.CHILDREN, f"Secret {name} is being deleted, then made anew"
+            )
         case _:
             message = f"Secret {name} lacks a key: delete it, and it is made anew"
-            return Step((), Awaited.SECRET_LOST, message, trouble=(Trouble.SECRET_LOST, message))
+            return Step((), ProgressingReason.SECRET_LOST, message, degraded=(DegradedReason.SECRET_LOST, message))

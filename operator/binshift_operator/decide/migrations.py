@@ -7,7 +7,7 @@ from dataclasses import replace
 from binshift_operator.decide.limits import Limits
 from binshift_operator.model.actions import CancelMigration
 from binshift_operator.model.observed import REVISIONS, ObservedRuntime
-from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow, OnTimeout
 from binshift_operator.model.status import MigrationStatus, Moving, Status
 
@@ -89,43 +89,52 @@ def moves(runtime: ObservedRuntime) -> bool:
     return runtime.migration is not None and not runtime.migration.ended
 
 
-def ended(runtime: ObservedRuntime, late: bool) -> tuple[Awaited | AtRest, str] | None:
+def ended(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReason | SettledReason, str] | None:
     """What is said of a target that has not settled while no bins move; None if they do, or are about to."""
     migration = runtime.migration
     if migration is None or moves(runtime):
         return None
     if late:
         return (
-            AtRest.MIGRATION_TIMED_OUT,
+            SettledReason.MIGRATION_TIMED_OUT,
             "the migration took too long; bins stay where they are until the spec is edited",
         )
     if migration.phase not in ("failed", "cancelled"):
         return None
     if ON_REQUEST in migration.reason:
-        return AtRest.MIGRATION_CANCELLED, f"migration {migration.id} was {migration.reason}; bins stay where they are"
-    return Awaited.MIGRATION, f"migration {migration.id} ended early and is asked for again: {migration.reason}"
+        return (
+            SettledReason.MIGRATION_CANCELLED,
+            f"migration {migration.id} was {migration.reason}; bins stay where they are",
+        )
+    return (
+        ProgressingReason.MIGRATION,
+        f"migration {migration.id} ended early and is asked for again: {migration.reason}",
+    )
 
 
-def exhausted(dataflow: Dataflow) -> tuple[Trouble, str]:
+def exhausted(dataflow: Dataflow) -> tuple[DegradedReason, str]:
     """What is said when a generation has no revisions left, so that the runtime cannot be asked for anything else."""
-    return Trouble.MIGRATION_FAILED, (
+    return DegradedReason.MIGRATION_FAILED, (
         f"generation {dataflow.generation} was asked for {REVISIONS} times, which is the most. Edit the spec to go on"
     )
 
 
-def trouble(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) -> tuple[Trouble, str] | None:
+def trouble(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) -> tuple[DegradedReason, str] | None:
     """What a person should know of this generation's migration."""
     if late:
-        return Trouble.MIGRATION_TIMED_OUT, _of_timeout(dataflow, runtime)
+        return DegradedReason.MIGRATION_TIMED_OUT, _of_timeout(dataflow, runtime)
     if runtime is None or runtime.target is None or runtime.target.settled or not is_ours(dataflow, runtime):
         return None
     migration = runtime.migration
     if migration is None or migration.phase not in ("failed", "cancelled"):
         return None
     if ON_REQUEST in migration.reason:
-        return Trouble.MIGRATION_CANCELLED, f"migration {migration.id} was {migration.reason}. Edit the spec to go on"
+        return (
+            DegradedReason.MIGRATION_CANCELLED,
+            f"migration {migration.id} was {migration.reason}. Edit the spec to go on",
+        )
     if runtime.target.generation % REVISIONS >= TRIES_BEFORE_TOLD:
-        return Trouble.MIGRATION_FAILED, f"migration {migration.id} failed: {migration.reason}"
+        return DegradedReason.MIGRATION_FAILED, f"migration {migration.id} failed: {migration.reason}"
     return None
 
 

@@ -13,11 +13,16 @@ from binshift_operator.decide.step import Step
 from binshift_operator.model.actions import Action, DeletePod, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedState, Pod, PodState, RunState
-from binshift_operator.model.reasons import AtRest, Awaited
+from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
 
-AFTER_STOP = (Awaited.RESTARTING, Awaited.SECRET_LOST, Awaited.SUSPENDING, Awaited.FINISHING)
+AFTER_STOP = (
+    ProgressingReason.RESTARTING,
+    ProgressingReason.SECRET_LOST,
+    ProgressingReason.SUSPENDING,
+    ProgressingReason.FINISHING,
+)
 """What is awaited only once the query was found quiet."""
 NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.EVICTED, PodState.NOT_STARTED)
 ENDED_BY_ITSELF = "the program has ended by itself"
@@ -35,7 +40,9 @@ def quiet(observed: ObservedState, before: Status, limits: Limits) -> bool:
     if driver is None or driver.deleting_since is not None:
         return True
     awaiting = before.awaiting
-    waited = observed.now - awaiting.since if awaiting is not None and awaiting.reason == Awaited.STOPPING else 0.0
+    waited = (
+        observed.now - awaiting.since if awaiting is not None and awaiting.reason == ProgressingReason.STOPPING else 0.0
+    )
     if runtime is not None:
         return runtime.state is not RunState.RUNNING or waited > limits.stop_seconds_max
     locked_out = observed.keys_hash is not None and driver.keys_hash != observed.keys_hash
@@ -46,34 +53,42 @@ def quiet(observed: ObservedState, before: Status, limits: Limits) -> bool:
 def stopped(observed: ObservedState, before: Status) -> Step:
     """Ask the query to stop, until it says that it does."""
     if observed.runtime is None:
-        return Step((), Awaited.STOPPING, f"the driver is to stop, and does not answer: {observed.unreachable}")
-    again = before.awaiting is not None and before.awaiting.reason == Awaited.STOPPING
+        return Step(
+            (), ProgressingReason.STOPPING, f"the driver is to stop, and does not answer: {observed.unreachable}"
+        )
+    again = before.awaiting is not None and before.awaiting.reason == ProgressingReason.STOPPING
     asked: tuple[Action, ...] = () if observed.runtime.stopping else (StopQuery(again),)
-    return Step(asked, Awaited.STOPPING, "the running epoch is finished, then the query stops")
+    return Step(asked, ProgressingReason.STOPPING, "the running epoch is finished, then the query stops")
 
 
 def suspended(observed: ObservedState, before: Status, limits: Limits) -> Step:
     """Bring everything to rest: the query, the driver's pod, the executors' pods."""
     done = Step(
-        (), AtRest.SUSPENDED, "the stream rests; its state is in the checkpoint", realised=not observed.render_error
+        (),
+        SettledReason.SUSPENDED,
+        "the stream rests; its state is in the checkpoint",
+        settled=not observed.render_error,
     )
-    return _brought_down(observed, before, limits, Awaited.SUSPENDING, done)
+    return _brought_down(observed, before, limits, ProgressingReason.SUSPENDING, done)
 
 
 def finished(observed: ObservedState, before: Status, limits: Limits) -> Step:
     """The program has ended by itself, and that is remembered: nothing runs until the spec is edited."""
     done = Step(
-        (), AtRest.FINISHED, f"{ENDED_BY_ITSELF}; edit the spec, such as restartNonce, to run it again", realised=True
+        (),
+        SettledReason.FINISHED,
+        f"{ENDED_BY_ITSELF}; edit the spec, such as restartNonce, to run it again",
+        settled=True,
     )
-    return _brought_down(observed, before, limits, Awaited.FINISHING, done)
+    return _brought_down(observed, before, limits, ProgressingReason.FINISHING, done)
 
 
 def remembered(observed: ObservedState) -> Step:
     """The program has just ended by itself: that is written down first, so that no crash has it run again."""
-    return Step(upkeep.plain(observed), Awaited.FINISHING, ENDED_BY_ITSELF, finished=True)
+    return Step(upkeep.plain(observed), ProgressingReason.FINISHING, ENDED_BY_ITSELF, finished=True)
 
 
-def _brought_down(observed: ObservedState, before: Status, limits: Limits, way: Awaited, done: Step) -> Step:
+def _brought_down(observed: ObservedState, before: Status, limits: Limits, way: ProgressingReason, done: Step) -> Step:
     """Down in order; other children are put in place beside that, and hold up nothing, should they not let themselves."""
     if not quiet(observed, before, limits):
         return stopped(observed, before)
@@ -91,7 +106,7 @@ def restarted(dataflow: Dataflow, observed: ObservedState, before: Status, limit
     """Replace the pods that were made for something else; the driver comes back by the usual decision, once none is left."""
     old = stale(dataflow, observed)
     lost = any(pod.keys_hash != observed.keys_hash for pod in old)
-    reason = Awaited.SECRET_LOST if lost else Awaited.RESTARTING
+    reason = ProgressingReason.SECRET_LOST if lost else ProgressingReason.RESTARTING
     if not quiet(observed, before, limits):
         return _stopped_for_templates(observed, before)
     executors = max(dataflow.replicas, before.holding_slots, observed.children[Child.EXECUTORS].replicas)
@@ -111,7 +126,7 @@ def _stopped_for_templates(observed: ObservedState, before: Status) -> Step:
         return step
     if any(each.child.value in observed.refusals for each in tried):
         message = "the API server refuses the new templates; what runs goes on as it is"
-        return Step((*tried, *step.actions), Awaited.SPEC, message)
+        return Step((*tried, *step.actions), ProgressingReason.SPEC, message)
     return Step((*tried, *step.actions), step.reason, step.message)
 
 

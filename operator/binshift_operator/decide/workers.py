@@ -25,7 +25,7 @@ from binshift_operator.decide.targets import Wanted
 from binshift_operator.model.actions import Action, PutTarget
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedRuntime, ObservedState, RunState
-from binshift_operator.model.reasons import AtRest, Awaited
+from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Settling, Status
 from binshift_operator.phases.holding import holding_slots
@@ -38,7 +38,7 @@ class Said:
     replicas: int
     shrink: bool = False
     put: tuple[PutTarget, ...] = ()
-    awaited: Awaited | None = None
+    awaited: ProgressingReason | None = None
     about: frozenset[int] = frozenset()
 
 
@@ -68,10 +68,10 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Lim
         actions,
         reason,
         message,
-        realised=reason is AtRest.SETTLED,
+        settled=reason is SettledReason.SETTLED,
         settling=settling,
         timed_out=late,
-        trouble=migrations.exhausted(dataflow) if wanted.exhausted else migrations.trouble(dataflow, runtime, late),
+        degraded=migrations.exhausted(dataflow) if wanted.exhausted else migrations.trouble(dataflow, runtime, late),
         waiting=wanted.waiting,
         moving=migrations.moving(runtime, before),
     )
@@ -80,7 +80,7 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Lim
 def _fenced(observed: ObservedState, dataflow: Dataflow) -> Step:
     replicas = max(dataflow.replicas, observed.children[Child.EXECUTORS].replicas)
     actions = upkeep.plain(observed) + upkeep.stateful(observed, {Child.EXECUTORS: replicas, Child.DRIVER: 1})
-    return Step(actions, AtRest.FENCED, "another run owns the checkpoint")
+    return Step(actions, SettledReason.FENCED, "another run owns the checkpoint")
 
 
 def _settling(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> Settling | None:
@@ -116,14 +116,20 @@ def _said(
     for action in actions:
         match action:
             case rescale.StartWorkers(workers):
-                said = Said(max(replicas, 1 + max(workers)), awaited=Awaited.CHILDREN, about=frozenset(workers))
+                said = Said(
+                    max(replicas, 1 + max(workers)), awaited=ProgressingReason.CHILDREN, about=frozenset(workers)
+                )
             case rescale.StopWorkers(workers):
-                said = Said(dataflow.replicas, shrink=True, awaited=Awaited.PODS_ENDING, about=frozenset(workers))
+                said = Said(
+                    dataflow.replicas, shrink=True, awaited=ProgressingReason.PODS_ENDING, about=frozenset(workers)
+                )
             case rescale.PutTarget(target):
                 put = PutTarget(target.generation, tuple(sorted(target.workers)))
-                said = Said(said.replicas, put=(put,), awaited=Awaited.TARGET, about=frozenset(target.workers))
+                said = Said(
+                    said.replicas, put=(put,), awaited=ProgressingReason.TARGET, about=frozenset(target.workers)
+                )
             case rescale.Wait(awaiting, workers):
-                said = Said(said.replicas, awaited=Awaited(awaiting.value), about=frozenset(workers))
+                said = Said(said.replicas, awaited=ProgressingReason(awaiting.value), about=frozenset(workers))
             case _:
                 assert_never(action)
     return said
@@ -146,42 +152,48 @@ def _workers(slots: frozenset[int]) -> rescale.Workers:
 
 def _reason(
     dataflow: Dataflow, observed: ObservedState, said: Said, wanted: Wanted, acts: bool, late: bool
-) -> tuple[Awaited | AtRest, str]:
+) -> tuple[ProgressingReason | SettledReason, str]:
     """What is awaited, in order of what comes first."""
     runtime, awaited = observed.runtime, said.awaited
     if upkeep.orphaned(observed):
         return (
-            Awaited.CHILDREN,
+            ProgressingReason.CHILDREN,
             "pods of a StatefulSet that was deleted are ending; it is made again once they are gone",
         )
-    if awaited is Awaited.RUNTIME and runtime is not None and runtime.state is RunState.RUNNING:
-        return Awaited.FIRST_EPOCH, "the query runs, and has not committed an epoch yet"
-    if awaited is Awaited.RUNTIME:
+    if awaited is ProgressingReason.RUNTIME and runtime is not None and runtime.state is RunState.RUNNING:
+        return ProgressingReason.FIRST_EPOCH, "the query runs, and has not committed an epoch yet"
+    if awaited is ProgressingReason.RUNTIME:
         return awaited, runtime.reason if runtime is not None else f"the driver does not answer: {observed.unreachable}"
-    if runtime is not None and (late or awaited is Awaited.MIGRATION) and (ended := migrations.ended(runtime, late)):
+    if (
+        runtime is not None
+        and (late or awaited is ProgressingReason.MIGRATION)
+        and (ended := migrations.ended(runtime, late))
+    ):
         return ended
     away = frozenset(range(dataflow.replicas)) - (runtime.registered if runtime is not None else frozenset())
-    unused = wanted.spare and awaited in (None, Awaited.MIGRATION, Awaited.TARGET)
-    still = awaited is None or (awaited is Awaited.MIGRATION and runtime is not None and not migrations.moves(runtime))
-    if unused or awaited is Awaited.REGISTRATION or (still and away):
-        return Awaited.REGISTRATION, registration.told(dataflow, observed, wanted.waiting)
+    unused = wanted.spare and awaited in (None, ProgressingReason.MIGRATION, ProgressingReason.TARGET)
+    still = awaited is None or (
+        awaited is ProgressingReason.MIGRATION and runtime is not None and not migrations.moves(runtime)
+    )
+    if unused or awaited is ProgressingReason.REGISTRATION or (still and away):
+        return ProgressingReason.REGISTRATION, registration.told(dataflow, observed, wanted.waiting)
     if awaited is not None:
         return awaited, MESSAGES[awaited].format(listed(said.about))
     if any(pod.slot >= dataflow.replicas for pod in observed.executors):
-        return Awaited.PODS_ENDING, "pods that hold no bins any more are ending"
+        return ProgressingReason.PODS_ENDING, "pods that hold no bins any more are ending"
     if acts or upkeep.ending(observed, Child):
-        return Awaited.CHILDREN, "children are put in place"
-    return AtRest.SETTLED, f"{dataflow.replicas} workers share the bins"
+        return ProgressingReason.CHILDREN, "children are put in place"
+    return SettledReason.SETTLED, f"{dataflow.replicas} workers share the bins"
 
 
 MESSAGES = {
-    Awaited.CHILDREN: "executors {} are started",
-    Awaited.OTHER_OWNER: "the target belongs to another owner",
-    Awaited.GENERATION: "the runtime has a target of a newer generation; the spec is read again",
-    Awaited.TARGET: "the runtime is asked to share the bins among workers {}",
-    Awaited.MIGRATION: "bins are moving",
-    Awaited.HOLD: "one more epoch, before workers {} may end",
-    Awaited.BINS: "workers {} still hold bins",
-    Awaited.PODS_ENDING: "the pods of workers {} end: they hold no bins",
+    ProgressingReason.CHILDREN: "executors {} are started",
+    ProgressingReason.OTHER_OWNER: "the target belongs to another owner",
+    ProgressingReason.GENERATION: "the runtime has a target of a newer generation; the spec is read again",
+    ProgressingReason.TARGET: "the runtime is asked to share the bins among workers {}",
+    ProgressingReason.MIGRATION: "bins are moving",
+    ProgressingReason.HOLD: "one more epoch, before workers {} may end",
+    ProgressingReason.BINS: "workers {} still hold bins",
+    ProgressingReason.PODS_ENDING: "the pods of workers {} end: they hold no bins",
 }
 """What is awaited, for people; the braces are the slots it is about."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, Pod, RunState
-from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, Numbers, Status, shortened
 from binshift_operator.phases import hanging, pod_trouble, versions
@@ -40,7 +40,7 @@ def conditions(
     """All of them, each with the time since when its status holds; ``numbers``: those that messages speak of."""
     judged = {
         ConditionType.READY: ready(dataflow, observed, before, said, patience, numbers),
-        ConditionType.PROGRESSING: Judged(not said.at_rest, said.reason.value, said.message),
+        ConditionType.PROGRESSING: Judged(not said.is_settled, said.reason.value, said.message),
         ConditionType.MIGRATING: migrating(dataflow, observed, migration),
         ConditionType.DEGRADED: degraded(dataflow, observed, before, said, patience),
         ConditionType.UPDATE_PENDING: versions.judged(observed),
@@ -61,14 +61,16 @@ def ready(
     runtime, driver = observed.runtime, observed.driver
     if dataflow.suspend:
         return Judged(False, "Suspended", "the stream is suspended")
-    if said.reason in (AtRest.FINISHED, Awaited.FINISHING):
+    if said.reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
         return Judged(False, "Finished", "the program has ended by itself")
     if runtime is not None:
         return _running(runtime, observed.now, patience, numbers)
     if driver is None:
         return Judged(False, "NoDriver", "there is no driver's pod yet")
     last = before.condition(ConditionType.READY)
-    silent = before.awaiting if before.awaiting is not None and before.awaiting.reason == Awaited.RUNTIME else None
+    silent = (
+        before.awaiting if before.awaiting is not None and before.awaiting.reason == ProgressingReason.RUNTIME else None
+    )
     lately = silent is None or observed.now - silent.since <= patience.fresh_seconds
     if driver.ready and last is not None and last.status and lately:
         return Judged(True, last.reason, last.message)
@@ -95,7 +97,7 @@ def _running(runtime: ObservedRuntime, now: float, patience: Patience, numbers: 
     if not runtime.registered:
         return Judged(False, "NoWorkers", "no worker is registered with Spark")
     if hangs:
-        return Judged(False, Trouble.EPOCH_HANGS.value, hangs)
+        return Judged(False, DegradedReason.EPOCH_HANGS.value, hangs)
     if runtime.running_epoch is not None:
         return Judged(True, "EpochRunning", f"epoch {runtime.running_epoch.epoch} is under way")
     if runtime.epoch < 0:
@@ -127,29 +129,29 @@ def migrating(dataflow: Dataflow, observed: ObservedState, migration: MigrationS
 
 def degraded(dataflow: Dataflow, observed: ObservedState, before: Status, said: Said, patience: Patience) -> Judged:
     """Whether a person must act, and upon what first."""
-    found = [said.trouble] if said.trouble is not None else []
-    found += [(Trouble.INVALID_SPEC, observed.render_error)] if observed.render_error else []
-    found += [(Trouble.TWO_OPERATORS, observed.rivals)] if observed.rivals else []
-    found += [(Trouble.REFUSED, f"{what}: {why}") for what, why in observed.refusals.items()]
+    found = [said.degraded] if said.degraded is not None else []
+    found += [(DegradedReason.INVALID_SPEC, observed.render_error)] if observed.render_error else []
+    found += [(DegradedReason.TWO_OPERATORS, observed.rivals)] if observed.rivals else []
+    found += [(DegradedReason.REFUSED, f"{what}: {why}") for what, why in observed.refusals.items()]
     found += _of_missing_pods(observed, patience)
     found += _of_runtime(observed.runtime)
     hangs = hanging.told(observed.runtime, patience.epoch_seconds_max)
-    found += [(Trouble.EPOCH_HANGS, hangs)] if hangs else []
+    found += [(DegradedReason.EPOCH_HANGS, hangs)] if hangs else []
     waits = pod_trouble.Waits(patience.pods_wait_seconds, patience.unplaced_seconds)
     found += pod_trouble.found(dataflow, observed, waits)
     found += _of_silence(observed, before, patience)
     if not found:
         return Judged(False, "AsExpected", "nothing needs a person")
-    order = list(Trouble)
+    order = list(DegradedReason)
     trouble, message = min(found, key=lambda each: order.index(each[0]))
     return Judged(True, trouble.value, message)
 
 
-def _of_missing_pods(observed: ObservedState, patience: Patience) -> list[tuple[Trouble, str]]:
+def _of_missing_pods(observed: ObservedState, patience: Patience) -> list[tuple[DegradedReason, str]]:
     """Pods that cannot even be made, as a quota, a policy or a webhook forbids them: there is none to look at."""
     return [
         (
-            Trouble.PODS_NOT_CREATED,
+            DegradedReason.PODS_NOT_CREATED,
             f"{child.value}: {missing.count} pods are not created: {missing.reason or 'its events may say why'}",
         )
         for child, missing in observed.missing_pods.items()
@@ -157,9 +159,14 @@ def _of_missing_pods(observed: ObservedState, patience: Patience) -> list[tuple[
     ]
 
 
-def _of_silence(observed: ObservedState, before: Status, patience: Patience) -> list[tuple[Trouble, str]]:
+def _of_silence(observed: ObservedState, before: Status, patience: Patience) -> list[tuple[DegradedReason, str]]:
     driver, awaiting = observed.driver, before.awaiting
-    if observed.runtime is not None or driver is None or awaiting is None or awaiting.reason != Awaited.RUNTIME:
+    if (
+        observed.runtime is not None
+        or driver is None
+        or awaiting is None
+        or awaiting.reason != ProgressingReason.RUNTIME
+    ):
         return []
     silent = observed.now - awaiting.since > patience.unreachable_seconds
     if not (silent and _should_answer(driver, observed.now, patience)):
@@ -172,14 +179,14 @@ def _of_silence(observed: ObservedState, before: Status, patience: Patience) -> 
         "well be running. Look for a NetworkPolicy that keeps the operator out, or a driver without CPU: "
         f"kubectl top pod {driver.name}"
     )
-    return [(Trouble.CONTROL_UNREACHABLE, message)]
+    return [(DegradedReason.CONTROL_UNREACHABLE, message)]
 
 
-def _of_runtime(runtime: ObservedRuntime | None) -> list[tuple[Trouble, str]]:
+def _of_runtime(runtime: ObservedRuntime | None) -> list[tuple[DegradedReason, str]]:
     if runtime is not None and runtime.state is RunState.FENCED:
-        return [(Trouble.FENCED, runtime.reason or "another run owns the checkpoint")]
+        return [(DegradedReason.FENCED, runtime.reason or "another run owns the checkpoint")]
     if runtime is not None and runtime.state is RunState.FAILED:
-        return [(Trouble.PROGRAM_FAILED, runtime.reason or "the program has ended with an error")]
+        return [(DegradedReason.PROGRAM_FAILED, runtime.reason or "the program has ended with an error")]
     if runtime is not None and runtime.state is RunState.LOADING and runtime.failures:
-        return [(Trouble.PROGRAM_FAILED, runtime.reason)]  # it is tried again after it failed
+        return [(DegradedReason.PROGRAM_FAILED, runtime.reason)]  # it is tried again after it failed
     return []

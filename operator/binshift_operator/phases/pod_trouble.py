@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from binshift_operator.model.observed import ObservedState, Pod, PodState
-from binshift_operator.model.reasons import Trouble
+from binshift_operator.model.reasons import DegradedReason
 from binshift_operator.model.specification import Dataflow
 
 TROUBLE: Final = {
-    PodState.IMAGE: Trouble.IMAGE_PULL,
-    PodState.CONFIG: Trouble.INVALID_CONFIG,
-    PodState.OUT_OF_MEMORY: Trouble.OUT_OF_MEMORY,
-    PodState.CRASHING: Trouble.CRASHING,
-    PodState.UNSCHEDULABLE: Trouble.UNSCHEDULABLE,
-    PodState.EVICTED: Trouble.EVICTED,
-    PodState.NOT_STARTED: Trouble.NOT_STARTED,
+    PodState.IMAGE: DegradedReason.IMAGE_PULL,
+    PodState.CONFIG: DegradedReason.INVALID_CONFIG,
+    PodState.OUT_OF_MEMORY: DegradedReason.OUT_OF_MEMORY,
+    PodState.CRASHING: DegradedReason.CRASHING,
+    PodState.UNSCHEDULABLE: DegradedReason.UNSCHEDULABLE,
+    PodState.EVICTED: DegradedReason.EVICTED,
+    PodState.NOT_STARTED: DegradedReason.NOT_STARTED,
 }
 """What is wrong with a pod, as a reason."""
 
@@ -36,7 +36,7 @@ class Waits:
         return self.unplaced if state in later else 0.0
 
 
-def found(dataflow: Dataflow, observed: ObservedState, waits: Waits) -> list[tuple[Trouble, str]]:
+def found(dataflow: Dataflow, observed: ObservedState, waits: Waits) -> list[tuple[DegradedReason, str]]:
     """What is to be told of pods."""
     return [
         _of_pod(dataflow, observed, pod)
@@ -49,13 +49,13 @@ def _lasted(pod: Pod, now: float, waits: Waits) -> bool:
     return pod.state_since is None or now - pod.state_since >= waits.of(pod.state)
 
 
-def _of_pod(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> tuple[Trouble, str]:
+def _of_pod(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> tuple[DegradedReason, str]:
     trouble = TROUBLE[pod.state]
-    if pod.is_driver and trouble is Trouble.CRASHING and pod.message:
-        trouble = Trouble.PROGRAM_FAILED
-    if trouble is Trouble.UNSCHEDULABLE:
+    if pod.is_driver and trouble is DegradedReason.CRASHING and pod.message:
+        trouble = DegradedReason.PROGRAM_FAILED
+    if trouble is DegradedReason.UNSCHEDULABLE:
         return trouble, _unscheduled(dataflow, observed, pod)
-    if trouble is Trouble.NOT_STARTED:
+    if trouble is DegradedReason.NOT_STARTED:
         return trouble, (
             f"Pod {pod.name} has a node, and has not started{_for(pod, observed.now)}: {pod.message}. A volume that cannot be mounted, an "
             f"init container that does not end, or no IP address left: the events of kubectl describe pod {pod.name} say which"

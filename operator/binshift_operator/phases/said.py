@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.status import Moving, Settling
 
 
@@ -16,13 +16,13 @@ class Said:
     ``stale``: whether pods wait to be replaced.
     """
 
-    reason: Awaited | AtRest
+    reason: ProgressingReason | SettledReason
     message: str
-    at_rest: bool
-    realised: bool = False
+    is_settled: bool
+    settled: bool = False
     settling: Settling | None = None
     timed_out: bool = False
-    trouble: tuple[Trouble, str] | None = None
+    degraded: tuple[DegradedReason, str] | None = None
     finished: bool = False
     stale: bool = False
     waiting: Mapping[int, float] = field(default_factory=dict)

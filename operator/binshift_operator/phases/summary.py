@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
-from binshift_operator.model.reasons import AtRest, Awaited
+from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import (
     HISTORY_MAX,
@@ -52,7 +52,7 @@ def _status(
     finished = _finished(said, dataflow, observed, before)
     return Status(
         observed_generation=dataflow.generation,
-        settled_generation=dataflow.generation if said.realised else before.settled_generation,
+        settled_generation=dataflow.generation if said.settled else before.settled_generation,
         replicas=len(observed.executors),
         ready_replicas=len(known.registered) if known is not None else 0,
         phase=_phase(dataflow, observed, said),
@@ -75,11 +75,11 @@ def _status(
 
 def _awaiting(said: Said, before: Status, dataflow: Dataflow, now: float) -> Awaiting | None:
     """The clock begins anew with another reason, and with another generation."""
-    if said.at_rest:
+    if said.is_settled:
         return None
     last = before.awaiting
     same = last is not None and last.reason == said.reason and before.observed_generation == dataflow.generation
-    stopping = last is not None and last.reason == said.reason == Awaited.STOPPING
+    stopping = last is not None and last.reason == said.reason == ProgressingReason.STOPPING
     return last if same or stopping else Awaiting(said.reason.value, now)
 
 
@@ -135,11 +135,15 @@ def _history(migration: MigrationStatus | None, before: Status) -> tuple[Migrati
 def _phase(dataflow: Dataflow, observed: ObservedState, said: Said) -> Phase:
     runtime = observed.runtime
     if dataflow.suspend:
-        rests = said.reason is AtRest.SUSPENDED or (bool(dataflow.unread) and not observed.pods)
+        rests = said.reason is SettledReason.SUSPENDED or (bool(dataflow.unread) and not observed.pods)
         return Phase.SUSPENDED if rests else Phase.SUSPENDING
-    if said.reason in (AtRest.FINISHED, Awaited.FINISHING):
+    if said.reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
         return Phase.FINISHED
-    if said.stale or said.reason in (Awaited.STOPPING, Awaited.RESTARTING, Awaited.SECRET_LOST):
+    if said.stale or said.reason in (
+        ProgressingReason.STOPPING,
+        ProgressingReason.RESTARTING,
+        ProgressingReason.SECRET_LOST,
+    ):
         return Phase.RESTARTING
     if runtime is not None and runtime.state is RunState.FINISHED:
         return Phase.FINISHED
@@ -149,5 +153,5 @@ def _phase(dataflow: Dataflow, observed: ObservedState, said: Said) -> Phase:
         return Phase.PENDING
     if runtime is None or runtime.state is not RunState.RUNNING:
         return Phase.STARTING
-    calm = said.at_rest or said.reason in (Awaited.FIRST_EPOCH, Awaited.SPEC)
+    calm = said.is_settled or said.reason in (ProgressingReason.FIRST_EPOCH, ProgressingReason.SPEC)
     return Phase.RUNNING if calm else Phase.RESCALING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from binshift_operator.model.reasons import AtRest
+from binshift_operator.model.reasons import SettledReason
 from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, Status, shortened
 
 
@@ -41,7 +41,7 @@ def _of_condition(last: Condition | None, now: Condition) -> list[Told]:
         changed = last is None or last.status is not now.status
         return [Told("Ready" if now.status else "NotReady", now.message, warning=not now.status)] if changed else []
     # That everything is in place is told with its generation, and that a migration was given up by Degraded.
-    silent = (AtRest.SETTLED, AtRest.MIGRATION_TIMED_OUT, AtRest.MIGRATION_CANCELLED)
+    silent = (SettledReason.SETTLED, SettledReason.MIGRATION_TIMED_OUT, SettledReason.MIGRATION_CANCELLED)
     return [] if now.reason in silent else [Told(now.reason, now.message)]
 
 
