@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from binshift import __version__
-from binshift_operator.children import Surroundings
+from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import PORTS
 from binshift_operator.decide import Limits
 from binshift_operator.errors import InvalidConfiguration
@@ -45,7 +45,7 @@ class Configuration:
     selector: str = ""
     lease: str = ""
     pod: str = field(default_factory=socket.gethostname)
-    around: Surroundings = field(default_factory=Surroundings)
+    render_context: RenderContext = field(default_factory=RenderContext)
     http_port: int = 8080
     workers: int = 16
     resync_seconds: float = 60.0
@@ -56,7 +56,7 @@ class Configuration:
     @property
     def name(self) -> str:
         """How this process of the operator is called, for people."""
-        return f"{self.around.namespace}/{self.pod} ({__version__})"
+        return f"{self.render_context.namespace}/{self.pod} ({__version__})"
 
     def address(self, key: Key, ip: str) -> str | None:
         """Where the control API of a dataflow is, whose driver's pod has this address; None while it has none.
@@ -83,7 +83,7 @@ class Configuration:
             each.name: _number(environment, f"BINSHIFT_{each.name.upper()}", getattr(usual.limits, each.name))
             for each in fields(Limits)
         }
-        namespace = environment.get("BINSHIFT_NAMESPACE") or usual.around.namespace
+        namespace = environment.get("BINSHIFT_NAMESPACE") or usual.render_context.namespace
         pod = environment.get("BINSHIFT_POD") or usual.pod
         level = (environment.get("BINSHIFT_LOG_LEVEL") or usual.log_level).lower()
         if level not in LEVELS:
@@ -93,10 +93,12 @@ class Configuration:
             selector=environment.get("BINSHIFT_SELECTOR", "").strip(),
             lease=environment.get("BINSHIFT_LEASE", ""),
             pod=pod,
-            around=Surroundings(
+            render_context=RenderContext(
                 namespace,
-                environment.get("BINSHIFT_APP") or usual.around.app,
-                _security(environment.get("BINSHIFT_POD_SECURITY_CONTEXT", ""), usual.around.security),
+                environment.get("BINSHIFT_APP") or usual.render_context.app,
+                _security(
+                    environment.get("BINSHIFT_POD_SECURITY_CONTEXT", ""), usual.render_context.pod_security_context
+                ),
             ),
             http_port=int(_number(environment, "BINSHIFT_HTTP_PORT", usual.http_port)),
             workers=max(1, int(_number(environment, "BINSHIFT_WORKERS", usual.workers))),

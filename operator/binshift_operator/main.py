@@ -75,7 +75,7 @@ def leadership(configuration: Configuration, kube: Kube) -> Leadership | Alone:
     if not configuration.lease:
         return Alone()
     return Leadership(
-        kube, configuration.around.namespace, configuration.lease, configuration.pod, time.monotonic, time.time
+        kube, configuration.render_context.namespace, configuration.lease, configuration.pod, time.monotonic, time.time
     )
 
 
@@ -83,7 +83,7 @@ def reconciling(configuration: Configuration, kube: Kube, metrics: OperatorMetri
     """What looks at one dataflow."""
     return Reconciler(
         kube,
-        Observer(kube, configuration.address, configuration.around, time.time, operator=configuration.name),
+        Observer(kube, configuration.address, configuration.render_context, time.time, operator=configuration.name),
         Actor(kube, configuration.name),
         configuration.limits,
         metrics,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift import __version__
-from binshift_operator.children import Surroundings, attempted, classified, due, fingerprint, tokens
+from binshift_operator.children import RenderContext, attempted, classified, due, fingerprint, tokens
 from binshift_operator.children.comparison import NAMELESS
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.control import Control
@@ -81,7 +81,7 @@ class Observer:
     Attributes:
         kube: the API server.
         address: where the control API of a dataflow is, by its key and the address of its driver's pod; None while that has none.
-        around: see `children.Surroundings`.
+        around: see `children.RenderContext`.
         clock: seconds since 1970.
         connect: makes the client of a control API, of its address and token.
         operator: see `Actor`.
@@ -89,7 +89,7 @@ class Observer:
 
     kube: Kube
     address: Callable[[Key, str], str | None]
-    around: Surroundings
+    render_context: RenderContext
     clock: Callable[[], float]
     connect: Callable[[str, str], Control] = Control
     operator: str = ""
@@ -180,7 +180,7 @@ class Observer:
         """The children as they should be, and of those that cannot be rendered why not."""
         if dataflow.unread:
             return {}, dict.fromkeys(Child, dataflow.unread)
-        return attempted(dataflow, keys_hash, self.around)
+        return attempted(dataflow, keys_hash, self.render_context)
 
     def _child(self, key: Key, child: Child) -> Object | None:
         return self.kube.get(KINDS[child], key.namespace, key.child(child))

@@ -17,7 +17,7 @@ from sim_runtime import Log, Query, SimControl
 from sim_server import Crash, SimServer, stamp
 
 from binshift_operator.act import Actor
-from binshift_operator.children import Surroundings, fingerprint, tokens
+from binshift_operator.children import RenderContext, fingerprint, tokens
 from binshift_operator.decide import Limits
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
@@ -95,12 +95,12 @@ class SimCluster:
 
     def restart_operator(self) -> None:
         """A new process of the operator: it remembers nothing."""
-        self.reconciler = self.operator(Surroundings())
+        self.reconciler = self.operator(RenderContext())
 
-    def operator(self, around: Surroundings, name: str = "") -> Reconciler:
+    def operator(self, context: RenderContext, name: str = "") -> Reconciler:
         """A process of an operator, by the name that it gives itself."""
         kube = Kube(self.server)
-        observer = Observer(kube, lambda *_: "", around, lambda: self.now, self._connected, name)
+        observer = Observer(kube, lambda *_: "", context, lambda: self.now, self._connected, name)
         metrics, actor = OperatorMetrics(CollectorRegistry()), Actor(kube, name)
         return Reconciler(kube, observer, actor, LIMITS, metrics, lambda: self.now, RESYNC_SECONDS)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
-from binshift_operator.children import Surroundings, classified, fingerprint, keys_secret, rendered, stamped, tokens
+from binshift_operator.children import RenderContext, classified, fingerprint, keys_secret, rendered, stamped, tokens
 from binshift_operator.children.spark_conf import checkpoint_directory, conf, defaults_file
 from binshift_operator.model.names import KEYS, Child
 from binshift_operator.model.observed import ChildState
@@ -28,7 +28,7 @@ def dataflow(changes: dict[str, Any] | None = None) -> Dataflow:
 
 def all_of(changes: dict[str, Any] | None = None, keys: str | None = "k") -> dict[Child, Any]:
     """Its children."""
-    return dict(rendered(dataflow(changes), keys, Surroundings("binshift-system", "binshift")))
+    return dict(rendered(dataflow(changes), keys, RenderContext("binshift-system", "binshift")))
 
 
 def pods(changes: dict[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from test_children import all_of, dataflow, pods
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
 from binshift_operator import watching
-from binshift_operator.children import Surroundings, attempted, keys_secret
+from binshift_operator.children import RenderContext, attempted, keys_secret
 from binshift_operator.children.spark_conf import conf
 from binshift_operator.model.names import Child
 
@@ -75,11 +75,11 @@ SMALL: dict[str, Any] = {"spec.executor": {"resources": {"limits": {"memory": "6
 
 def test_what_cannot_be_rendered_is_told_apart() -> None:
     """What the spec makes impossible is named with why; everything else is rendered as ever."""
-    around = Surroundings("binshift-system", "binshift")
-    found, wrong = attempted(dataflow(SMALL), "k", around)
+    context = RenderContext("binshift-system", "binshift")
+    found, wrong = attempted(dataflow(SMALL), "k", context)
     assert set(wrong) == {Child.SPARK_CONF, Child.EXECUTORS}
     assert "give its container" in wrong[Child.EXECUTORS]
     assert set(found) | set(wrong) == set(Child) - {Child.KEYS}
-    assert attempted(dataflow(), "k", around) == (all_of(), {})
+    assert attempted(dataflow(), "k", context) == (all_of(), {})
     with pytest.raises(InvalidSettings, match=r"'2Gi'.*such as 900m"):
         all_of({"spec.sparkConf": {"spark.driver.memory": "2Gi"}})

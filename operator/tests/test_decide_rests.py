@@ -9,7 +9,7 @@ from test_children import dataflow
 from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 
 from binshift_operator.decide import decide
-from binshift_operator.decide.upkeep import STATEFUL
+from binshift_operator.decide.drift import STATEFUL
 from binshift_operator.model.actions import Apply, DeletePod, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedChild, RunState

@@ -18,7 +18,7 @@ from sim_editor import Editor, kept
 from spec_edits import LEFT_OUT, PLACES, Edit, Place, edits, valid
 
 from binshift.errors import BinshiftError
-from binshift_operator.children import Surroundings, rendered
+from binshift_operator.children import RenderContext, rendered
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import Child
 from binshift_operator.model.specification import read
@@ -82,7 +82,7 @@ def manifests(spec: dict[str, Any]) -> dict[Child, Manifest]:
     """What is rendered of a spec."""
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
-    return dict(rendered(read(made), "keys", Surroundings()))
+    return dict(rendered(read(made), "keys", RenderContext()))
 
 
 def effect(spec: dict[str, Any]) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from sim_runtime import SimControl
 from spec_edits import PLACES, Edit, Place, at
 
 from binshift_operator.act import Actor
-from binshift_operator.children import Surroundings, fingerprint, tokens
+from binshift_operator.children import RenderContext, fingerprint, tokens
 from binshift_operator.decide import Limits
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection, path_of
@@ -61,7 +61,7 @@ class Edited:
         self.connection, self.kube, self.paper = connection, Kube(connection), Paper(connection)
         self.namespace, self.name = namespace, f"d{uuid.uuid4().hex[:8]}"
         self.disagreements: list[str] = []
-        observer = Observer(self.kube, lambda *_: "", Surroundings(), time.time, self._connected)
+        observer = Observer(self.kube, lambda *_: "", RenderContext(), time.time, self._connected)
         metrics = OperatorMetrics(CollectorRegistry())
         self.reconciler = Reconciler(self.kube, observer, Actor(self.kube), LIMITS, metrics, time.time, 5.0)
         self.lend(spec)

@@ -10,7 +10,7 @@ from crd_cases import FULL
 from test_children import all_of, dataflow, pods
 
 from binshift.memory import DAEMON_HEAP_MIB
-from binshift_operator.children import Surroundings, rendered
+from binshift_operator.children import RenderContext, rendered
 from binshift_operator.configuration import Configuration
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import ANNOTATION_VERSION, Child
@@ -41,8 +41,8 @@ def test_a_service_account_of_the_users() -> None:
 
 def security(changes: dict[str, Any], installed: Any = None) -> list[dict[str, Any]]:
     """The security contexts of both pods, where the operator's installation says this of them."""
-    around = Surroundings() if installed is None else Surroundings(security=installed)
-    found = rendered(dataflow(changes), "k", around)
+    context = RenderContext() if installed is None else RenderContext(pod_security_context=installed)
+    found = rendered(dataflow(changes), "k", context)
     return [found[child]["spec"]["template"]["spec"]["securityContext"] for child in (Child.DRIVER, Child.EXECUTORS)]
 
 
@@ -64,7 +64,7 @@ def test_user_and_groups_can_be_left_to_the_cluster() -> None:
 @pytest.mark.parametrize(("given", "found"), [("", 3), ("null", 0), ("{}", 0), ('{"fsGroup": 5}', 1)])
 def test_the_installation_says_who_pods_run_as(given: str, found: int) -> None:
     """The operator takes it from its environment; null and an empty object leave everything to the cluster."""
-    said = Configuration.from_environment({"BINSHIFT_POD_SECURITY_CONTEXT": given}).around.security
+    said = Configuration.from_environment({"BINSHIFT_POD_SECURITY_CONTEXT": given}).render_context.pod_security_context
     assert len(said) == found
 
 

@@ -21,7 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 from sim_server import Crash
 
 from binshift_operator.act import Actor
-from binshift_operator.children import Surroundings
+from binshift_operator.children import RenderContext
 from binshift_operator.decide import Limits
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection
@@ -71,7 +71,7 @@ class Life:
     def operator(self) -> Reconciler:
         """A new process."""
         kube = Kube(self.connection)
-        observer = Observer(kube, lambda *_: NOBODY, Surroundings(), time.time)
+        observer = Observer(kube, lambda *_: NOBODY, RenderContext(), time.time)
         return Reconciler(kube, observer, Actor(kube), LIMITS, OperatorMetrics(CollectorRegistry()), time.time)
 
     @property

@@ -9,7 +9,7 @@ from sim_cluster import NAME, NS, SimCluster
 from sim_server import Crash
 from test_told import started
 
-from binshift_operator.children import Surroundings
+from binshift_operator.children import RenderContext
 from binshift_operator.children.comparison import ANNOTATION_APPLIED_BY, NAMELESS
 from binshift_operator.errors import OperatorError
 from binshift_operator.reconcile import Reconciler
@@ -56,7 +56,7 @@ class Rivals:
 def rivals(*named: tuple[str, str]) -> Rivals:
     """A dataflow in place, and operators that find it."""
     cluster = started()
-    return Rivals(cluster, [cluster.operator(Surroundings(namespace), name) for namespace, name in named])
+    return Rivals(cluster, [cluster.operator(RenderContext(namespace), name) for namespace, name in named])
 
 
 def test_two_operators_do_not_fight_hot() -> None:
@@ -108,7 +108,7 @@ def test_an_upgrade_is_no_fight() -> None:
     """A new version of the operator that takes the place of another one writes what is different once, and needs nobody."""
     found = rivals(ONE)
     found.run(30)
-    found.operators = [found.cluster.operator(Surroundings(OTHER[0]), OTHER[1])]
+    found.operators = [found.cluster.operator(RenderContext(OTHER[0]), OTHER[1])]
     before = found.written()
     found.run(60)
     assert found.written() == before + 1

@@ -6,10 +6,10 @@ replicas is no part of its manifest: it is decided anew each time. Nothing in he
 
 from binshift_operator.children.comparison import classified, due, next_attempt, stamped
 from binshift_operator.children.keys import fingerprint, keys_secret, tokens
-from binshift_operator.children.rendering import Surroundings, attempted, rendered, with_replicas, with_unavailable
+from binshift_operator.children.rendering import RenderContext, attempted, rendered, with_replicas, with_unavailable
 
 __all__ = [
-    "Surroundings",
+    "RenderContext",
     "attempted",
     "classified",
     "due",

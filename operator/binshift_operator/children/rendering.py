@@ -17,36 +17,36 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RenderContext:
     """What rendering has to know of the operator and of the cluster.
 
     Attributes:
         namespace: of the operator's pods, which may call the control API.
         app: the label ``app.kubernetes.io/name`` of those pods.
-        security: user and groups of pods whose dataflow names none; empty leaves them to the cluster.
+        pod_security_context: user and groups of pods whose dataflow names none; empty leaves them to the cluster.
     """
 
     namespace: str = "binshift"
     app: str = "binshift"
-    security: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
+    pod_security_context: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
 
 
-def rendered(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Manifest]:
+def rendered(dataflow: Dataflow, keys_hash: str | None, context: RenderContext) -> Mapping[Child, Manifest]:
     """The manifests by child; without the Secret's fingerprint there are no StatefulSets yet.
 
     Raises:
         InvalidSettings, ValueError: the spec asks for what cannot be.
     """
-    return {child: make() for child, make in _recipes(dataflow, keys_hash, around).items()}
+    return {child: make() for child, make in _recipes(dataflow, keys_hash, context).items()}
 
 
 def attempted(
-    dataflow: Dataflow, keys_hash: str | None, around: Surroundings
+    dataflow: Dataflow, keys_hash: str | None, context: RenderContext
 ) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
     """The manifests that can be rendered, and of the others why not."""
     found: dict[Child, Manifest] = {}
     wrong: dict[Child, str] = {}
-    for each, make in _recipes(dataflow, keys_hash, around).items():
+    for each, make in _recipes(dataflow, keys_hash, context).items():
         try:
             found[each] = make()
         except (BinshiftError, ValueError) as unfit:
@@ -54,7 +54,9 @@ def attempted(
     return found, wrong
 
 
-def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Callable[[], Manifest]]:
+def _recipes(
+    dataflow: Dataflow, keys_hash: str | None, context: RenderContext
+) -> Mapping[Child, Callable[[], Manifest]]:
     key = dataflow.key
     plain: dict[Child, Callable[[], Manifest]] = {
         Child.SERVICE_ACCOUNT: lambda: child(
@@ -67,7 +69,7 @@ def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) ->
             key,
             data={"spark-defaults.conf": defaults_file(conf(dataflow))},
         ),
-        Child.NETWORK_POLICY: lambda: _network_policy(key, around),
+        Child.NETWORK_POLICY: lambda: _network_policy(key, context),
         Child.DRIVER_SERVICE: lambda: _service(key, DRIVER),
         Child.EXECUTOR_SERVICE: lambda: _service(key, EXECUTOR),
         Child.DISRUPTION_BUDGET: lambda: _disruption_budget(key),
@@ -78,8 +80,10 @@ def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) ->
         return plain
     return {
         **plain,
-        Child.EXECUTORS: lambda: _stateful(key, EXECUTOR, executor_pod(dataflow, keys_hash, around.security)),
-        Child.DRIVER: lambda: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash, around.security)),
+        Child.EXECUTORS: lambda: _stateful(
+            key, EXECUTOR, executor_pod(dataflow, keys_hash, context.pod_security_context)
+        ),
+        Child.DRIVER: lambda: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash, context.pod_security_context)),
     }
 
 
@@ -148,7 +152,7 @@ def _service(key: Key, component: str) -> Manifest:
     )
 
 
-def _network_policy(key: Key, around: Surroundings) -> Manifest:
+def _network_policy(key: Key, context: RenderContext) -> Manifest:
     """Who may call in: the dataflow's own pods everywhere (Spark takes ports as they are free), the operator the control API,
     anybody health and metrics.
 
@@ -156,8 +160,8 @@ def _network_policy(key: Key, around: Surroundings) -> Manifest:
     """
     own = {"podSelector": {"matchLabels": {"binshift.dev/dataflow-uid": key.uid}}}
     operator = {
-        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: around.namespace}},
-        "podSelector": {"matchLabels": {LABEL_NAME: around.app, LABEL_COMPONENT: "operator"}},
+        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: context.namespace}},
+        "podSelector": {"matchLabels": {LABEL_NAME: context.app, LABEL_COMPONENT: "operator"}},
     }
     return child(
         "networking.k8s.io/v1",

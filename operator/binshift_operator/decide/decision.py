@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from binshift_operator import phases
-from binshift_operator.decide import stopping, upkeep, workers
+from binshift_operator.decide import drift, stopping, workers
 from binshift_operator.decide.limits import Limits
 from binshift_operator.decide.step import Step
 from binshift_operator.model.actions import Action, CreateKeys
@@ -41,8 +41,8 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, limits: 
         step, actions = _invalid(observed), tuple[Action, ...]()
     else:
         step = _step(dataflow, observed, before, limits)
-        actions = upkeep.freed(observed, limits) + step.actions
-        actions += upkeep.retried(observed, actions)
+        actions = drift.force_deletions(observed, limits) + step.actions
+        actions += drift.retries(observed, actions)
     said = phases.Said(
         reason=step.reason,
         message=step.message,
@@ -51,7 +51,7 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, limits: 
         settling=step.settling,
         timed_out=step.timed_out,
         degraded=step.degraded,
-        stale=bool(stopping.stale(dataflow, observed))
+        stale=bool(stopping.outdated_pods(dataflow, observed))
         and not observed.render_error
         and step.reason is not ProgressingReason.SPEC,
         finished=step.finished,
@@ -91,13 +91,13 @@ def _step(dataflow: Dataflow, observed: ObservedState, before: Status, limits: L
     finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
     rests = dataflow.suspend or finished
     if unusable is not None and observed.driver is None and not rests:
-        return Step(upkeep.plain(observed), ProgressingReason.CHECKPOINT, unusable[1], degraded=unusable)
+        return Step(drift.plain_children(observed), ProgressingReason.CHECKPOINT, unusable[1], degraded=unusable)
     if observed.keys_hash is None:
         return _keyless(dataflow, observed)
     if dataflow.suspend:
-        return stopping.suspended(observed, before, limits)
+        return stopping.suspend(observed, before, limits)
     if finished:
-        return stopping.finished(observed, before, limits)
+        return stopping.shut_down_finished(observed, before, limits)
     if observed.render_error:
         return _invalid(observed)
     runtime, driver = observed.runtime, observed.driver
@@ -106,10 +106,10 @@ def _step(dataflow: Dataflow, observed: ObservedState, before: Status, limits: L
     ended = there and runtime is not None and runtime.state is RunState.FINISHED
     # It ended for an earlier spec, and was edited since: what is still there is that one's.
     earlier = ended and before.finished_generation != 0
-    if stopping.stale(dataflow, observed) or stopped or earlier:
-        return stopping.restarted(dataflow, observed, before, limits)
+    if stopping.outdated_pods(dataflow, observed) or stopped or earlier:
+        return stopping.restart(dataflow, observed, before, limits)
     if ended:
-        return stopping.remembered(observed)
+        return stopping.record_finished(observed)
     step = workers.run(dataflow, observed, before, limits)
     return step if step.degraded is not None or unusable is None else replace(step, degraded=unusable)
 
@@ -142,10 +142,12 @@ def _invalid(observed: ObservedState) -> Step:
     """What the spec asks for cannot be: what runs goes on as it is, and nothing new is begun."""
     if observed.runtime is None and observed.driver is not None:
         return Step(
-            upkeep.plain(observed), ProgressingReason.RUNTIME, f"the driver does not answer: {observed.unreachable}"
+            drift.plain_children(observed),
+            ProgressingReason.RUNTIME,
+            f"the driver does not answer: {observed.unreachable}",
         )
     message = "the spec has to be put right; what runs goes on as it is"
-    return Step(upkeep.plain(observed), ProgressingReason.SPEC, message)
+    return Step(drift.plain_children(observed), ProgressingReason.SPEC, message)
 
 
 def _keyless(dataflow: Dataflow, observed: ObservedState) -> Step:
@@ -153,7 +155,7 @@ def _keyless(dataflow: Dataflow, observed: ObservedState) -> Step:
     name = dataflow.key.child(Child.KEYS)
     match observed.children[Child.KEYS].state:
         case ChildState.ABSENT:
-            made = (*upkeep.plain(observed), CreateKeys())
+            made = (*drift.plain_children(observed), CreateKeys())
             return Step(
                 made,
                 ProgressingReason.SECRET_LOST if observed.pods else ProgressingReason.CHILDREN,
@@ -161,7 +163,9 @@ def _keyless(dataflow: Dataflow, observed: ObservedState) -> Step:
             )
         case ChildState.DELETING:
             return Step(
-                upkeep.plain(observed), ProgressingReason.CHILDREN, f"Secret {name} is being deleted, then made anew"
+                drift.plain_children(observed),
+                ProgressingReason.CHILDREN,
+                f"Secret {name} is being deleted, then made anew",
             )
         case _:
             message = f"Secret {name} lacks a key: delete it, and it is made anew"

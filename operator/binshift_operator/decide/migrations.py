@@ -27,7 +27,7 @@ def is_ours(dataflow: Dataflow, runtime: ObservedRuntime) -> bool:
     )
 
 
-def directed(runtime: ObservedRuntime) -> MigrationStatus | None:
+def current(runtime: ObservedRuntime) -> MigrationStatus | None:
     """The newest migration, if it leads to the target; with the target's generation.
 
     A driver that starts anew begins it again by itself, and no longer knows who asked for it.
@@ -39,14 +39,14 @@ def directed(runtime: ObservedRuntime) -> MigrationStatus | None:
     return replace(migration, generation=target.generation) if led else None
 
 
-def moving(runtime: ObservedRuntime | None, before: Status) -> Moving | None:
+def moving_since(runtime: ObservedRuntime | None, before: Status) -> Moving | None:
     """Since when bins move towards the runtime's target; what is not known now is as it was."""
     if runtime is None or runtime.target is None:
         return before.moving
     target, last = runtime.target, before.moving
     if last is not None and last.generation == target.generation:
         return None if target.settled else last
-    migration = directed(runtime)
+    migration = current(runtime)
     if migration is None or migration.ended or migration.started_at is None:
         return None
     return Moving(target.generation, migration.started_at)
@@ -59,21 +59,21 @@ def timed_out(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Statu
         return known
     if not is_ours(dataflow, runtime) or runtime.target is None or runtime.target.settled:
         return False
-    migration, began = directed(runtime), moving(runtime, before)
+    migration, began = current(runtime), moving_since(runtime, before)
     long = began is not None and now - began.since > dataflow.migration.timeout_seconds
     return known or (long and migration is not None and not migration.ended)
 
 
-def cancelled(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> tuple[CancelMigration, ...]:
+def cancel(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> tuple[CancelMigration, ...]:
     """Cancel what runs of a migration that took too long. What brings bins back, or off lost workers, goes on."""
-    migration = None if runtime is None else directed(runtime)
+    migration = None if runtime is None else current(runtime)
     if migration is None or migration.ended:
         return ()
     again = before.timed_out_generation == dataflow.generation
     return (CancelMigration(migration.id, dataflow.migration.on_timeout is OnTimeout.ROLLBACK, again),)
 
 
-def again(runtime: ObservedRuntime, now: float, limits: Limits) -> bool:
+def should_retry(runtime: ObservedRuntime, now: float, limits: Limits) -> bool:
     """Whether the target should be asked for once more: its migration ended early, by nobody's wish, and can work now."""
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None or target.settled or migration.phase not in ("failed", "cancelled"):
@@ -84,15 +84,15 @@ def again(runtime: ObservedRuntime, now: float, limits: Limits) -> bool:
     return rested and target.workers <= runtime.registered
 
 
-def moves(runtime: ObservedRuntime) -> bool:
+def is_moving(runtime: ObservedRuntime) -> bool:
     """Whether bins are moving."""
     return runtime.migration is not None and not runtime.migration.ended
 
 
-def ended(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReason | SettledReason, str] | None:
+def ended_reason(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReason | SettledReason, str] | None:
     """What is said of a target that has not settled while no bins move; None if they do, or are about to."""
     migration = runtime.migration
-    if migration is None or moves(runtime):
+    if migration is None or is_moving(runtime):
         return None
     if late:
         return (
@@ -112,14 +112,14 @@ def ended(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReason | Set
     )
 
 
-def exhausted(dataflow: Dataflow) -> tuple[DegradedReason, str]:
+def revisions_exhausted(dataflow: Dataflow) -> tuple[DegradedReason, str]:
     """What is said when a generation has no revisions left, so that the runtime cannot be asked for anything else."""
     return DegradedReason.MIGRATION_FAILED, (
         f"generation {dataflow.generation} was asked for {REVISIONS} times, which is the most. Edit the spec to go on"
     )
 
 
-def trouble(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) -> tuple[DegradedReason, str] | None:
+def degraded(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) -> tuple[DegradedReason, str] | None:
     """What a person should know of this generation's migration."""
     if late:
         return DegradedReason.MIGRATION_TIMED_OUT, _of_timeout(dataflow, runtime)

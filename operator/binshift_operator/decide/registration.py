@@ -11,7 +11,7 @@ from binshift_operator.model.status import shortened
 REASON_CHARACTERS_MAX = 300
 
 
-def told(dataflow: Dataflow, observed: ObservedState, waiting: Mapping[int, float]) -> str:
+def describe(dataflow: Dataflow, observed: ObservedState, waiting: Mapping[int, float]) -> str:
     """The whole message; times are in whole minutes, so that it changes once a minute at most."""
     full, runtime = frozenset(range(dataflow.replicas)), observed.runtime
     registered = frozenset() if runtime is None else runtime.registered & full
@@ -26,10 +26,10 @@ def told(dataflow: Dataflow, observed: ObservedState, waiting: Mapping[int, floa
         since = f" for {minutes} min" if minutes else ""
         verb = "has" if one else "have"
         parts.append(
-            f"Executor{'' if one else 's'} {listed(missing)} {verb} not registered{since}{_why(dataflow, observed, missing)}."
+            f"Executor{'' if one else 's'} {format_slots(missing)} {verb} not registered{since}{_why(dataflow, observed, missing)}."
         )
     if ready:
-        parts.append(f"Ready and without state: {listed(ready)}.")
+        parts.append(f"Ready and without state: {format_slots(ready)}.")
     return " ".join(parts)
 
 
@@ -46,10 +46,10 @@ def _why(dataflow: Dataflow, observed: ObservedState, missing: frozenset[int]) -
     return f" (pod {pod.name}: {pod.state.value}: {shortened(pod.message, REASON_CHARACTERS_MAX)})"
 
 
-def listed(slots: frozenset[int]) -> str:
+def format_slots(slots: frozenset[int]) -> str:
     """Slots for people, no more than a few.
 
-    >>> listed(frozenset({3, 1})), listed(frozenset(range(100)))
+    >>> format_slots(frozenset({3, 1})), format_slots(frozenset(range(100)))
     ('1, 3', '0, 1, 2, 3, 4, 5, 6, 7 and 92 more')
     """
     named = ", ".join(map(str, sorted(slots)[:8]))

@@ -7,7 +7,7 @@ finds a driver that is down. What is on the log is all there is to keep: bins ar
 
 from __future__ import annotations
 
-from binshift_operator.decide import upkeep
+from binshift_operator.decide import drift
 from binshift_operator.decide.limits import Limits
 from binshift_operator.decide.step import Step
 from binshift_operator.model.actions import Action, DeletePod, StopQuery
@@ -28,13 +28,13 @@ NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.E
 ENDED_BY_ITSELF = "the program has ended by itself"
 
 
-def stale(dataflow: Dataflow, observed: ObservedState) -> tuple[Pod, ...]:
+def outdated_pods(dataflow: Dataflow, observed: ObservedState) -> tuple[Pod, ...]:
     """Live pods that were made for another restart class or Secret."""
     wanted = (dataflow.pod_hash, observed.keys_hash)
     return tuple(p for p in observed.pods if p.deleting_since is None and (p.spec_hash, p.keys_hash) != wanted)
 
 
-def quiet(observed: ObservedState, before: Status, limits: Limits) -> bool:
+def is_stopped(observed: ObservedState, before: Status, limits: Limits) -> bool:
     """Whether no query runs, or none that could be asked to stop has done so in time."""
     driver, runtime = observed.driver, observed.runtime
     if driver is None or driver.deleting_since is not None:
@@ -50,7 +50,7 @@ def quiet(observed: ObservedState, before: Status, limits: Limits) -> bool:
     return locked_out or was_quiet or driver.state in NEVER_RAN or waited > limits.stop_wait_seconds
 
 
-def stopped(observed: ObservedState, before: Status) -> Step:
+def stop_query(observed: ObservedState, before: Status) -> Step:
     """Ask the query to stop, until it says that it does."""
     if observed.runtime is None:
         return Step(
@@ -61,7 +61,7 @@ def stopped(observed: ObservedState, before: Status) -> Step:
     return Step(asked, ProgressingReason.STOPPING, "the running epoch is finished, then the query stops")
 
 
-def suspended(observed: ObservedState, before: Status, limits: Limits) -> Step:
+def suspend(observed: ObservedState, before: Status, limits: Limits) -> Step:
     """Bring everything to rest: the query, the driver's pod, the executors' pods."""
     done = Step(
         (),
@@ -69,10 +69,10 @@ def suspended(observed: ObservedState, before: Status, limits: Limits) -> Step:
         "the stream rests; its state is in the checkpoint",
         settled=not observed.render_error,
     )
-    return _brought_down(observed, before, limits, ProgressingReason.SUSPENDING, done)
+    return _shut_down(observed, before, limits, ProgressingReason.SUSPENDING, done)
 
 
-def finished(observed: ObservedState, before: Status, limits: Limits) -> Step:
+def shut_down_finished(observed: ObservedState, before: Status, limits: Limits) -> Step:
     """The program has ended by itself, and that is remembered: nothing runs until the spec is edited."""
     done = Step(
         (),
@@ -80,37 +80,37 @@ def finished(observed: ObservedState, before: Status, limits: Limits) -> Step:
         f"{ENDED_BY_ITSELF}; edit the spec, such as restartNonce, to run it again",
         settled=True,
     )
-    return _brought_down(observed, before, limits, ProgressingReason.FINISHING, done)
+    return _shut_down(observed, before, limits, ProgressingReason.FINISHING, done)
 
 
-def remembered(observed: ObservedState) -> Step:
+def record_finished(observed: ObservedState) -> Step:
     """The program has just ended by itself: that is written down first, so that no crash has it run again."""
-    return Step(upkeep.plain(observed), ProgressingReason.FINISHING, ENDED_BY_ITSELF, finished=True)
+    return Step(drift.plain_children(observed), ProgressingReason.FINISHING, ENDED_BY_ITSELF, finished=True)
 
 
-def _brought_down(observed: ObservedState, before: Status, limits: Limits, way: ProgressingReason, done: Step) -> Step:
+def _shut_down(observed: ObservedState, before: Status, limits: Limits, way: ProgressingReason, done: Step) -> Step:
     """Down in order; other children are put in place beside that, and hold up nothing, should they not let themselves."""
-    if not quiet(observed, before, limits):
-        return stopped(observed, before)
-    others = upkeep.plain(observed)
-    driver_down = upkeep.stateful(observed, {Child.DRIVER: 0})
+    if not is_stopped(observed, before, limits):
+        return stop_query(observed, before)
+    others = drift.plain_children(observed)
+    driver_down = drift.stateful_sets(observed, {Child.DRIVER: 0})
     if driver_down or observed.driver is not None:
         return Step(driver_down + others, way, "the driver's pod ends")
-    executors_down = upkeep.stateful(observed, {Child.EXECUTORS: 0})
-    if executors_down or observed.executors or upkeep.ending(observed, upkeep.STATEFUL):
+    executors_down = drift.stateful_sets(observed, {Child.EXECUTORS: 0})
+    if executors_down or observed.executors or drift.deleting(observed, drift.STATEFUL):
         return Step(executors_down + others, way, "the executors' pods end")
     return Step(others, way, "children are put in place") if others else done
 
 
-def restarted(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Step:
+def restart(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Step:
     """Replace the pods that were made for something else; the driver comes back by the usual decision, once none is left."""
-    old = stale(dataflow, observed)
+    old = outdated_pods(dataflow, observed)
     lost = any(pod.keys_hash != observed.keys_hash for pod in old)
     reason = ProgressingReason.SECRET_LOST if lost else ProgressingReason.RESTARTING
-    if not quiet(observed, before, limits):
-        return _stopped_for_templates(observed, before)
+    if not is_stopped(observed, before, limits):
+        return _stop_for_templates(observed, before)
     executors = max(dataflow.replicas, before.holding_slots, observed.children[Child.EXECUTORS].replicas)
-    put = upkeep.plain(observed) + upkeep.stateful(observed, {Child.EXECUTORS: executors, Child.DRIVER: 0})
+    put = drift.plain_children(observed) + drift.stateful_sets(observed, {Child.EXECUTORS: executors, Child.DRIVER: 0})
     if observed.driver is not None:
         return Step(put, reason, "the driver's pod ends")
     if put or not _template_in_place(observed):
@@ -119,9 +119,9 @@ def restarted(dataflow: Dataflow, observed: ObservedState, before: Status, limit
     return Step(tuple(DeletePod(pod.name, pod.uid, why) for pod in old), reason, f"{len(old)} executors are replaced")
 
 
-def _stopped_for_templates(observed: ObservedState, before: Status) -> Step:
+def _stop_for_templates(observed: ObservedState, before: Status) -> Step:
     """Ask the query to stop, but only if the API server would take the new templates: else it would stop for nothing."""
-    step, tried = stopped(observed, before), upkeep.trials(observed)
+    step, tried = stop_query(observed, before), drift.dry_runs(observed)
     if observed.runtime is None or not tried or observed.runtime.stopping:
         return step
     if any(each.child.value in observed.refusals for each in tried):

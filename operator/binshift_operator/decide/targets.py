@@ -22,7 +22,7 @@ from binshift_operator.model.status import Status
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredWorkers:
     """What is asked for now.
 
     Attributes:
@@ -42,18 +42,18 @@ class Wanted:
     exhausted: bool = False
 
 
-def wanted(
+def desired_workers(
     dataflow: Dataflow,
     observed: ObservedState,
     runtime: ObservedRuntime | None,
     before: Status,
     limits: Limits,
     late: bool,
-) -> Wanted:
+) -> DesiredWorkers:
     """The target to ask for. ``runtime``: None unless it runs; ``late``: whether the migration has timed out."""
     first, full = dataflow.generation * REVISIONS, frozenset(range(dataflow.replicas))
     if runtime is None:
-        return Wanted(full, first, frozenset(), _kept(observed, before), frozenset())
+        return DesiredWorkers(full, first, frozenset(), _kept(observed, before), frozenset())
     target = runtime.target
     taken = frozenset() if target is None else target.workers
     waiting = _waiting(full, taken, runtime, before, observed.now)
@@ -61,17 +61,17 @@ def wanted(
     absent = frozenset(long - runtime.registered)
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
-        return Wanted(target.workers, target.generation, full - target.workers, waiting, absent)
+        return DesiredWorkers(target.workers, target.generation, full - target.workers, waiting, absent)
     unregistered = full - taken - runtime.registered
     spare = unregistered if long & runtime.registered else unregistered & long
     workers = full - spare or full
     spare = full - workers
     if not mine or target is None:
-        return Wanted(workers, first, spare, waiting, absent)
-    fresh = target.workers != workers or migrations.again(runtime, observed.now, limits)
+        return DesiredWorkers(workers, first, spare, waiting, absent)
+    fresh = target.workers != workers or migrations.should_retry(runtime, observed.now, limits)
     last = first + REVISIONS - 1
     ended = fresh and target.generation == last
-    return Wanted(workers, min(target.generation + fresh, last), spare, waiting, absent, ended)
+    return DesiredWorkers(workers, min(target.generation + fresh, last), spare, waiting, absent, ended)
 
 
 def _waiting(

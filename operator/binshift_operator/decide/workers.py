@@ -17,11 +17,11 @@ from typing import assert_never
 
 from binshift import rescale
 from binshift.model import Worker
-from binshift_operator.decide import migrations, registration, targets, upkeep
+from binshift_operator.decide import drift, migrations, registration, targets
 from binshift_operator.decide.limits import Limits
-from binshift_operator.decide.registration import listed
+from binshift_operator.decide.registration import format_slots
 from binshift_operator.decide.step import Step
-from binshift_operator.decide.targets import Wanted
+from binshift_operator.decide.targets import DesiredWorkers
 from binshift_operator.model.actions import Action, PutTarget
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedRuntime, ObservedState, RunState
@@ -32,14 +32,14 @@ from binshift_operator.phases.holding import holding_slots
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RescaleStep:
     """What `binshift.rescale` says, in the operator's terms; ``replicas``: how many executors there should be now."""
 
     replicas: int
     shrink: bool = False
     put: tuple[PutTarget, ...] = ()
-    awaited: ProgressingReason | None = None
-    about: frozenset[int] = frozenset()
+    waits_for: ProgressingReason | None = None
+    slots: frozenset[int] = frozenset()
 
 
 def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Step:
@@ -51,19 +51,19 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Lim
         runtime = None
     settling = _settling(dataflow, runtime, before)
     late = migrations.timed_out(dataflow, runtime, before, observed.now)
-    wanted = targets.wanted(dataflow, observed, runtime, before, limits, late)
-    said = _said(dataflow, observed, before, runtime, wanted, settling)
-    shrink = said.shrink and not late
+    desired = targets.desired_workers(dataflow, observed, runtime, before, limits, late)
+    step = _rescale_step(dataflow, observed, before, runtime, desired, settling)
+    shrink = step.shrink and not late
     seen = observed.children[Child.EXECUTORS]
-    actions: tuple[Action, ...] = upkeep.plain(observed)
+    actions: tuple[Action, ...] = drift.plain_children(observed)
     if shrink:
-        actions += upkeep.stateful(observed, {Child.DRIVER: 1})
-        actions += (upkeep.applied(Child.EXECUTORS, seen, dataflow.replicas, exactly=True),)
+        actions += drift.stateful_sets(observed, {Child.DRIVER: 1})
+        actions += (drift.apply_action(Child.EXECUTORS, seen, dataflow.replicas, exactly=True),)
     else:
-        actions += upkeep.stateful(observed, {Child.EXECUTORS: said.replicas, Child.DRIVER: 1})
-    actions += migrations.cancelled(dataflow, runtime, before) if late else said.put
-    reason, message = _reason(dataflow, observed, said, wanted, bool(actions), late)
-    actions += () if runtime is None else upkeep.budget(observed, len(wanted.absent))
+        actions += drift.stateful_sets(observed, {Child.EXECUTORS: step.replicas, Child.DRIVER: 1})
+    actions += migrations.cancel(dataflow, runtime, before) if late else step.put
+    reason, message = _reason(dataflow, observed, step, desired, bool(actions), late)
+    actions += () if runtime is None else drift.disruption_budget(observed, len(desired.absent))
     return Step(
         actions,
         reason,
@@ -71,15 +71,19 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Lim
         settled=reason is SettledReason.SETTLED,
         settling=settling,
         timed_out=late,
-        degraded=migrations.exhausted(dataflow) if wanted.exhausted else migrations.trouble(dataflow, runtime, late),
-        waiting=wanted.waiting,
-        moving=migrations.moving(runtime, before),
+        degraded=migrations.revisions_exhausted(dataflow)
+        if desired.exhausted
+        else migrations.degraded(dataflow, runtime, late),
+        waiting=desired.waiting,
+        moving=migrations.moving_since(runtime, before),
     )
 
 
 def _fenced(observed: ObservedState, dataflow: Dataflow) -> Step:
     replicas = max(dataflow.replicas, observed.children[Child.EXECUTORS].replicas)
-    actions = upkeep.plain(observed) + upkeep.stateful(observed, {Child.EXECUTORS: replicas, Child.DRIVER: 1})
+    actions = drift.plain_children(observed) + drift.stateful_sets(
+        observed, {Child.EXECUTORS: replicas, Child.DRIVER: 1}
+    )
     return Step(actions, SettledReason.FENCED, "another run owns the checkpoint")
 
 
@@ -95,47 +99,47 @@ def _settling(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Statu
     return Settling(runtime.target.generation, runtime.epoch)
 
 
-def _said(
+def _rescale_step(
     dataflow: Dataflow,
     observed: ObservedState,
     before: Status,
     runtime: ObservedRuntime | None,
-    wanted: Wanted,
+    desired: DesiredWorkers,
     settling: Settling | None,
-) -> Said:
+) -> RescaleStep:
     seen = observed.children[Child.EXECUTORS]
     processes = seen.replicas if seen.state is not ChildState.ABSENT else 0
     actions = rescale.decide(
-        rescale.Observed(rescale.lowest(processes), None if runtime is None else _known(runtime, settling)),
+        rescale.Observed(rescale.lowest(processes), None if runtime is None else _runtime(runtime, settling)),
         rescale.Desired(
-            dataflow.key.uid, wanted.generation, _workers(wanted.workers), _workers(wanted.spare), takes_over=True
+            dataflow.key.uid, desired.generation, _workers(desired.workers), _workers(desired.spare), takes_over=True
         ),
     )
     replicas = max(processes, dataflow.replicas, holding_slots(observed.runtime, before) if runtime is None else 0)
-    said = Said(replicas)
+    step = RescaleStep(replicas)
     for action in actions:
         match action:
             case rescale.StartWorkers(workers):
-                said = Said(
-                    max(replicas, 1 + max(workers)), awaited=ProgressingReason.CHILDREN, about=frozenset(workers)
+                step = RescaleStep(
+                    max(replicas, 1 + max(workers)), waits_for=ProgressingReason.CHILDREN, slots=frozenset(workers)
                 )
             case rescale.StopWorkers(workers):
-                said = Said(
-                    dataflow.replicas, shrink=True, awaited=ProgressingReason.PODS_ENDING, about=frozenset(workers)
+                step = RescaleStep(
+                    dataflow.replicas, shrink=True, waits_for=ProgressingReason.PODS_ENDING, slots=frozenset(workers)
                 )
             case rescale.PutTarget(target):
                 put = PutTarget(target.generation, tuple(sorted(target.workers)))
-                said = Said(
-                    said.replicas, put=(put,), awaited=ProgressingReason.TARGET, about=frozenset(target.workers)
+                step = RescaleStep(
+                    step.replicas, put=(put,), waits_for=ProgressingReason.TARGET, slots=frozenset(target.workers)
                 )
             case rescale.Wait(awaiting, workers):
-                said = Said(said.replicas, awaited=ProgressingReason(awaiting.value), about=frozenset(workers))
+                step = RescaleStep(step.replicas, waits_for=ProgressingReason(awaiting.value), slots=frozenset(workers))
             case _:
                 assert_never(action)
-    return said
+    return step
 
 
-def _known(runtime: ObservedRuntime, settling: Settling | None) -> rescale.Runtime:
+def _runtime(runtime: ObservedRuntime, settling: Settling | None) -> rescale.Runtime:
     target = runtime.target
     return rescale.Runtime(
         None if target is None else rescale.Target(target.owner, target.generation, _workers(target.workers)),
@@ -151,11 +155,11 @@ def _workers(slots: frozenset[int]) -> rescale.Workers:
 
 
 def _reason(
-    dataflow: Dataflow, observed: ObservedState, said: Said, wanted: Wanted, acts: bool, late: bool
+    dataflow: Dataflow, observed: ObservedState, step: RescaleStep, desired: DesiredWorkers, acts: bool, late: bool
 ) -> tuple[ProgressingReason | SettledReason, str]:
     """What is awaited, in order of what comes first."""
-    runtime, awaited = observed.runtime, said.awaited
-    if upkeep.orphaned(observed):
+    runtime, awaited = observed.runtime, step.waits_for
+    if drift.orphaned(observed):
         return (
             ProgressingReason.CHILDREN,
             "pods of a StatefulSet that was deleted are ending; it is made again once they are gone",
@@ -167,21 +171,21 @@ def _reason(
     if (
         runtime is not None
         and (late or awaited is ProgressingReason.MIGRATION)
-        and (ended := migrations.ended(runtime, late))
+        and (ended := migrations.ended_reason(runtime, late))
     ):
         return ended
     away = frozenset(range(dataflow.replicas)) - (runtime.registered if runtime is not None else frozenset())
-    unused = wanted.spare and awaited in (None, ProgressingReason.MIGRATION, ProgressingReason.TARGET)
+    unused = desired.spare and awaited in (None, ProgressingReason.MIGRATION, ProgressingReason.TARGET)
     still = awaited is None or (
-        awaited is ProgressingReason.MIGRATION and runtime is not None and not migrations.moves(runtime)
+        awaited is ProgressingReason.MIGRATION and runtime is not None and not migrations.is_moving(runtime)
     )
     if unused or awaited is ProgressingReason.REGISTRATION or (still and away):
-        return ProgressingReason.REGISTRATION, registration.told(dataflow, observed, wanted.waiting)
+        return ProgressingReason.REGISTRATION, registration.describe(dataflow, observed, desired.waiting)
     if awaited is not None:
-        return awaited, MESSAGES[awaited].format(listed(said.about))
+        return awaited, MESSAGES[awaited].format(format_slots(step.slots))
     if any(pod.slot >= dataflow.replicas for pod in observed.executors):
         return ProgressingReason.PODS_ENDING, "pods that hold no bins any more are ending"
-    if acts or upkeep.ending(observed, Child):
+    if acts or drift.deleting(observed, Child):
         return ProgressingReason.CHILDREN, "children are put in place"
     return SettledReason.SETTLED, f"{dataflow.replicas} workers share the bins"
 

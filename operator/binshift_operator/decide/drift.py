@@ -15,20 +15,20 @@ PLAIN = tuple(child for child in Child if child not in (*STATEFUL, Child.KEYS))
 """Children that need neither the Secret nor a number of replicas."""
 
 
-def plain(observed: ObservedState) -> tuple[Action, ...]:
+def plain_children(observed: ObservedState) -> tuple[Action, ...]:
     """Put in place all children but the Secret and the StatefulSets, as far as the spec lets them be rendered."""
     return tuple(
-        applied(child, observed.children[child])
+        apply_action(child, observed.children[child])
         for child in PLAIN
         if needs_apply(observed.children[child]) and child not in observed.unrenderable
     )
 
 
-def stateful(observed: ObservedState, replicas: dict[Child, int]) -> tuple[Action, ...]:
+def stateful_sets(observed: ObservedState, replicas: dict[Child, int]) -> tuple[Action, ...]:
     """Put the StatefulSets in place, with so many replicas; what cannot be rendered is scaled if it is there."""
     wanted = ((child, observed.children[child], replicas[child]) for child in STATEFUL if child in replicas)
     return tuple(
-        applied(child, seen, count)
+        apply_action(child, seen, count)
         for child, seen, count in wanted
         if seen.state is not ChildState.DELETING
         and child not in orphaned(observed)
@@ -45,18 +45,18 @@ def orphaned(observed: ObservedState) -> list[Child]:
     return [child for child in STATEFUL if child in ending and observed.children[child].state is ChildState.ABSENT]
 
 
-def trials(observed: ObservedState) -> tuple[TryApply, ...]:
+def dry_runs(observed: ObservedState) -> tuple[TryApply, ...]:
     """Ask whether the StatefulSets would be taken as they are rendered now."""
     seen = ((child, observed.children[child]) for child in STATEFUL)
     return tuple(TryApply(child, each.replicas, each.uid) for child, each in seen if each.state is ChildState.DRIFTED)
 
 
-def retried(observed: ObservedState, actions: Iterable[Action]) -> tuple[Action, ...]:
+def retries(observed: ObservedState, actions: Iterable[Action]) -> tuple[Action, ...]:
     """Apply once more what does not stay as it was applied, if it is time to, and nothing else is done to it; nothing waits for it."""
     done = {action.child for action in actions if isinstance(action, Apply)}
     kept = ((child, seen) for child, seen in observed.children.items() if seen.retry_due and child not in done)
     return tuple(
-        applied(child, seen, seen.replicas if child in STATEFUL else None, exactly=child in STATEFUL)
+        apply_action(child, seen, seen.replicas if child in STATEFUL else None, exactly=child in STATEFUL)
         for child, seen in kept
     )
 
@@ -66,7 +66,7 @@ def needs_apply(seen: ObservedChild) -> bool:
     return seen.state in (ChildState.ABSENT, ChildState.DRIFTED)
 
 
-def applied(child: Child, seen: ObservedChild, replicas: int | None = None, *, exactly: bool = False) -> Apply:
+def apply_action(child: Child, seen: ObservedChild, replicas: int | None = None, *, exactly: bool = False) -> Apply:
     """The action that puts a child in place; ``exactly``: only if nothing about it has changed since it was seen."""
     there = seen.state is not ChildState.ABSENT
     return Apply(
@@ -78,21 +78,21 @@ def applied(child: Child, seen: ObservedChild, replicas: int | None = None, *, e
     )
 
 
-def budget(observed: ObservedState, absent: int) -> tuple[Action, ...]:
+def disruption_budget(observed: ObservedState, absent: int) -> tuple[Action, ...]:
     """Let one more executor be evicted than are absent: one that cannot be scheduled must not block the drain of a node."""
     child, seen = Child.DISRUPTION_BUDGET, observed.children[Child.DISRUPTION_BUDGET]
     there = seen.state in (ChildState.CURRENT, ChildState.CONTESTED)
     if not there or seen.max_unavailable == 1 + absent or child in observed.unrenderable:
         return ()
-    return (replace(applied(child, seen), unavailable=1 + absent),)
+    return (replace(apply_action(child, seen), unavailable=1 + absent),)
 
 
-def ending(observed: ObservedState, children: Iterable[Child]) -> list[Child]:
+def deleting(observed: ObservedState, children: Iterable[Child]) -> list[Child]:
     """Children that are being deleted: they are made anew once they are gone."""
     return [child for child in children if observed.children[child].state is ChildState.DELETING]
 
 
-def freed(observed: ObservedState, limits: Limits) -> tuple[Action, ...]:
+def force_deletions(observed: ObservedState, limits: Limits) -> tuple[Action, ...]:
     """Delete by force what should have ended: a kubelet that lives ends a pod with its grace, whatever it was deleted for.
 
     The log fences: what may still run on a node that does not answer cannot change anything.
