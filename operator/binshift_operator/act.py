@@ -133,7 +133,7 @@ def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str =
     if action.replicas is not None:
         wanted = with_replicas(wanted, action.replicas)
     if action.child is Child.DISRUPTION_BUDGET:
-        wanted = with_unavailable(wanted, action.unavailable)
+        wanted = with_unavailable(wanted, action.max_unavailable)
     known = {"uid": action.uid, "resourceVersion": action.resource_version}
     return {**wanted, "metadata": {**wanted["metadata"], **{name: value for name, value in known.items() if value}}}
 

@@ -14,7 +14,7 @@
 | ``BINSHIFT_CONTROL_ADDRESS`` | where a driver's control API is, with ``{ip}``, ``{pod}``, ``{service}``, ``{namespace}`` | at its pod's address |
 | ``BINSHIFT_POD_SECURITY_CONTEXT`` | user and groups of dataflows' pods that name none themselves, as JSON | 10001 |
 | ``BINSHIFT_LOG_LEVEL`` | debug, info, warning or error | info |
-| ``BINSHIFT_<LIMIT>`` | each of `decide.Limits`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | there |
+| ``BINSHIFT_<LIMIT>`` | each of `model.timeouts.Timeouts`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | there |
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import Any
 from binshift import __version__
 from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import PORTS
-from binshift_operator.decide import Limits
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import Key
+from binshift_operator.model.timeouts import Timeouts
 
 ADDRESS = f"http://{{ip}}:{PORTS.control}"
 """The pod's own: no name service can hold up a look, and no headless record is waited for when a driver is new."""
@@ -51,7 +51,7 @@ class Configuration:
     resync_seconds: float = 60.0
     control_address: str = ADDRESS
     log_level: str = "info"
-    limits: Limits = field(default_factory=Limits)
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property
     def name(self) -> str:
@@ -80,8 +80,8 @@ class Configuration:
         """
         usual = cls()
         limits = {
-            each.name: _number(environment, f"BINSHIFT_{each.name.upper()}", getattr(usual.limits, each.name))
-            for each in fields(Limits)
+            each.name: _number(environment, f"BINSHIFT_{each.name.upper()}", getattr(usual.timeouts, each.name))
+            for each in fields(Timeouts)
         }
         namespace = environment.get("BINSHIFT_NAMESPACE") or usual.render_context.namespace
         pod = environment.get("BINSHIFT_POD") or usual.pod
@@ -105,7 +105,7 @@ class Configuration:
             resync_seconds=_number(environment, "BINSHIFT_RESYNC_SECONDS", usual.resync_seconds),
             control_address=environment.get("BINSHIFT_CONTROL_ADDRESS") or usual.control_address,
             log_level=level,
-            limits=Limits(**limits),
+            timeouts=Timeouts(**limits),
         )
 
 

@@ -15,31 +15,35 @@ from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import Action, Apply, DeletePod
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, Key
 from binshift_operator.model.observed import ObservedState
-from binshift_operator.model.status import shortened
-from binshift_operator.phases import Told
-from binshift_operator.statuses import moment
+from binshift_operator.model.status import truncate
+from binshift_operator.status import EventRecord
+from binshift_operator.status_codec import moment
 
 log = logging.getLogger(__name__)
 
 
-def told_of(actions: Sequence[Action], observed: ObservedState) -> Iterable[Told]:
+def told_of(actions: Sequence[Action], observed: ObservedState) -> Iterable[EventRecord]:
     """What to tell of what was done."""
     for action in actions:
         match action:
             case Apply(Child.EXECUTORS, int(replicas)) if replicas != observed.children[Child.EXECUTORS].replicas:
-                yield Told("Scaled", f"executor pods: {observed.children[Child.EXECUTORS].replicas} to {replicas}")
+                yield EventRecord(
+                    "Scaled", f"executor pods: {observed.children[Child.EXECUTORS].replicas} to {replicas}"
+                )
             case DeletePod(name, _, why, force):
-                yield Told("PodReplaced", f"pod {name} is deleted{' by force' if force else ''}: {why}", warning=force)
+                yield EventRecord(
+                    "PodReplaced", f"pod {name} is deleted{' by force' if force else ''}: {why}", warning=force
+                )
             case _:
                 pass
 
 
-def rollouts(key: Key, observed: ObservedState, known: dict[Child, str]) -> Iterable[Told]:
+def rollouts(key: Key, observed: ObservedState, known: dict[Child, str]) -> Iterable[EventRecord]:
     """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``."""
     for child, seen in observed.children.items():
         if seen.restarted_at and known.get(child) != seen.restarted_at:
             known[child] = seen.restarted_at
-            yield Told(
+            yield EventRecord(
                 "RolloutRestartIgnored",
                 f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted_at}) replaces no pod. To restart the dataflow, "
                 f"set spec.restartNonce to another number: kubectl edit sdf {key.name}",
@@ -47,7 +51,7 @@ def rollouts(key: Key, observed: ObservedState, known: dict[Child, str]) -> Iter
             )
 
 
-def tell(kube: Kube, key: Key, told: Iterable[Told], now: float) -> None:
+def tell(kube: Kube, key: Key, told: Iterable[EventRecord], now: float) -> None:
     """Write events; never fails."""
     for each in told:
         log.info("%s", each.message, extra={"dataflow": f"{key.namespace}/{key.name}", "reason": each.reason})
@@ -57,7 +61,7 @@ def tell(kube: Kube, key: Key, told: Iterable[Told], now: float) -> None:
             log.warning("event %s was not written: %s", each.reason, error)
 
 
-def _tell(kube: Kube, key: Key, told: Told, now: float) -> None:
+def _tell(kube: Kube, key: Key, told: EventRecord, now: float) -> None:
     event = rendered(key, told, now)
     try:
         kube.create(event)
@@ -68,7 +72,7 @@ def _tell(kube: Kube, key: Key, told: Told, now: float) -> None:
         kube.merge("Event", key.namespace, name, {"count": count, "lastTimestamp": moment(now)})
 
 
-def rendered(key: Key, told: Told, now: float) -> Object:
+def rendered(key: Key, told: EventRecord, now: float) -> Object:
     """An event's manifest."""
     words = "\0".join((key.uid, told.reason, told.message))
     return {
@@ -87,7 +91,7 @@ def rendered(key: Key, told: Told, now: float) -> Object:
         },
         "type": "Warning" if told.warning else "Normal",
         "reason": told.reason,
-        "message": shortened(told.message, 1000),
+        "message": truncate(told.message, 1000),
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "reportingInstance": FIELD_MANAGER,

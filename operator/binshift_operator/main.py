@@ -85,7 +85,7 @@ def reconciling(configuration: Configuration, kube: Kube, metrics: OperatorMetri
         kube,
         Observer(kube, configuration.address, configuration.render_context, time.time, operator=configuration.name),
         Actor(kube, configuration.name),
-        configuration.limits,
+        configuration.timeouts,
         metrics,
         time.time,
         configuration.resync_seconds,

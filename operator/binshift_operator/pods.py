@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from binshift_operator.model import names
 from binshift_operator.model.observed import Pod, PodState
-from binshift_operator.model.status import shortened
+from binshift_operator.model.status import truncate
 
 NO_IMAGE: Final = frozenset(
     {
@@ -49,7 +49,7 @@ def pod_of(found: Mapping[str, Any], now: float) -> Pod:
         keys_hash=annotations.get(names.ANNOTATION_KEYS, ""),
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         state=state,
-        message=shortened(message, 900),
+        message=truncate(message, 900),
         restarts=sum(int(each.get("restartCount") or 0) for each in containers(status)),
         state_since=_since(state, conditions, meta),
         ip=str(status.get("podIP") or ""),

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from binshift_operator import events, statuses
+from binshift_operator import events, status_codec
 from binshift_operator.act import ActionFailure, Actor, describe, is_permanent
 from binshift_operator.children import next_attempt
-from binshift_operator.decide import Decision, Limits, decide
+from binshift_operator.decide import Decision, decide
 from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import Memo, cache
@@ -23,8 +23,9 @@ from binshift_operator.model.actions import Action, Apply
 from binshift_operator.model.names import API_VERSION, KIND, Key
 from binshift_operator.model.specification import Dataflow, read, unread
 from binshift_operator.model.status import Status
+from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import Observation, Observer
-from binshift_operator.phases import Told, transitions
+from binshift_operator.status import EventRecord, transitions
 
 log = logging.getLogger(__name__)
 NEXT_STEP_SECONDS = 0.5
@@ -50,7 +51,7 @@ class Reconciler:
         kube: the API server.
         observer: the only one that reads.
         actor: the only one that writes, but for status and events.
-        limits: the operator's patience.
+        timeouts: the operator's patience.
         metrics: what is counted.
         clock: seconds since 1970.
         resync_seconds: within which everything about a dataflow is read again, whatever was heard of it.
@@ -60,7 +61,7 @@ class Reconciler:
     kube: Kube
     observer: Observer
     actor: Actor
-    limits: Limits
+    timeouts: Timeouts
     metrics: OperatorMetrics
     clock: Callable[[], float]
     resync_seconds: float = 60.0
@@ -82,7 +83,7 @@ class Reconciler:
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
             return Result()
-        before = statuses.read(found.get("status") or {})
+        before = status_codec.read(found.get("status") or {})
         try:
             dataflow = read(found)
         except (AttributeError, KeyError, TypeError, ValueError) as unfit:
@@ -118,16 +119,16 @@ class Reconciler:
         heard = self._take_invalidation(dataflow.key)
         last, memo.cached = memo.cached, None
         # The look after this one must not be too late for the resync.
-        seconds_max = self.resync_seconds - self.limits.rest_seconds
+        seconds_max = self.resync_seconds - self.timeouts.rest_seconds
         if last is not None and not heard and last.is_valid(dataflow, self.clock(), seconds_max):
             observation = self.observer.observe_pods(dataflow, last, memo)
-            decision = decide(observation.dataflow, observation.state, before, self.limits)
-            if decision.rests and last.has_same_pods(observation.state):
+            decision = decide(observation.dataflow, observation.state, before, self.timeouts)
+            if decision.is_settled and last.has_same_pods(observation.state):
                 memo.cached = last
                 return observation, decision
         observation = self.observer.observe(dataflow, memo)
-        decision = decide(observation.dataflow, observation.state, before, self.limits)
-        memo.cached = cache(observation.dataflow, observation.state, observation.token) if decision.rests else None
+        decision = decide(observation.dataflow, observation.state, before, self.timeouts)
+        memo.cached = cache(observation.dataflow, observation.state, observation.token) if decision.is_settled else None
         return observation, decision
 
     def _take_invalidation(self, key: Key) -> bool:
@@ -175,17 +176,17 @@ class Reconciler:
         log.log(level, "%s: %s", what, error, extra={"dataflow": f"{key.namespace}/{key.name}"})
         times = 1 if isinstance(error, Changed) or memo.failing_write is None else memo.failing_write.failures
         if is_permanent(failure):
-            return Result(self.limits.rest_seconds)
-        return Result(min(self.limits.busy_seconds * times, self.limits.rest_seconds))
+            return Result(self.timeouts.rest_seconds)
+        return Result(min(self.timeouts.busy_seconds * times, self.timeouts.rest_seconds))
 
-    def _publish(self, found: Object, before: Status, after: Status, told: tuple[Told, ...]) -> None:
+    def _publish(self, found: Object, before: Status, after: Status, told: tuple[EventRecord, ...]) -> None:
         """Events first, then the status: after a crash between the two, events are told again rather than never."""
         meta = found["metadata"]
         key = Key(meta["namespace"], meta["name"], meta["uid"])
-        status = statuses.written(after, key)
+        status = status_codec.written(after, key)
         now = self.clock()
         changed = status != (found.get("status") or {})
-        events.tell(self.kube, key, (*told, *(transitions(before, statuses.read(status)) if changed else ())), now)
+        events.tell(self.kube, key, (*told, *(transitions(before, status_codec.read(status)) if changed else ())), now)
         self.metrics.record_status(key, before, after, now)
         if not changed:
             return

@@ -18,17 +18,17 @@ from sim_server import Crash, SimServer, stamp
 
 from binshift_operator.act import Actor
 from binshift_operator.children import RenderContext, fingerprint, tokens
-from binshift_operator.decide import Limits
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, Key
+from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
 
 NS, NAME = "default", "clicks"
 SDF = ("StreamingDataflow", NS, NAME)
-LIMITS = Limits(
+LIMITS = Timeouts(
     registration_wait_seconds=6,
     stop_wait_seconds=4,
     stop_seconds_max=20,

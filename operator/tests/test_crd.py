@@ -11,7 +11,7 @@ import pytest
 import yaml
 from crd_cases import BASE, CREATED, EDITED, FULL, Case, changed
 
-from binshift_operator import statuses
+from binshift_operator import status_codec
 from binshift_operator.model import names
 from binshift_operator.model.names import Key
 from binshift_operator.model.specification import DEFAULTS, LIVE, MigrationPolicy, read
@@ -158,7 +158,7 @@ FULL_STATUS = Status(
 
 def test_status_fits_the_schema() -> None:
     """What the operator writes is what the definition describes: nothing would be pruned."""
-    status = statuses.written(FULL_STATUS, Key("default", "clicks", "u"))
+    status = status_codec.written(FULL_STATUS, Key("default", "clicks", "u"))
     validate({**BASE, "status": status})
     known = set(SCHEMA["properties"]["status"]["properties"])
     assert set(status) == known
@@ -166,10 +166,10 @@ def test_status_fits_the_schema() -> None:
 
 def test_status_is_read_back() -> None:
     """The next look finds what this one wrote."""
-    assert statuses.read(statuses.written(FULL_STATUS, Key("default", "clicks", "u"))) == FULL_STATUS
+    assert status_codec.read(status_codec.written(FULL_STATUS, Key("default", "clicks", "u"))) == FULL_STATUS
 
 
 @pytest.mark.parametrize("found", [{}, {"conditions": "x"}, {"awaiting": {}}, {"phase": "Odd"}, {"epoch": None}])
 def test_strange_status_is_none(found: dict[str, Any]) -> None:
     """A status that somebody else wrote costs what it remembered, and no more."""
-    assert statuses.read(found).settled_generation == 0
+    assert status_codec.read(found).settled_generation == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_children import dataflow
 
-from binshift_operator.decide import Limits, decide
+from binshift_operator.decide import decide
 from binshift_operator.model.actions import Apply, DeletePod, PutTarget, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import (
@@ -27,9 +27,10 @@ from binshift_operator.model.observed import (
     RunState,
 )
 from binshift_operator.model.status import Awaiting, Condition, ConditionType, MigrationStatus, Settling, Status
-from binshift_operator.phases.holding import holding_slots
+from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.status import count_holding_slots
 
-LIMITS = Limits()
+LIMITS = Timeouts()
 NOW = 1000.0
 FLOW = dataflow({"spec.replicas": 2})
 SLOTS = frozenset({0, 1})
@@ -255,5 +256,5 @@ def test_workers_of_the_log_are_started_first() -> None:
     actions = decide(FLOW, replace(observed(2), runtime=loading), Status(), LIMITS).actions
     executors = [a.replicas for a in actions if isinstance(a, Apply) and a.child is Child.EXECUTORS]
     assert executors == [4]
-    assert holding_slots(loading, Status()) == 4
-    assert holding_slots(replace(loading, holding=frozenset()), Status(holding_slots=3)) == 3
+    assert count_holding_slots(loading, Status()) == 4
+    assert count_holding_slots(replace(loading, holding=frozenset()), Status(holding_slots=3)) == 3

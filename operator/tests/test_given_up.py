@@ -13,7 +13,7 @@ from test_decide import FLOW, LIMITS, NOW, SETTLED, SLOTS, condition, observed
 from binshift_operator.decide import decide
 from binshift_operator.model.observed import REVISIONS, ObservedTarget
 from binshift_operator.model.status import ConditionType, MigrationStatus, Moving
-from binshift_operator.phases import transitions
+from binshift_operator.status import transitions
 
 
 def moving(policy: dict[str, Any]) -> tuple[SimCluster, Query]:
@@ -77,7 +77,7 @@ def test_conditions_agree_after_a_cancellation() -> None:
             MigrationStatus(1, "failed", REVISIONS, ended_at=NOW, reason="no room"),
             {0, 1},
             "Migration",
-            "asked for again",
+            "retried",
         ),
         (MigrationStatus(1, "settled", REVISIONS), {0}, "Registration", "Executor 1 has not registered"),
         (MigrationStatus(1, "settled", REVISIONS), set(), "Registration", "Executors 0, 1 have not registered"),
@@ -116,8 +116,8 @@ def test_an_event_is_of_one_migration() -> None:
         assert after.moving == Moving(REVISIONS, NOW)
         status = after
     assert told == [
-        "migration 1 is done in 40.0 s: 341 of 341 bins moved",
-        "migration 2 is done in 9.0 s: 256 of 256 bins moved",
+        "migration 1 has ended in 40.0 s: 341 of 341 bins moved",
+        "migration 2 has ended in 9.0 s: 256 of 256 bins moved",
     ]
     assert [each.id for each in status.history] == [2, 1]
     over = decide(FLOW, observed(runtime={**said, "target": replace(target, settled=True)}), status, LIMITS).status

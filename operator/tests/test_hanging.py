@@ -14,7 +14,7 @@ from binshift_operator.control import runtime_of
 from binshift_operator.decide import decide
 from binshift_operator.model.observed import PodState, RunningEpoch, RunState
 from binshift_operator.model.status import ConditionType, Status
-from binshift_operator.phases import hanging
+from binshift_operator.status.degraded import EPOCH_STAGES, stuck_epoch_message
 
 LONG = LIMITS.epoch_seconds_max * 3
 
@@ -40,8 +40,8 @@ def test_an_epoch_that_hangs(epoch: int) -> None:
     ready, degraded = condition(status, ConditionType.READY), condition(status, ConditionType.DEGRADED)
     assert (ready.status, ready.reason) == (False, "EpochHangs")
     assert (degraded.status, degraded.reason) == (True, "EpochHangs")
-    assert f"epoch {epoch + 1} has been under way for over 15 min, in run 3, and writes its record" in degraded.message
-    assert "look at the checkpoint's storage" in degraded.message
+    assert f"epoch {epoch + 1} has been running for over 15 min, in run 3, and writes its record" in degraded.message
+    assert "check the checkpoint's storage" in degraded.message
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_an_epoch_that_keeps_failing(seconds: float, runs: int, trouble: str, te
     assert (ready.status, degraded.status) == (not tells, tells)
     if tells:
         assert (ready.reason, degraded.reason) == ("EpochHangs", "EpochHangs")
-        assert degraded.message == "epoch 51 failed 3 times and is tried again, the last time because the disk is full"
+        assert degraded.message == "epoch 51 has failed 3 times and is retried; last error: the disk is full"
 
 
 @given(
@@ -108,9 +108,9 @@ def test_the_message_changes_once_a_minute() -> None:
 def test_parts_are_the_runtimes() -> None:
     """There is something to look at for whatever an epoch is at, and something for what a newer driver says."""
     underway = pytest.importorskip("binshift.protocol.underway")
-    assert set(hanging.LOOK_AT) == set(underway.Part)
+    assert set(EPOCH_STAGES) == set(underway.Part)
     odd = runtime_of({"state": "Running", "underWay": {"epoch": 3, "seconds": LONG, "part": "dreaming"}})
-    assert "look at the sink" in hanging.told(odd, LIMITS.epoch_seconds_max)
+    assert "check the sink" in stuck_epoch_message(odd, LIMITS.epoch_seconds_max)
 
 
 def test_an_older_driver_says_nothing() -> None:

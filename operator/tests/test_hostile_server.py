@@ -27,11 +27,11 @@ from spec_edits import PLACES, Edit, Place, at
 
 from binshift_operator.act import Actor
 from binshift_operator.children import RenderContext, fingerprint, tokens
-from binshift_operator.decide import Limits
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection, path_of
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID, Child, Key
+from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import KINDS, Observer
 from binshift_operator.reconcile import Reconciler, Result
 
@@ -43,7 +43,7 @@ AT_ONE_TIME = 4
 SECONDS_MAX = 60.0
 TOLD = ("InvalidSpec", "Refused", "PodsNotCreated", "CredentialsMissing")
 """Why a spec that the API server has taken is not carried out."""
-LIMITS = Limits(
+LIMITS = Timeouts(
     registration_wait_seconds=20,
     stop_wait_seconds=2,
     retry_seconds=1,

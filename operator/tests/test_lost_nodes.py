@@ -11,9 +11,10 @@ from test_decide import FLOW, LIMITS, NOW, SETTLED, observed, pod
 
 from binshift_operator.children.environment import DRIVER_GRACE_SECONDS, GRACE_SECONDS
 from binshift_operator.children.pods import LOST_NODE_TAINTS
-from binshift_operator.decide import Limits, decide
+from binshift_operator.decide import decide
 from binshift_operator.model.actions import DeletePod
 from binshift_operator.model.observed import Pod
+from binshift_operator.model.timeouts import Timeouts
 
 MONITOR_SECONDS = 40
 """After which Kubernetes takes a node for lost that does not report (node-monitor-grace-period; 50 from 1.32 on)."""
@@ -25,7 +26,7 @@ def started() -> SimCluster:
     """A dataflow that has come up, under an operator with its defaults."""
     cluster = SimCluster().start(2)
     cluster.converge()
-    cluster.reconciler.limits = Limits()
+    cluster.reconciler.timeouts = Timeouts()
     return cluster
 
 

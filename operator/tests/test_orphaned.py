@@ -18,7 +18,7 @@ def test_a_stateful_set_waits_for_the_pods_of_the_one_before(component: str) -> 
     cluster.look()
     assert key not in cluster.server.objects
     (said,) = (each for each in cluster.status["conditions"] if each["type"] == "Progressing")
-    assert "deleted are ending" in said["message"]
+    assert "pods of a deleted StatefulSet are ending" in said["message"]
     cluster.converge()
 
 

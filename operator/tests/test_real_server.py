@@ -22,11 +22,11 @@ from sim_server import Crash
 
 from binshift_operator.act import Actor
 from binshift_operator.children import RenderContext
-from binshift_operator.decide import Limits
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID
+from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import KINDS, Observer
 from binshift_operator.reconcile import Reconciler
 
@@ -39,7 +39,7 @@ WRITES_MIN = 40
 AT_ONE_TIME = 6
 PARTS = 4
 """So that no test takes longer than a minute."""
-LIMITS = Limits(stop_wait_seconds=1, busy_seconds=0.2, rest_seconds=0.2)
+LIMITS = Timeouts(stop_wait_seconds=1, busy_seconds=0.2, rest_seconds=0.2)
 
 
 class Interrupted:

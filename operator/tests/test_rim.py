@@ -24,9 +24,9 @@ from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import Key
 from binshift_operator.model.observed import PodState, RunState
 from binshift_operator.model.specification import read
-from binshift_operator.phases import Told
 from binshift_operator.pods import pod_of
 from binshift_operator.probes import ProbeServer
+from binshift_operator.status import EventRecord
 
 KEY = Key("ns", "clicks", "u")
 
@@ -35,7 +35,7 @@ def test_configuration_from_the_environment() -> None:
     """Variables are read, limits by their names."""
     found = Configuration.from_environment({"BINSHIFT_NAMESPACES": "a, b", "BINSHIFT_REGISTRATION_WAIT_SECONDS": "7"})
     assert found.namespaces == ("a", "b")
-    assert found.limits.registration_wait_seconds == 7.0
+    assert found.timeouts.registration_wait_seconds == 7.0
     assert Configuration.from_environment({}) == Configuration()
 
 
@@ -217,7 +217,10 @@ def test_events_are_counted() -> None:
     """The same told again is one event that happened twice."""
     server = SimServer(lambda: 0.0)
     events.tell(
-        Kube(server), KEY, [Told("Ready", "yes"), Told("Ready", "yes"), Told("NotReady", "no", warning=True)], 5.0
+        Kube(server),
+        KEY,
+        [EventRecord("Ready", "yes"), EventRecord("Ready", "yes"), EventRecord("NotReady", "no", warning=True)],
+        5.0,
     )
     found = {each["reason"]: each for each in server.listed("Event", "ns")}
     assert (found["Ready"]["count"], found["NotReady"]["count"]) == (2, 1)
@@ -229,7 +232,7 @@ def test_events_never_fail() -> None:
     """An event that cannot be written stops nothing."""
     server = SimServer(lambda: 0.0)
     server.down = True
-    events.tell(Kube(server), KEY, [Told("Ready", "yes")], 5.0)
+    events.tell(Kube(server), KEY, [EventRecord("Ready", "yes")], 5.0)
 
 
 def test_long_lists_are_read_page_by_page() -> None:

@@ -6,7 +6,7 @@ import pytest
 from sim_cluster import LIMITS, SimCluster
 
 from binshift_operator.model.observed import REVISIONS
-from binshift_operator.statuses import ranges, read, slots_in
+from binshift_operator.status_codec import ranges, read, slots_in
 
 WAIT = int(LIMITS.registration_wait_seconds)
 

@@ -126,8 +126,8 @@ def test_an_epoch_that_hangs_is_told() -> None:
     assert (condition(cluster, "Ready")["status"], condition(cluster, "Ready")["reason"]) == ("False", "EpochHangs")
     said = condition(cluster, "Degraded")
     assert (said["status"], said["reason"]) == ("True", "EpochHangs")
-    assert f"epoch {cluster.log.epoch + 1} has been under way for over 15 s" in said["message"]
-    assert "look at the sink" in said["message"]
+    assert f"epoch {cluster.log.epoch + 1} has been running for over 15 s" in said["message"]
+    assert "check the sink" in said["message"]
     cluster.run(60)
     assert "over 1 min" in condition(cluster, "Degraded")["message"]
     query.hanging = False

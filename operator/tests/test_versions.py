@@ -9,8 +9,8 @@ from test_crd import ROOT, SPEC
 from binshift import __version__
 from binshift_operator.control import runtime_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, Pod, RunState
-from binshift_operator.phases import versions
 from binshift_operator.pods import pod_of
+from binshift_operator.status.conditions import update_pending
 
 
 def observed(driver: str | None = __version__, *pods: str) -> ObservedState:
@@ -25,15 +25,15 @@ def observed(driver: str | None = __version__, *pods: str) -> ObservedState:
     [
         (observed(None), "OneVersion", __version__),
         (observed(__version__, __version__, __version__), "OneVersion", __version__),
-        (observed("0.0.9", __version__), "DriverVersion", "the driver of 0.0.9: build the image"),
-        (observed("", __version__), "DriverVersion", "an older one"),
+        (observed("0.0.9", __version__), "DriverVersion", "the driver 0.0.9: rebuild the image"),
+        (observed("", __version__), "DriverVersion", "an older version"),
         (observed(__version__, __version__, "0.0.9"), "PodVersions", f"0.0.9, {__version__}: raise restartNonce"),
-        (observed(__version__, ""), "PodVersions", "an older one"),
+        (observed(__version__, ""), "PodVersions", "an older version"),
     ],
 )
 def test_what_differs_is_named(seen: ObservedState, reason: str, said: str) -> None:
     """Nothing pends while all is of one version; else one reads which differs, and what brings it up."""
-    found = versions.judged(seen)
+    found = update_pending(seen)
     assert (found.status, found.reason) == (reason != "OneVersion", reason)
     assert said in found.message
 

@@ -1,14 +1,14 @@
-"""Puts children in place that are missing or different, and frees what is stuck; touches no pod that lives."""
+"""Actions that correct drift: apply children that are missing or different, and force-delete stuck pods. Live pods are never touched."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from binshift_operator.decide.limits import Limits
 from binshift_operator.model.actions import Action, Apply, DeletePod, TryApply
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedChild, ObservedState, Pod
+from binshift_operator.model.timeouts import Timeouts
 
 STATEFUL = (Child.EXECUTORS, Child.DRIVER)
 PLAIN = tuple(child for child in Child if child not in (*STATEFUL, Child.KEYS))
@@ -16,7 +16,7 @@ PLAIN = tuple(child for child in Child if child not in (*STATEFUL, Child.KEYS))
 
 
 def plain_children(observed: ObservedState) -> tuple[Action, ...]:
-    """Put in place all children but the Secret and the StatefulSets, as far as the spec lets them be rendered."""
+    """Apply the plain children that need it and can be rendered."""
     return tuple(
         apply_action(child, observed.children[child])
         for child in PLAIN
@@ -25,20 +25,21 @@ def plain_children(observed: ObservedState) -> tuple[Action, ...]:
 
 
 def stateful_sets(observed: ObservedState, replicas: dict[Child, int]) -> tuple[Action, ...]:
-    """Put the StatefulSets in place, with so many replicas; what cannot be rendered is scaled if it is there."""
+    """Apply the StatefulSets that need it, with these replicas. One that exists but cannot be rendered is only scaled."""
+    orphans = orphaned(observed)
     wanted = ((child, observed.children[child], replicas[child]) for child in STATEFUL if child in replicas)
     return tuple(
-        apply_action(child, seen, count)
-        for child, seen, count in wanted
-        if seen.state is not ChildState.DELETING
-        and child not in orphaned(observed)
-        and (needs_apply(seen) or seen.replicas != count)
-        and not (seen.state is ChildState.ABSENT and child in observed.unrenderable)
+        apply_action(child, current, count)
+        for child, current, count in wanted
+        if current.state is not ChildState.DELETING
+        and child not in orphans
+        and (needs_apply(current) or current.replicas != count)
+        and not (current.state is ChildState.ABSENT and child in observed.unrenderable)
     )
 
 
 def orphaned(observed: ObservedState) -> list[Child]:
-    """StatefulSets that were deleted while their pods still end: one made now could not make its pods, and would wait for minutes."""
+    """Deleted StatefulSets whose pods are still ending: one that is recreated now cannot create its pods, and backs off for minutes."""
     ending = {
         Child.DRIVER if pod.is_driver else Child.EXECUTORS for pod in observed.pods if pod.deleting_since is not None
     }
@@ -46,69 +47,73 @@ def orphaned(observed: ObservedState) -> list[Child]:
 
 
 def dry_runs(observed: ObservedState) -> tuple[TryApply, ...]:
-    """Ask whether the StatefulSets would be taken as they are rendered now."""
-    seen = ((child, observed.children[child]) for child in STATEFUL)
-    return tuple(TryApply(child, each.replicas, each.uid) for child, each in seen if each.state is ChildState.DRIFTED)
-
-
-def retries(observed: ObservedState, actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Apply once more what does not stay as it was applied, if it is time to, and nothing else is done to it; nothing waits for it."""
-    done = {action.child for action in actions if isinstance(action, Apply)}
-    kept = ((child, seen) for child, seen in observed.children.items() if seen.retry_due and child not in done)
+    """Dry-run the StatefulSets that have drifted."""
+    children = ((child, observed.children[child]) for child in STATEFUL)
     return tuple(
-        apply_action(child, seen, seen.replicas if child in STATEFUL else None, exactly=child in STATEFUL)
-        for child, seen in kept
+        TryApply(child, current.replicas, current.uid)
+        for child, current in children
+        if current.state is ChildState.DRIFTED
     )
 
 
-def needs_apply(seen: ObservedChild) -> bool:
-    """Whether a child is missing or different."""
-    return seen.state in (ChildState.ABSENT, ChildState.DRIFTED)
+def retries(observed: ObservedState, actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Apply contested children again whose retry is due, unless ``actions`` apply them already; nothing waits for these."""
+    done = {action.child for action in actions if isinstance(action, Apply)}
+    return tuple(
+        apply_action(child, current, current.replicas if child in STATEFUL else None, exactly=child in STATEFUL)
+        for child, current in observed.children.items()
+        if current.retry_due and child not in done
+    )
 
 
-def apply_action(child: Child, seen: ObservedChild, replicas: int | None = None, *, exactly: bool = False) -> Apply:
-    """The action that puts a child in place; ``exactly``: only if nothing about it has changed since it was seen."""
-    there = seen.state is not ChildState.ABSENT
+def needs_apply(current: ObservedChild) -> bool:
+    """Whether a child is missing or has drifted."""
+    return current.state in (ChildState.ABSENT, ChildState.DRIFTED)
+
+
+def apply_action(child: Child, current: ObservedChild, replicas: int | None = None, *, exactly: bool = False) -> Apply:
+    """The action that applies a child; ``exactly``: it fails if the child has changed since it was observed."""
+    exists = current.state is not ChildState.ABSENT
     return Apply(
         child,
         replicas,
-        uid=seen.uid if there else "",
-        resource_version=seen.resource_version if there and exactly else "",
-        unavailable=max(seen.max_unavailable, 1),
+        uid=current.uid if exists else "",
+        resource_version=current.resource_version if exists and exactly else "",
+        max_unavailable=max(current.max_unavailable, 1),
     )
 
 
 def disruption_budget(observed: ObservedState, absent: int) -> tuple[Action, ...]:
-    """Let one more executor be evicted than are absent: one that cannot be scheduled must not block the drain of a node."""
-    child, seen = Child.DISRUPTION_BUDGET, observed.children[Child.DISRUPTION_BUDGET]
-    there = seen.state in (ChildState.CURRENT, ChildState.CONTESTED)
-    if not there or seen.max_unavailable == 1 + absent or child in observed.unrenderable:
+    """Allow one disruption beside the absent executors: an unschedulable executor must not block the drain of a node."""
+    child, current = Child.DISRUPTION_BUDGET, observed.children[Child.DISRUPTION_BUDGET]
+    exists = current.state in (ChildState.CURRENT, ChildState.CONTESTED)
+    if not exists or current.max_unavailable == 1 + absent or child in observed.unrenderable:
         return ()
-    return (replace(apply_action(child, seen), unavailable=1 + absent),)
+    return (replace(apply_action(child, current), max_unavailable=1 + absent),)
 
 
 def deleting(observed: ObservedState, children: Iterable[Child]) -> list[Child]:
-    """Children that are being deleted: they are made anew once they are gone."""
+    """Those of the children that are being deleted; each is recreated once it is gone."""
     return [child for child in children if observed.children[child].state is ChildState.DELETING]
 
 
-def force_deletions(observed: ObservedState, limits: Limits) -> tuple[Action, ...]:
-    """Delete by force what should have ended: a kubelet that lives ends a pod with its grace, whatever it was deleted for.
+def force_deletions(observed: ObservedState, timeouts: Timeouts) -> tuple[Action, ...]:
+    """Force-delete pods that are overdue: a live kubelet ends a pod within its grace period.
 
-    The log fences: what may still run on a node that does not answer cannot change anything.
+    This is safe: a container that still runs on an unreachable node is fenced by the log and cannot change anything.
     """
-    why = "it has not ended in time, as when its node does not answer"
+    why = "it has not ended in time; its node may be unreachable"
     return tuple(
         DeletePod(pod.name, pod.uid, why, force=True)
         for pod in observed.pods
         if pod.deleting_since is not None
-        and observed.now > _due(pod, pod.deleting_since, observed) + limits.lost_node_seconds
+        and observed.now > _end_due(pod, pod.deleting_since, observed) + timeouts.lost_node_seconds
     )
 
 
-def _due(pod: Pod, going_since: float, observed: ObservedState) -> float:
-    """When a pod should have ended; one that was deleted as its node is lost, and is not heard of, has nothing to do with its grace."""
+def _end_due(pod: Pod, deleting_since: float, observed: ObservedState) -> float:
+    """When a pod should have ended. The grace period does not count if its node is lost and its process is not heard of."""
     runtime = observed.runtime
     heard = runtime is not None if pod.is_driver else runtime is None or pod.slot in runtime.registered
     lost = pod.node_lost and not pod.ready and not heard
-    return going_since if lost else going_since + pod.grace_seconds
+    return deleting_since if lost else deleting_since + pod.grace_seconds

@@ -1,24 +1,24 @@
-"""Migrations that take too long, fail or were cancelled: whether to cancel, to ask again, or to tell a person."""
+"""Migrations that time out, fail or were cancelled: whether to cancel or retry them, and what to report."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from binshift_operator.decide.limits import Limits
 from binshift_operator.model.actions import CancelMigration
 from binshift_operator.model.observed import REVISIONS, ObservedRuntime
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow, OnTimeout
 from binshift_operator.model.status import MigrationStatus, Moving, Status
+from binshift_operator.model.timeouts import Timeouts
 
-TRIES_BEFORE_TOLD = 3
-"""Times a migration is asked for again before a person is told that it fails."""
+RETRIES_BEFORE_REPORT = 3
+"""Number of retries after which a failing migration is reported."""
 ON_REQUEST = "on request"
-"""What the runtime's reason says of a migration that somebody cancelled."""
+"""Part of the runtime's reason for a migration that a user cancelled."""
 
 
 def is_ours(dataflow: Dataflow, runtime: ObservedRuntime) -> bool:
-    """Whether the runtime's target is one of this generation of the dataflow."""
+    """Whether the runtime's target is of this generation of the dataflow."""
     target = runtime.target
     return (
         target is not None
@@ -30,7 +30,7 @@ def is_ours(dataflow: Dataflow, runtime: ObservedRuntime) -> bool:
 def current(runtime: ObservedRuntime) -> MigrationStatus | None:
     """The newest migration, if it leads to the target; with the target's generation.
 
-    A driver that starts anew begins it again by itself, and no longer knows who asked for it.
+    A restarted driver resumes the migration by itself, and no longer reports its generation.
     """
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None:
@@ -40,7 +40,7 @@ def current(runtime: ObservedRuntime) -> MigrationStatus | None:
 
 
 def moving_since(runtime: ObservedRuntime | None, before: Status) -> Moving | None:
-    """Since when bins move towards the runtime's target; what is not known now is as it was."""
+    """Since when bins have been moving towards the runtime's target; the last known value if the runtime does not report it."""
     if runtime is None or runtime.target is None:
         return before.moving
     target, last = runtime.target, before.moving
@@ -53,7 +53,7 @@ def moving_since(runtime: ObservedRuntime | None, before: Status) -> Moving | No
 
 
 def timed_out(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status, now: float) -> bool:
-    """Whether this generation's migration takes, or took, longer than the spec allows, and has not come to its end since."""
+    """Whether this generation's migration has timed out, and the target has not settled since."""
     known = before.timed_out_generation == dataflow.generation
     if runtime is None:
         return known
@@ -65,7 +65,7 @@ def timed_out(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Statu
 
 
 def cancel(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> tuple[CancelMigration, ...]:
-    """Cancel what runs of a migration that took too long. What brings bins back, or off lost workers, goes on."""
+    """Cancel a migration that has timed out. Migrations that roll back, or move bins off lost workers, continue."""
     migration = None if runtime is None else current(runtime)
     if migration is None or migration.ended:
         return ()
@@ -73,14 +73,14 @@ def cancel(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) 
     return (CancelMigration(migration.id, dataflow.migration.on_timeout is OnTimeout.ROLLBACK, again),)
 
 
-def should_retry(runtime: ObservedRuntime, now: float, limits: Limits) -> bool:
-    """Whether the target should be asked for once more: its migration ended early, by nobody's wish, and can work now."""
+def should_retry(runtime: ObservedRuntime, now: float, timeouts: Timeouts) -> bool:
+    """Whether to request the target again: its migration failed, was not cancelled by a user, and can succeed now."""
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None or target.settled or migration.phase not in ("failed", "cancelled"):
         return False
     if ON_REQUEST in migration.reason:
         return False
-    rested = migration.ended_at is not None and now - migration.ended_at >= limits.retry_seconds
+    rested = migration.ended_at is not None and now - migration.ended_at >= timeouts.retry_seconds
     return rested and target.workers <= runtime.registered
 
 
@@ -90,14 +90,14 @@ def is_moving(runtime: ObservedRuntime) -> bool:
 
 
 def ended_reason(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReason | SettledReason, str] | None:
-    """What is said of a target that has not settled while no bins move; None if they do, or are about to."""
+    """Reason and message for a target that has not settled although no bins move; None if bins move, or are about to."""
     migration = runtime.migration
     if migration is None or is_moving(runtime):
         return None
     if late:
         return (
             SettledReason.MIGRATION_TIMED_OUT,
-            "the migration took too long; bins stay where they are until the spec is edited",
+            "the migration timed out; bins stay where they are until the spec is edited",
         )
     if migration.phase not in ("failed", "cancelled"):
         return None
@@ -108,21 +108,21 @@ def ended_reason(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReaso
         )
     return (
         ProgressingReason.MIGRATION,
-        f"migration {migration.id} ended early and is asked for again: {migration.reason}",
+        f"migration {migration.id} ended early and is retried: {migration.reason}",
     )
 
 
 def revisions_exhausted(dataflow: Dataflow) -> tuple[DegradedReason, str]:
-    """What is said when a generation has no revisions left, so that the runtime cannot be asked for anything else."""
+    """The problem that a generation has no revisions left, so no other target can be requested."""
     return DegradedReason.MIGRATION_FAILED, (
-        f"generation {dataflow.generation} was asked for {REVISIONS} times, which is the most. Edit the spec to go on"
+        f"generation {dataflow.generation} was requested {REVISIONS} times, which is the maximum. Edit the spec to continue"
     )
 
 
 def degraded(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) -> tuple[DegradedReason, str] | None:
-    """What a person should know of this generation's migration."""
+    """The problem of this generation's migration, if any."""
     if late:
-        return DegradedReason.MIGRATION_TIMED_OUT, _of_timeout(dataflow, runtime)
+        return DegradedReason.MIGRATION_TIMED_OUT, _timeout_message(dataflow, runtime)
     if runtime is None or runtime.target is None or runtime.target.settled or not is_ours(dataflow, runtime):
         return None
     migration = runtime.migration
@@ -131,14 +131,14 @@ def degraded(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) ->
     if ON_REQUEST in migration.reason:
         return (
             DegradedReason.MIGRATION_CANCELLED,
-            f"migration {migration.id} was {migration.reason}. Edit the spec to go on",
+            f"migration {migration.id} was {migration.reason}. Edit the spec to continue",
         )
-    if runtime.target.generation % REVISIONS >= TRIES_BEFORE_TOLD:
+    if runtime.target.generation % REVISIONS >= RETRIES_BEFORE_REPORT:
         return DegradedReason.MIGRATION_FAILED, f"migration {migration.id} failed: {migration.reason}"
     return None
 
 
-def _of_timeout(dataflow: Dataflow, runtime: ObservedRuntime | None) -> str:
+def _timeout_message(dataflow: Dataflow, runtime: ObservedRuntime | None) -> str:
     policy = dataflow.migration
     back, moved = policy.on_timeout is OnTimeout.ROLLBACK, "bins that had moved"
     target, shown = (None, None) if runtime is None else (runtime.target, runtime.migration)
@@ -146,7 +146,7 @@ def _of_timeout(dataflow: Dataflow, runtime: ObservedRuntime | None) -> str:
         moved = f"{shown.bins_moved or 0} of {shown.bins_total or 0} bins had moved, which"
     return (
         f"Rescaling to {dataflow.replicas} executors was stopped after {policy.timeout_seconds:g} s "
-        f"(spec.migration.timeout): {moved} {'are moved back' if back else 'stay where they are'}; the stream runs on. "
-        "Any edit of the spec tries again; raise migration.timeout, or migration.latencyTarget "
-        f"(now {policy.latency_target_seconds:g} s) to let it go faster"
+        f"(spec.migration.timeout): {moved} {'are moved back' if back else 'stay where they are'}; the stream continues. "
+        "Any edit of the spec retries; raise migration.timeout, or migration.latencyTarget "
+        f"(now {policy.latency_target_seconds:g} s) to make it faster"
     )

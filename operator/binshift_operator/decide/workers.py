@@ -1,13 +1,13 @@
-"""The usual case, a dataflow that runs: how many executors there are, what the runtime is asked for, what is awaited.
+"""The usual case, a running dataflow: the number of executors, the runtime's target, and what is being waited for.
 
-The decision itself is `binshift.rescale`'s. Here it is given what is, and what it says is turned into actions on
-StatefulSets, whose ordinals are the slots. Three things are added:
+`binshift.rescale` decides; this module passes it the observed state, and turns its decision into actions on StatefulSets,
+whose ordinals are the slots. It adds three things:
 
-- *Who cannot come.* If new executors do not register in time, those that have are used without the others (`targets`). That is
-  another target of the same generation of the object, hence the revisions (`observed.REVISIONS`).
-- *Who is there already.* On resume, executors are started for all slots that held bins when last seen, wanted or not: the
-  first epoch needs them. The runtime then says who holds what, and those beyond the spec are drained like any others.
-- *What takes too long, or fails.* See `migrations`.
+- *Executors that do not register.* After a timeout, the target takes the registered ones (`targets`). That is another target
+  of the same generation of the object, hence the revisions (`observed.REVISIONS`).
+- *Executors that hold bins.* On resume, executors are started for all slots that last held bins, in the spec or not, because the
+  first epoch needs them. The runtime then reports what each of them holds, and those beyond the spec are drained as usual.
+- *Migrations that time out or fail.* See `migrations`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import assert_never
 from binshift import rescale
 from binshift.model import Worker
 from binshift_operator.decide import drift, migrations, registration, targets
-from binshift_operator.decide.limits import Limits
 from binshift_operator.decide.registration import format_slots
 from binshift_operator.decide.step import Step
 from binshift_operator.decide.targets import DesiredWorkers
@@ -28,12 +27,13 @@ from binshift_operator.model.observed import ChildState, ObservedRuntime, Observ
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Settling, Status
-from binshift_operator.phases.holding import holding_slots
+from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.status import count_holding_slots
 
 
 @dataclass(frozen=True, slots=True)
 class RescaleStep:
-    """What `binshift.rescale` says, in the operator's terms; ``replicas``: how many executors there should be now."""
+    """The next step of `binshift.rescale`; ``replicas``: the number of executors to run now."""
 
     replicas: int
     shrink: bool = False
@@ -42,8 +42,8 @@ class RescaleStep:
     slots: frozenset[int] = frozenset()
 
 
-def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Limits) -> Step:
-    """Bring a dataflow that should run to its spec's replicas."""
+def run(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+    """Bring a running dataflow to its spec's replicas."""
     runtime = observed.runtime
     if runtime is not None and runtime.state is RunState.FENCED:
         return _fenced(observed, dataflow)
@@ -51,48 +51,44 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, limits: Lim
         runtime = None
     settling = _settling(dataflow, runtime, before)
     late = migrations.timed_out(dataflow, runtime, before, observed.now)
-    desired = targets.desired_workers(dataflow, observed, runtime, before, limits, late)
+    desired = targets.desired_workers(dataflow, observed, runtime, before, timeouts, late)
     step = _rescale_step(dataflow, observed, before, runtime, desired, settling)
-    shrink = step.shrink and not late
-    seen = observed.children[Child.EXECUTORS]
     actions: tuple[Action, ...] = drift.plain_children(observed)
-    if shrink:
+    if step.shrink and not late:
         actions += drift.stateful_sets(observed, {Child.DRIVER: 1})
-        actions += (drift.apply_action(Child.EXECUTORS, seen, dataflow.replicas, exactly=True),)
+        executors = observed.children[Child.EXECUTORS]
+        actions += (drift.apply_action(Child.EXECUTORS, executors, dataflow.replicas, exactly=True),)
     else:
         actions += drift.stateful_sets(observed, {Child.EXECUTORS: step.replicas, Child.DRIVER: 1})
     actions += migrations.cancel(dataflow, runtime, before) if late else step.put
     reason, message = _reason(dataflow, observed, step, desired, bool(actions), late)
     actions += () if runtime is None else drift.disruption_budget(observed, len(desired.absent))
+    exhausted = migrations.revisions_exhausted(dataflow) if desired.exhausted else None
     return Step(
-        actions,
         reason,
         message,
-        settled=reason is SettledReason.SETTLED,
+        actions=actions,
+        realised=reason is SettledReason.SETTLED,
         settling=settling,
         timed_out=late,
-        degraded=migrations.revisions_exhausted(dataflow)
-        if desired.exhausted
-        else migrations.degraded(dataflow, runtime, late),
+        degraded=exhausted or migrations.degraded(dataflow, runtime, late),
         waiting=desired.waiting,
         moving=migrations.moving_since(runtime, before),
     )
 
 
 def _fenced(observed: ObservedState, dataflow: Dataflow) -> Step:
-    replicas = max(dataflow.replicas, observed.children[Child.EXECUTORS].replicas)
-    actions = drift.plain_children(observed) + drift.stateful_sets(
-        observed, {Child.EXECUTORS: replicas, Child.DRIVER: 1}
-    )
-    return Step(actions, SettledReason.FENCED, "another run owns the checkpoint")
+    replicas = {Child.EXECUTORS: max(dataflow.replicas, observed.children[Child.EXECUTORS].replicas), Child.DRIVER: 1}
+    actions = drift.plain_children(observed) + drift.stateful_sets(observed, replicas)
+    return Step(SettledReason.FENCED, "another run owns the checkpoint", actions=actions)
 
 
 def _settling(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> Settling | None:
-    """Since which epoch our target has been settled; None while it is not, or nothing is known."""
+    """Since which epoch this dataflow's target has been settled; None if it is not, or unknown."""
     if runtime is None or runtime.target is None or not runtime.target.settled:
         return None
     if runtime.target.owner != dataflow.key.uid:
-        return None  # an earlier dataflow's, whose generations say nothing of ours
+        return None  # the target of an earlier dataflow, whose generations are unrelated
     last = before.settling
     if last is not None and last.generation == runtime.target.generation and last.epoch <= runtime.epoch:
         return last
@@ -107,15 +103,17 @@ def _rescale_step(
     desired: DesiredWorkers,
     settling: Settling | None,
 ) -> RescaleStep:
-    seen = observed.children[Child.EXECUTORS]
-    processes = seen.replicas if seen.state is not ChildState.ABSENT else 0
+    executors = observed.children[Child.EXECUTORS]
+    processes = executors.replicas if executors.state is not ChildState.ABSENT else 0
     actions = rescale.decide(
         rescale.Observed(rescale.lowest(processes), None if runtime is None else _runtime(runtime, settling)),
         rescale.Desired(
             dataflow.key.uid, desired.generation, _workers(desired.workers), _workers(desired.spare), takes_over=True
         ),
     )
-    replicas = max(processes, dataflow.replicas, holding_slots(observed.runtime, before) if runtime is None else 0)
+    replicas = max(
+        processes, dataflow.replicas, count_holding_slots(observed.runtime, before) if runtime is None else 0
+    )
     step = RescaleStep(replicas)
     for action in actions:
         match action:
@@ -157,15 +155,15 @@ def _workers(slots: frozenset[int]) -> rescale.Workers:
 def _reason(
     dataflow: Dataflow, observed: ObservedState, step: RescaleStep, desired: DesiredWorkers, acts: bool, late: bool
 ) -> tuple[ProgressingReason | SettledReason, str]:
-    """What is awaited, in order of what comes first."""
+    """What is being waited for; the earliest step first."""
     runtime, awaited = observed.runtime, step.waits_for
     if drift.orphaned(observed):
         return (
             ProgressingReason.CHILDREN,
-            "pods of a StatefulSet that was deleted are ending; it is made again once they are gone",
+            "pods of a deleted StatefulSet are ending; it is recreated once they are gone",
         )
     if awaited is ProgressingReason.RUNTIME and runtime is not None and runtime.state is RunState.RUNNING:
-        return ProgressingReason.FIRST_EPOCH, "the query runs, and has not committed an epoch yet"
+        return ProgressingReason.FIRST_EPOCH, "the query is running and has not committed an epoch yet"
     if awaited is ProgressingReason.RUNTIME:
         return awaited, runtime.reason if runtime is not None else f"the driver does not answer: {observed.unreachable}"
     if (
@@ -184,20 +182,20 @@ def _reason(
     if awaited is not None:
         return awaited, MESSAGES[awaited].format(format_slots(step.slots))
     if any(pod.slot >= dataflow.replicas for pod in observed.executors):
-        return ProgressingReason.PODS_ENDING, "pods that hold no bins any more are ending"
+        return ProgressingReason.PODS_ENDING, "pods without bins are ending"
     if acts or drift.deleting(observed, Child):
-        return ProgressingReason.CHILDREN, "children are put in place"
+        return ProgressingReason.CHILDREN, "the children are being applied"
     return SettledReason.SETTLED, f"{dataflow.replicas} workers share the bins"
 
 
 MESSAGES = {
-    ProgressingReason.CHILDREN: "executors {} are started",
+    ProgressingReason.CHILDREN: "executors {} are being started",
     ProgressingReason.OTHER_OWNER: "the target belongs to another owner",
-    ProgressingReason.GENERATION: "the runtime has a target of a newer generation; the spec is read again",
-    ProgressingReason.TARGET: "the runtime is asked to share the bins among workers {}",
+    ProgressingReason.GENERATION: "the runtime has a target of a newer generation; the spec is reread",
+    ProgressingReason.TARGET: "requesting that workers {} share the bins",
     ProgressingReason.MIGRATION: "bins are moving",
-    ProgressingReason.HOLD: "one more epoch, before workers {} may end",
+    ProgressingReason.HOLD: "workers {} end after one more epoch",
     ProgressingReason.BINS: "workers {} still hold bins",
-    ProgressingReason.PODS_ENDING: "the pods of workers {} end: they hold no bins",
+    ProgressingReason.PODS_ENDING: "the pods of workers {} are ending: they hold no bins",
 }
-"""What is awaited, for people; the braces are the slots it is about."""
+"""The message for each reason; the slots replace the braces."""

@@ -21,14 +21,14 @@ class Apply:
     """Put a child in place as rendered.
 
     ``uid``: the one it must have; empty: it must not be there yet. ``resource_version``: the one it must have, where what is
-    asked for is only safe for what was seen. ``replicas``: for StatefulSets. ``unavailable``: for the disruption budget.
+    asked for is only safe for what was seen. ``replicas``: for StatefulSets. ``max_unavailable``: for the disruption budget.
     """
 
     child: Child
     replicas: int | None = None
     uid: str = ""
     resource_version: str = ""
-    unavailable: int = 1
+    max_unavailable: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the status of a dataflow says, as frozen values; `binshift_operator.statuses` writes and reads its JSON.
+"""What the status of a dataflow says, as frozen values; `binshift_operator.status_codec` writes and reads its JSON.
 
 It is for people and for what must outlive the operator's process: since when something is awaited, at which epoch a
 target settled, which slots held bins, which generation timed out. Losing it costs time, never correctness.
@@ -42,6 +42,15 @@ class Condition:
     message: str
     generation: int
     since: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionValue:
+    """A condition without its type, generation and time."""
+
+    status: bool | None
+    reason: str
+    message: str
 
 
 class Phase(StrEnum):
@@ -155,10 +164,10 @@ class Status:
         return next((each for each in self.conditions if each.type is kind), None)
 
 
-def shortened(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
+def truncate(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
     """Text of at most so many characters; of a long one the beginning is kept, which says what happened, and the end, which says where.
 
-    >>> shortened("abcdefgh", 7)
+    >>> truncate("abcdefgh", 7)
     'ab...gh'
     """
     text = text.strip()
