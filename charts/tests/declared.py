@@ -13,7 +13,7 @@ from binshift.metrics import EPOCH_PARTS, RuntimeMetrics
 from binshift.migration import Phase as MigrationPhase
 from binshift.model import Epoch
 from binshift_operator.metrics import OUTCOMES, OperatorMetrics
-from binshift_operator.model.names import Key
+from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.status import Condition, ConditionType, Phase, Status
 
@@ -52,7 +52,7 @@ def of_operator() -> list[Metric]:
     metrics = OperatorMetrics(registry)
     metrics.record_write("create", "Pod")
     degraded = Condition(ConditionType.DEGRADED, True, DegradedReason.IMAGE_PULL.value, "", 1, 0.0)
-    metrics.record_status(Key("team", "clicks", "u"), Status(), Status(conditions=(degraded,)), 0.0)
+    metrics.record_status(DataflowKey("team", "clicks", "u"), Status(), Status(conditions=(degraded,)), 0.0)
     metrics.failures.labels("Changed").inc()
     return list(registry.collect())
 

@@ -29,7 +29,7 @@ from binshift import __version__
 from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import PORTS
 from binshift_operator.errors import InvalidConfiguration
-from binshift_operator.model.names import Key
+from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.timeouts import Timeouts
 
 ADDRESS = f"http://{{ip}}:{PORTS.control}"
@@ -58,12 +58,12 @@ class Configuration:
         """How this process of the operator is called, for people."""
         return f"{self.render_context.namespace}/{self.pod} ({__version__})"
 
-    def address(self, key: Key, ip: str) -> str | None:
+    def address(self, key: DataflowKey, ip: str) -> str | None:
         """Where the control API of a dataflow is, whose driver's pod has this address; None while it has none.
 
-        >>> Configuration().address(Key("ns", "clicks", "u"), "10.0.0.7")
+        >>> Configuration().address(DataflowKey("ns", "clicks", "u"), "10.0.0.7")
         'http://10.0.0.7:7400'
-        >>> Configuration().address(Key("ns", "clicks", "u"), "fd00::7")
+        >>> Configuration().address(DataflowKey("ns", "clicks", "u"), "fd00::7")
         'http://[fd00::7]:7400'
         """
         if not ip and "{ip}" in self.control_address:

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import Action, Apply, DeletePod
-from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, Key
+from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, DataflowKey
 from binshift_operator.model.observed import ObservedState
 from binshift_operator.model.status import truncate
 from binshift_operator.status import EventRecord
-from binshift_operator.status_codec import moment
+from binshift_operator.status_codec import format_time
 
 log = logging.getLogger(__name__)
 
 
-def told_of(actions: Sequence[Action], observed: ObservedState) -> Iterable[EventRecord]:
+def action_events(actions: Sequence[Action], observed: ObservedState) -> Iterable[EventRecord]:
     """What to tell of what was done."""
     for action in actions:
         match action:
@@ -38,7 +38,7 @@ def told_of(actions: Sequence[Action], observed: ObservedState) -> Iterable[Even
                 pass
 
 
-def rollouts(key: Key, observed: ObservedState, known: dict[Child, str]) -> Iterable[EventRecord]:
+def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child, str]) -> Iterable[EventRecord]:
     """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``."""
     for child, seen in observed.children.items():
         if seen.restarted_at and known.get(child) != seen.restarted_at:
@@ -51,7 +51,7 @@ def rollouts(key: Key, observed: ObservedState, known: dict[Child, str]) -> Iter
             )
 
 
-def tell(kube: Kube, key: Key, told: Iterable[EventRecord], now: float) -> None:
+def record(kube: Kube, key: DataflowKey, told: Iterable[EventRecord], now: float) -> None:
     """Write events; never fails."""
     for each in told:
         log.info("%s", each.message, extra={"dataflow": f"{key.namespace}/{key.name}", "reason": each.reason})
@@ -61,18 +61,18 @@ def tell(kube: Kube, key: Key, told: Iterable[EventRecord], now: float) -> None:
             log.warning("event %s was not written: %s", each.reason, error)
 
 
-def _tell(kube: Kube, key: Key, told: EventRecord, now: float) -> None:
-    event = rendered(key, told, now)
+def _tell(kube: Kube, key: DataflowKey, told: EventRecord, now: float) -> None:
+    event = event_manifest(key, told, now)
     try:
         kube.create(event)
     except Changed:
         name = event["metadata"]["name"]
         known = kube.get("Event", key.namespace, name)
         count = 1 + int((known or {}).get("count") or 1)
-        kube.merge("Event", key.namespace, name, {"count": count, "lastTimestamp": moment(now)})
+        kube.patch("Event", key.namespace, name, {"count": count, "lastTimestamp": format_time(now)})
 
 
-def rendered(key: Key, told: EventRecord, now: float) -> Object:
+def event_manifest(key: DataflowKey, told: EventRecord, now: float) -> Object:
     """An event's manifest."""
     words = "\0".join((key.uid, told.reason, told.message))
     return {
@@ -95,7 +95,7 @@ def rendered(key: Key, told: EventRecord, now: float) -> Object:
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "reportingInstance": FIELD_MANAGER,
-        "firstTimestamp": moment(now),
-        "lastTimestamp": moment(now),
+        "firstTimestamp": format_time(now),
+        "lastTimestamp": format_time(now),
         "count": 1,
     }

@@ -16,12 +16,12 @@ import kopf
 from prometheus_client.registry import CollectorRegistry
 
 from binshift_operator import logs, watching
-from binshift_operator.act import Actor
+from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
 from binshift_operator.controller import Controller
 from binshift_operator.errors import InvalidConfiguration, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
-from binshift_operator.leading import Alone, Leadership
+from binshift_operator.leader_election import AlwaysLeader, LeaderElector
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.observe import Observer
 from binshift_operator.probes import ProbeServer
@@ -39,16 +39,16 @@ def main(environment: Mapping[str, str]) -> int:
     except (InvalidConfiguration, Unreachable) as wrong:
         sys.stderr.write(f"binshift-operator: {wrong}\n")
         return 2
-    logs.configured(configuration.log_level)
+    logs.configure(configuration.log_level)
     collected = CollectorRegistry()
     metrics = OperatorMetrics(collected)
-    lease = leadership(configuration, Kube(connection))
-    kube = Kube(connection, metrics.record_write, lease.held)
-    reconciler = reconciling(configuration, kube, metrics)
-    lease.told = leadership_handler(reconciler, metrics)
+    lease = make_elector(configuration, Kube(connection))
+    kube = Kube(connection, metrics.record_write, lease.is_leader)
+    reconciler = make_reconciler(configuration, kube, metrics)
+    lease.on_change = leadership_handler(reconciler, metrics)
     queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
-    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, lease.held)
+    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, lease.is_leader)
     probes = ProbeServer(configuration.http_port, controller.liveness_problem, controller.readiness_problem, collected)
     probes.start()
     lease.start()
@@ -70,16 +70,16 @@ def main(environment: Mapping[str, str]) -> int:
     return 0
 
 
-def leadership(configuration: Configuration, kube: Kube) -> Leadership | Alone:
+def make_elector(configuration: Configuration, kube: Kube) -> LeaderElector | AlwaysLeader:
     """What says whether this process acts: its Lease or, where none is wanted, that it is alone."""
     if not configuration.lease:
-        return Alone()
-    return Leadership(
+        return AlwaysLeader()
+    return LeaderElector(
         kube, configuration.render_context.namespace, configuration.lease, configuration.pod, time.monotonic, time.time
     )
 
 
-def reconciling(configuration: Configuration, kube: Kube, metrics: OperatorMetrics) -> Reconciler:
+def make_reconciler(configuration: Configuration, kube: Kube, metrics: OperatorMetrics) -> Reconciler:
     """What looks at one dataflow."""
     return Reconciler(
         kube,

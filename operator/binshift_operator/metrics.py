@@ -13,7 +13,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from binshift_operator.model.names import Key
+from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.status import ConditionType, Phase, Status
 
@@ -118,7 +118,7 @@ class OperatorMetrics:
         for awaited in ProgressingReason:
             self.awaited_seconds.labels(awaited.value)
 
-    def record_status(self, key: Key, before: Status, after: Status, now: float) -> None:
+    def record_status(self, key: DataflowKey, before: Status, after: Status, now: float) -> None:
         """A look has ended with this status."""
         self._dataflows.note(key.namespace, key.name, after)
         last = before.awaiting

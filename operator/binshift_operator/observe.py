@@ -12,15 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift import __version__
-from binshift_operator.children import RenderContext, attempted, classified, due, fingerprint, tokens
+from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render_possible
 from binshift_operator.children.comparison import NAMELESS
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.control import Control
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
-from binshift_operator.inputs import with_inputs
 from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
-from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, Key
+from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, DataflowKey
 from binshift_operator.model.observed import (
     ChildState,
     ClaimState,
@@ -31,7 +30,8 @@ from binshift_operator.model.observed import (
     Pod,
 )
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.pods import pod_of
+from binshift_operator.pod_state import parse_pod
+from binshift_operator.referenced_secrets import with_secrets_hash
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Observation:
         dataflow: as it was read, with the hash of the Secrets that it names.
         state: for the decision.
         manifests: of the children as they should be; without the Secret's fingerprint there are no StatefulSets.
-        control: the control API; None if there is none to ask.
+        driver_client: the control API; None if there is none to ask.
         token: opens it; None if the Secret is not there.
         complete: whether all of it was read just now; upon anything else nothing may be done.
     """
@@ -69,7 +69,7 @@ class Observation:
     dataflow: Dataflow
     state: ObservedState
     manifests: Mapping[Child, Manifest] = field(repr=False)
-    control: Control | None
+    driver_client: DriverClient | None
     token: str | None = field(default=None, repr=False)
     complete: bool = True
 
@@ -88,10 +88,10 @@ class Observer:
     """
 
     kube: Kube
-    address: Callable[[Key, str], str | None]
+    address: Callable[[DataflowKey, str], str | None]
     render_context: RenderContext
     clock: Callable[[], float]
-    connect: Callable[[str, str], Control] = Control
+    connect: Callable[[str, str], DriverClient] = DriverClient
     operator: str = ""
 
     def observe(self, dataflow: Dataflow, memo: Memo) -> Observation:
@@ -102,16 +102,16 @@ class Observer:
         """
         key, now = dataflow.key, self.clock()
         secret = self._child(key, Child.KEYS)
-        seen_secret = classified(secret, None, key)
-        keys = tokens(secret) if seen_secret.state is ChildState.CURRENT and secret is not None else None
-        keys_hash = None if keys is None else fingerprint(keys)
+        seen_secret = compare(secret, None, key)
+        keys = read_keys(secret) if seen_secret.state is ChildState.CURRENT and secret is not None else None
+        keys_hash = None if keys is None else hash_keys(keys)
         if keys is not None:
-            dataflow = with_inputs(dataflow, keys, self.kube, memo)
+            dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
         manifests, unfit = self._manifests(dataflow, keys_hash)
         others = [child for child in Child if child is not Child.KEYS]
         live: dict[Child, Object | None] = {child: self._child(key, child) for child in others}
         children = {Child.KEYS: seen_secret} | {
-            child: classified(found, manifests.get(child), key, memo.applied.get(child), now)
+            child: compare(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
         }
         if dataflow.service_account is not None:
@@ -145,7 +145,7 @@ class Observer:
         pods = self._pods(key, now)
         control, runtime, silence = self._asked(key, last.token, pods, memo, now)
         children = {
-            child: replace(seen, retry_due=due(seen.state, memo.applied.get(child), now))
+            child: replace(seen, retry_due=is_retry_due(seen.state, memo.applied.get(child), now))
             for child, seen in last.observed.children.items()
         }
         observed = replace(
@@ -160,8 +160,8 @@ class Observer:
         return Observation(dataflow, observed, {}, control, last.token, complete=False)
 
     def _asked(
-        self, key: Key, token: str | None, pods: tuple[Pod, ...], memo: Memo, now: float
-    ) -> tuple[Control | None, ObservedRuntime | None, str]:
+        self, key: DataflowKey, token: str | None, pods: tuple[Pod, ...], memo: Memo, now: float
+    ) -> tuple[DriverClient | None, ObservedRuntime | None, str]:
         """The control API of the pod that was just listed; what the runtime says, or why it says nothing."""
         if token is None:
             return None, None, "there is no token to ask it with"
@@ -178,16 +178,16 @@ class Observer:
         self, dataflow: Dataflow, keys_hash: str | None
     ) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
         """The children as they should be, and of those that cannot be rendered why not."""
-        if dataflow.unread:
-            return {}, dict.fromkeys(Child, dataflow.unread)
-        return attempted(dataflow, keys_hash, self.render_context)
+        if dataflow.parse_error:
+            return {}, dict.fromkeys(Child, dataflow.parse_error)
+        return render_possible(dataflow, keys_hash, self.render_context)
 
-    def _child(self, key: Key, child: Child) -> Object | None:
+    def _child(self, key: DataflowKey, child: Child) -> Object | None:
         return self.kube.get(KINDS[child], key.namespace, key.child(child))
 
     def _missing_pods(
         self,
-        key: Key,
+        key: DataflowKey,
         live: Mapping[Child, Object | None],
         children: Mapping[Child, ObservedChild],
         pods: tuple[Pod, ...],
@@ -205,7 +205,7 @@ class Observer:
                 found[child] = MissingPods(count, since, why)
         return found
 
-    def _said(self, key: Key, owner: Object) -> str:
+    def _said(self, key: DataflowKey, owner: Object) -> str:
         """The newest warning about an object, in whoever's words; empty if there is none, or it may not be read."""
         conditions = (owner.get("status") or {}).get("conditions") or ()
         told = [str(each["message"]) for each in conditions if each.get("message")]
@@ -219,9 +219,9 @@ class Observer:
             return ""
         return str(max(events, key=_when).get("message") or "") if events else ""
 
-    def _pods(self, key: Key, now: float) -> tuple[Pod, ...]:
+    def _pods(self, key: DataflowKey, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
-        return tuple(pod_of(each, now) for each in found)
+        return tuple(parse_pod(each, now) for each in found)
 
     def _claim(self, dataflow: Dataflow) -> ClaimState:
         name = dataflow.checkpoint.claim
@@ -239,7 +239,7 @@ class Observer:
         return None if there else name
 
 
-def _rivals(key: Key, children: Mapping[Child, ObservedChild], operator: str) -> str:
+def _rivals(key: DataflowKey, children: Mapping[Child, ObservedChild], operator: str) -> str:
     """Which two operators write over each other's children, in words that both of them find; empty if none do."""
     taken = {child: seen.rival for child, seen in children.items() if seen.rival}
     if not taken:
@@ -257,7 +257,7 @@ def _when(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def _said_by(control: Control, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:
+def _said_by(control: DriverClient, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:
     """What the runtime says, or why it says nothing."""
     backoff = memo.control_backoff
     if backoff is not None and backoff.pod_uid == driver.uid and now < backoff.until:

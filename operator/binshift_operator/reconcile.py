@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from binshift_operator import events, status_codec
-from binshift_operator.act import ActionFailure, Actor, describe, is_permanent
+from binshift_operator.actor import ActionFailure, Actor, describe, is_permanent
 from binshift_operator.children import next_attempt
 from binshift_operator.decide import Decision, decide
 from binshift_operator.errors import Changed, NotThere, Unreachable
@@ -20,8 +20,8 @@ from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import Memo, cache
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
-from binshift_operator.model.names import API_VERSION, KIND, Key
-from binshift_operator.model.specification import Dataflow, read, unread
+from binshift_operator.model.names import API_VERSION, KIND, DataflowKey
+from binshift_operator.model.specification import Dataflow, parse, parse_invalid
 from binshift_operator.model.status import Status
 from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import Observation, Observer
@@ -83,12 +83,12 @@ class Reconciler:
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
             return Result()
-        before = status_codec.read(found.get("status") or {})
+        before = status_codec.decode(found.get("status") or {})
         try:
-            dataflow = read(found)
+            dataflow = parse(found)
         except (AttributeError, KeyError, TypeError, ValueError) as unfit:
             # Only what is read of the spec is the user's; errors of these kinds from anywhere else are the operator's own.
-            dataflow = unread(found, _told(unfit))
+            dataflow = parse_invalid(found, _told(unfit))
         return self._reconcile(dataflow, found, before)
 
     def _read(self, namespace: str, name: str) -> Object | None:
@@ -103,13 +103,13 @@ class Reconciler:
         result = self.actor.execute(dataflow, observation, decision.actions)
         self._update_memo(memo, observation, decision.actions[: result.done], result.failure)
         told = (
-            *events.told_of(decision.actions[: result.done], observation.state),
-            *events.rollouts(dataflow.key, observation.state, memo.reported_rollouts),
+            *events.action_events(decision.actions[: result.done], observation.state),
+            *events.rollout_events(dataflow.key, observation.state, memo.reported_rollouts),
         )
         self._publish(found, before, decision.status, told)
         if result.failure is not None:
             return self._handle_failure(dataflow.key, memo, result.failure)
-        outcome = "invalid" if dataflow.unread else "acted" if result.changed else "awaited"
+        outcome = "invalid" if dataflow.parse_error else "acted" if result.changed else "awaited"
         self.metrics.reconciles.labels(outcome).inc()
         # A step that led somewhere is followed by the next one soon.
         return Result(NEXT_STEP_SECONDS if result.changed else decision.requeue_after)
@@ -131,7 +131,7 @@ class Reconciler:
         memo.cached = cache(observation.dataflow, observation.state, observation.token) if decision.is_settled else None
         return observation, decision
 
-    def _take_invalidation(self, key: Key) -> bool:
+    def _take_invalidation(self, key: DataflowKey) -> bool:
         """Whether anything was noticed since the last look; asked before any child is read, so that nothing is missed."""
         place = key.namespace, key.name
         with contextlib.suppress(KeyError):
@@ -139,7 +139,7 @@ class Reconciler:
             return True
         return False
 
-    def _memo(self, key: Key) -> Memo:
+    def _memo(self, key: DataflowKey) -> Memo:
         """The notes of a dataflow; another one of its name has others."""
         place = key.namespace, key.name
         memo = self._memos.get(place)
@@ -161,7 +161,7 @@ class Reconciler:
         else:
             memo.record_failure(describe(failure.action), str(failure.error), permanent=is_permanent(failure))
 
-    def _handle_failure(self, key: Key, memo: Memo, failure: ActionFailure) -> Result:
+    def _handle_failure(self, key: DataflowKey, memo: Memo, failure: ActionFailure) -> Result:
         """What has changed under our hands is looked at again at once, what is refused with less haste, and less each time.
 
         Raises:
@@ -182,11 +182,13 @@ class Reconciler:
     def _publish(self, found: Object, before: Status, after: Status, told: tuple[EventRecord, ...]) -> None:
         """Events first, then the status: after a crash between the two, events are told again rather than never."""
         meta = found["metadata"]
-        key = Key(meta["namespace"], meta["name"], meta["uid"])
-        status = status_codec.written(after, key)
+        key = DataflowKey(meta["namespace"], meta["name"], meta["uid"])
+        status = status_codec.encode(after, key)
         now = self.clock()
         changed = status != (found.get("status") or {})
-        events.tell(self.kube, key, (*told, *(transitions(before, status_codec.read(status)) if changed else ())), now)
+        events.record(
+            self.kube, key, (*told, *(transitions(before, status_codec.decode(status)) if changed else ())), now
+        )
         self.metrics.record_status(key, before, after, now)
         if not changed:
             return

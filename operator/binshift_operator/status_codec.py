@@ -10,17 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from binshift_operator.children.metadata import selector_text
-from binshift_operator.model.names import EXECUTOR, Key
+from binshift_operator.model.names import EXECUTOR, DataflowKey
 from binshift_operator.model.observed import REVISIONS
 from binshift_operator.model.status import (
     Awaiting,
     Condition,
     ConditionType,
+    EpochStats,
     MigrationStatus,
     Moving,
-    Numbers,
     Phase,
-    Settling,
+    SettledTarget,
     Status,
 )
 
@@ -28,9 +28,9 @@ SLOT_MAX = 999_999
 _TRUTH = {True: "True", False: "False", None: "Unknown"}
 
 
-def written(status: Status, key: Key) -> dict[str, Any]:
+def encode(status: Status, key: DataflowKey) -> dict[str, Any]:
     """The JSON of a status; what is not known is left out."""
-    settling, awaiting, numbers = status.settling, status.awaiting, status.numbers
+    settling, awaiting, numbers = status.settled_target, status.awaiting, status.epoch_stats
     return _known(
         {
             "observedGeneration": status.observed_generation,
@@ -40,18 +40,18 @@ def written(status: Status, key: Key) -> dict[str, Any]:
             "selector": selector_text(key, EXECUTOR),
             "phase": status.phase.value,
             "epoch": numbers.epoch,
-            "epochCommittedAt": None if numbers.committed_at is None else moment(numbers.committed_at),
+            "epochCommittedAt": None if numbers.committed_at is None else format_time(numbers.committed_at),
             "routeVersion": status.route_version,
             "version": status.version or None,
             "latencyP99": None if numbers.latency_p99 is None else f"{numbers.latency_p99:.2f}s",
-            "awaiting": None if awaiting is None else {"reason": awaiting.reason, "since": moment(awaiting.since)},
+            "awaiting": None if awaiting is None else {"reason": awaiting.reason, "since": format_time(awaiting.since)},
             "target": None if settling is None else {"generation": settling.generation, "settledEpoch": settling.epoch},
             "holdingSlots": status.holding_slots,
             "timedOutGeneration": status.timed_out_generation or None,
             "finishedGeneration": status.finished_generation or None,
             "moving": None
             if status.moving is None
-            else {"generation": status.moving.generation, "since": moment(status.moving.since)},
+            else {"generation": status.moving.generation, "since": format_time(status.moving.since)},
             "finishedSpec": status.finished_spec or None,
             "waiting": _waiting(status.waiting) or None,
             "migration": None if status.migration is None else _migration(status.migration),
@@ -64,11 +64,13 @@ def written(status: Status, key: Key) -> dict[str, Any]:
 def _waiting(waiting: Mapping[int, float]) -> list[dict[str, Any]]:
     """The slots by the time since when they wait, the first that waited first."""
     times = sorted(set(waiting.values()))
-    return [{"slots": ranges({s for s, at in waiting.items() if at == t}), "since": moment(t)} for t in times]
+    return [
+        {"slots": format_slots({s for s, at in waiting.items() if at == t}), "since": format_time(t)} for t in times
+    ]
 
 
-def _numbers_in(found: Mapping[str, Any]) -> Numbers:
-    return Numbers(
+def _numbers_in(found: Mapping[str, Any]) -> EpochStats:
+    return EpochStats(
         found.get("epoch"),
         _seconds(found["epochCommittedAt"]) if "epochCommittedAt" in found else None,
         float(found["latencyP99"].removesuffix("s")) if "latencyP99" in found else None,
@@ -80,13 +82,13 @@ def _moving_in(found: Mapping[str, Any] | None) -> Moving | None:
 
 
 def _waiting_in(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
-    return {slot: _seconds(each["since"]) for each in found for slot in slots_in(each["slots"])}
+    return {slot: _seconds(each["since"]) for each in found for slot in parse_slots(each["slots"])}
 
 
-def ranges(slots: Set[int]) -> str:
+def format_slots(slots: Set[int]) -> str:
     """Slots as a short text.
 
-    >>> ranges({0, 2, 3, 4, 7})
+    >>> format_slots({0, 2, 3, 4, 7})
     '0,2-4,7'
     """
     firsts = sorted(slot for slot in slots if slot - 1 not in slots)
@@ -94,10 +96,10 @@ def ranges(slots: Set[int]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
 
 
-def slots_in(text: str) -> frozenset[int]:
+def parse_slots(text: str) -> frozenset[int]:
     """The slots in such a text.
 
-    >>> sorted(slots_in("0,2-4,7"))
+    >>> sorted(parse_slots("0,2-4,7"))
     [0, 2, 3, 4, 7]
 
     Raises:
@@ -125,8 +127,8 @@ def _migration(shown: MigrationStatus) -> dict[str, Any]:
             "binsMoved": shown.bins_moved,
             "binsTotal": total,
             "bytesMoved": shown.bytes_moved,
-            "startedAt": None if shown.started_at is None else moment(shown.started_at),
-            "endedAt": None if shown.ended_at is None else moment(shown.ended_at),
+            "startedAt": None if shown.started_at is None else format_time(shown.started_at),
+            "endedAt": None if shown.ended_at is None else format_time(shown.ended_at),
             "latencyBeforeSeconds": _rounded(shown.latency_before),
             "latencyDuringSeconds": _rounded(shown.latency_during),
             "reason": shown.reason or None,
@@ -141,11 +143,11 @@ def _condition(condition: Condition) -> dict[str, Any]:
         "reason": condition.reason,
         "message": condition.message,
         "observedGeneration": condition.generation,
-        "lastTransitionTime": moment(condition.since),
+        "lastTransitionTime": format_time(condition.since),
     }
 
 
-def read(found: Mapping[str, Any]) -> Status:
+def decode(found: Mapping[str, Any]) -> Status:
     """The status in an object; an empty one if there is none, or none that can be read."""
     try:
         return _read(found)
@@ -162,11 +164,13 @@ def _read(found: Mapping[str, Any]) -> Status:
         replicas=int(found.get("replicas", 0)),
         ready_replicas=int(found.get("readyReplicas", 0)),
         phase=Phase(found.get("phase", Phase.PENDING)),
-        numbers=_numbers_in(found),
+        epoch_stats=_numbers_in(found),
         route_version=found.get("routeVersion"),
         version=str(found.get("version", "")),
         awaiting=None if awaiting is None else Awaiting(awaiting["reason"], _seconds(awaiting["since"])),
-        settling=None if target is None else Settling(int(target["generation"]), int(target["settledEpoch"])),
+        settled_target=None
+        if target is None
+        else SettledTarget(int(target["generation"]), int(target["settledEpoch"])),
         holding_slots=int(found.get("holdingSlots", 0)),
         timed_out_generation=int(found.get("timedOutGeneration", 0)),
         finished_generation=int(found.get("finishedGeneration", 0)),
@@ -207,10 +211,10 @@ def _condition_in(found: Mapping[str, Any]) -> Condition:
     )
 
 
-def moment(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """A point in time as Kubernetes writes it, in whole seconds.
 
-    >>> moment(0.9)
+    >>> format_time(0.9)
     '1970-01-01T00:00:00Z'
     """
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,12 +16,12 @@ from sim_checks import assert_read_first, problems
 from sim_runtime import Log, Query, SimControl
 from sim_server import Crash, SimServer, stamp
 
-from binshift_operator.act import Actor
-from binshift_operator.children import RenderContext, fingerprint, tokens
+from binshift_operator.actor import Actor
+from binshift_operator.children import RenderContext, hash_keys, read_keys
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, Key
+from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, DataflowKey
 from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
@@ -110,8 +110,8 @@ class SimCluster:
             self.reconciler.invalidate(NS, NAME)
 
     def _connected(self, address: str, token: str) -> SimControl:
-        found = tokens(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
-        return SimControl(token, self._query, self._driver_was_written_to, fingerprint(found) if found else "")
+        found = read_keys(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
+        return SimControl(token, self._query, self._driver_was_written_to, hash_keys(found) if found else "")
 
     def _driver_was_written_to(self, write: str) -> None:
         self.server.requests.append(write)
@@ -152,7 +152,7 @@ class SimCluster:
         except OperatorError:
             pass
         self.check()
-        assert_read_first(self.server.requests, Key(NS, NAME, ""))
+        assert_read_first(self.server.requests, DataflowKey(NS, NAME, ""))
 
     def tick(self, ticks: int = 1) -> None:
         """Time passes for all but the operator."""
@@ -260,7 +260,7 @@ class SimCluster:
             return  # everything goes with its dataflow
         if pod["metadata"]["labels"][LABEL_COMPONENT] == "driver":
             secret = self.server.objects.get(("Secret", NS, f"{NAME}-keys"))
-            locked_out = secret is None or fingerprint(tokens(secret) or {}) != running[0].keys
+            locked_out = secret is None or hash_keys(read_keys(secret) or {}) != running[0].keys
             spoken_to = self.now - self.heard < 1 and not locked_out
             assert not spoken_to or "deletionTimestamp" in pod["metadata"], "a driver is taken while its query runs"
             return

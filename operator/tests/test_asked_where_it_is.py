@@ -14,7 +14,7 @@ from test_remembered import at_rest
 from test_told import started
 
 from binshift_operator.configuration import Configuration
-from binshift_operator.control import Control
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Unreachable
 from binshift_operator.probes import ProbeServer
 
@@ -25,7 +25,7 @@ def asking(cluster: SimCluster, asked: list[str]) -> None:
     """Have the operator ask where it would, and note where."""
     connect = cluster.reconciler.observer.connect
 
-    def noted(address: str, token: str) -> Control:
+    def noted(address: str, token: str) -> DriverClient:
         asked.append(address)
         return connect(address, token)
 
@@ -70,14 +70,14 @@ def test_a_slow_name_service_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) ->
         address = Configuration(control_address=f"http://{{ip}}:{port}").address(_key(), "127.0.0.1")
         assert address is not None
         with pytest.raises(Unreachable):
-            Control(address, "t").dataflow()
+            DriverClient(address, "t").dataflow()
     assert names == []
 
 
 def _key() -> Any:
-    from binshift_operator.model.names import Key
+    from binshift_operator.model.names import DataflowKey
 
-    return Key(NS, NAME, "u")
+    return DataflowKey(NS, NAME, "u")
 
 
 def test_an_address_may_still_be_a_name() -> None:

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from test_rim import Answers
 
-from binshift_operator import control as control_module
-from binshift_operator import kube
-from binshift_operator.control import Control
+from binshift_operator import driver_client, kube
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import TimedOut, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 
@@ -84,7 +83,7 @@ def test_who_is_late_is_told_from_who_is_not_there(
     monkeypatch: pytest.MonkeyPatch, answer: Exception, late: bool
 ) -> None:
     """Only who keeps a caller waiting has timed out."""
-    monkeypatch.setattr(control_module, "_OPENER", Answers(answer))
+    monkeypatch.setattr(driver_client, "_OPENER", Answers(answer))
     with pytest.raises(Unreachable) as silent:
-        Control("http://driver", "t").dataflow()
+        DriverClient("http://driver", "t").dataflow()
     assert isinstance(silent.value, TimedOut) is late

@@ -12,23 +12,31 @@ from hypothesis import strategies as st
 
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
-from binshift_operator.children import RenderContext, classified, fingerprint, keys_secret, rendered, stamped, tokens
-from binshift_operator.children.spark_conf import checkpoint_directory, conf, defaults_file
+from binshift_operator.children import (
+    RenderContext,
+    compare,
+    hash_keys,
+    read_keys,
+    render,
+    render_secret,
+    with_applied_hash,
+)
+from binshift_operator.children.spark_conf import checkpoint_directory, format_properties, spark_conf
 from binshift_operator.model.names import KEYS, Child
 from binshift_operator.model.observed import ChildState
-from binshift_operator.model.specification import Dataflow, read, restart_hash
+from binshift_operator.model.specification import Dataflow, parse, restart_hash
 
 
 def dataflow(changes: dict[str, Any] | None = None) -> Dataflow:
     """One as the API server has it."""
     made = changed(changes or {})
     made["metadata"] |= {"namespace": "ns", "uid": "uid-1", "generation": 1}
-    return read(made)
+    return parse(made)
 
 
 def all_of(changes: dict[str, Any] | None = None, keys: str | None = "k") -> dict[Child, Any]:
     """Its children."""
-    return dict(rendered(dataflow(changes), keys, RenderContext("binshift-system", "binshift")))
+    return dict(render(dataflow(changes), keys, RenderContext("binshift-system", "binshift")))
 
 
 def pods(changes: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -59,7 +67,7 @@ def test_every_child_is_owned() -> None:
     """Every child goes with its dataflow, says whose it is, and keeps nobody waiting."""
     children = all_of()
     assert set(children) == set(Child) - {Child.KEYS}
-    for manifest in (*children.values(), keys_secret(dataflow().key, lambda: "x")):
+    for manifest in (*children.values(), render_secret(dataflow().key, lambda: "x")):
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("uid-1", True, False)
         assert manifest["metadata"]["labels"]["binshift.dev/dataflow-uid"] == "uid-1"
@@ -152,11 +160,11 @@ def test_checkpoint_directory() -> None:
 def test_users_spark_conf_wins() -> None:
     """A user's memory replaces the rule; a container that is too small for the rule is told so."""
     given_by_user = dataflow({"spec.sparkConf": {"spark.executor.memory": "1g", "spark.x": "y\\z"}})
-    found = conf(given_by_user)
+    found = spark_conf(given_by_user)
     assert (found["spark.executor.memory"], found["spark.x"]) == ("1g", "y\\z")
-    assert "spark.x y\\\\z\n" in defaults_file(found)
+    assert "spark.x y\\\\z\n" in format_properties(found)
     with pytest.raises(InvalidSettings, match="give its container"):
-        conf(dataflow({"spec.executor": {"resources": {"limits": {"memory": "600Mi"}}}}))
+        spark_conf(dataflow({"spec.executor": {"resources": {"limits": {"memory": "600Mi"}}}}))
 
 
 LIVE_EDITS = [{"spec.replicas": 9}, {"spec.suspend": True}, {"spec.migration": {"strategy": "Fluid"}}]
@@ -195,7 +203,7 @@ def test_defaults_filled_in_later_restart_nothing() -> None:
 
 def lived(manifest: dict[str, Any]) -> dict[str, Any]:
     """An applied manifest as the server has it, with defaults."""
-    live = copy.deepcopy(stamped(manifest))
+    live = copy.deepcopy(with_applied_hash(manifest))
     live["metadata"] |= {"uid": "u", "resourceVersion": "5", "generation": 2}
     live.setdefault("spec", {})["fromTheServer"] = {"defaulted": True}
     live["status"] = {"observedGeneration": 2}
@@ -207,18 +215,18 @@ def test_own_work_is_recognised(child: Child) -> None:
     """What was applied, and only filled up with defaults, is as rendered; what was changed or is rendered otherwise now is not."""
     manifest = all_of()[child]
     live = lived(manifest)
-    assert classified(live, manifest, dataflow().key).state is ChildState.CURRENT
+    assert compare(live, manifest, dataflow().key).state is ChildState.CURRENT
     changed_by_hand = copy.deepcopy(live)
     changed_by_hand["metadata"]["labels"]["app.kubernetes.io/name"] = "mine"
-    assert classified(changed_by_hand, manifest, dataflow().key).state is ChildState.DRIFTED
+    assert compare(changed_by_hand, manifest, dataflow().key).state is ChildState.DRIFTED
     newer = {**manifest, "more": "x"}
-    assert classified(live, newer, dataflow().key).state is ChildState.DRIFTED
+    assert compare(live, newer, dataflow().key).state is ChildState.DRIFTED
 
 
 def test_less_than_before_is_drift() -> None:
     """A toleration that is no longer asked for is noticed, although everything that is asked for is there."""
     more = all_of({"spec.executor": {"pod": {"tolerations": [{"operator": "Exists"}]}}})[Child.EXECUTORS]
-    assert classified(lived(more), all_of()[Child.EXECUTORS], dataflow().key).state is ChildState.DRIFTED
+    assert compare(lived(more), all_of()[Child.EXECUTORS], dataflow().key).state is ChildState.DRIFTED
 
 
 def test_quantities_in_the_servers_spelling() -> None:
@@ -226,37 +234,37 @@ def test_quantities_in_the_servers_spelling() -> None:
     manifest = all_of({"spec.executor": {"resources": {"limits": {"cpu": "0.5", "memory": "2048Mi"}}}})[Child.EXECUTORS]
     live = lived(manifest)
     live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "500m", "memory": "2Gi"}
-    assert classified(live, manifest, dataflow().key).state is ChildState.CURRENT
+    assert compare(live, manifest, dataflow().key).state is ChildState.CURRENT
 
 
 def test_whose_it_is() -> None:
     """An object is ours by its owner's UID; one of an earlier dataflow of the name is going, any other is foreign."""
     manifest, key = all_of()[Child.SPARK_CONF], dataflow().key
-    assert classified(None, manifest, key).state is ChildState.ABSENT
+    assert compare(None, manifest, key).state is ChildState.ABSENT
     other = lived(manifest)
     other["metadata"]["ownerReferences"][0]["uid"] = "uid-0"
-    assert classified(other, manifest, key).state is ChildState.DELETING
+    assert compare(other, manifest, key).state is ChildState.DELETING
     del other["metadata"]["ownerReferences"]
-    assert classified(other, manifest, key).state is ChildState.FOREIGN
+    assert compare(other, manifest, key).state is ChildState.FOREIGN
     going = lived(manifest)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert classified(going, manifest, key).state is ChildState.DELETING
+    assert compare(going, manifest, key).state is ChildState.DELETING
 
 
 @given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1), min_size=3, max_size=3))
 def test_keys_are_read_back(drawn: list[str]) -> None:
     """The keys in a Secret are those that were drawn, and their fingerprint tells other keys from them."""
     words = iter(drawn)
-    secret = keys_secret(dataflow().key, lambda: next(words))
-    found = tokens(secret)
+    secret = render_secret(dataflow().key, lambda: next(words))
+    found = read_keys(secret)
     assert found == dict(zip(KEYS, drawn, strict=True))
-    assert fingerprint(found) != fingerprint({**found, KEYS[0]: found[KEYS[0]] + "x"})
+    assert hash_keys(found) != hash_keys({**found, KEYS[0]: found[KEYS[0]] + "x"})
 
 
 @pytest.mark.parametrize("data", [None, {}, {"control-token": "!"}, dict.fromkeys(KEYS, "")])
 def test_damaged_secrets_are_none(data: dict[str, str] | None) -> None:
     """A Secret that lacks a key, or has one that cannot be read, is none."""
-    assert tokens({"data": data}) is None
+    assert read_keys({"data": data}) is None
 
 
 def test_table_has_no_leftover() -> None:

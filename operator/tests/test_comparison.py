@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sim_server import without_empty
 from test_children import all_of, dataflow, lived
 
-from binshift_operator.children import classified, next_attempt, stamped
+from binshift_operator.children import compare, next_attempt, with_applied_hash
 from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
@@ -34,7 +34,7 @@ MANIFEST = all_of(EMPTY)[Child.EXECUTORS]
 
 def seen(live: dict[str, Any], attempt: ApplyAttempt | None = None, now: float = 0.0) -> ObservedChild:
     """What is found of the executors."""
-    return classified(live, MANIFEST, dataflow().key, attempt, now)
+    return compare(live, MANIFEST, dataflow().key, attempt, now)
 
 
 def worker(live: dict[str, Any]) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def least(value: Any) -> Any:
 def test_nothing_drifts_by_being_left_out(spec: Any) -> None:
     """Whatever is rendered, an answer without its empty fields is as rendered."""
     manifest = {"metadata": {"name": "a"}, "spec": spec}
-    assert is_as_rendered(stamped(manifest), manifest)
-    assert is_as_rendered({**stamped(manifest), **least({"spec": spec})}, manifest)
+    assert is_as_rendered(with_applied_hash(manifest), manifest)
+    assert is_as_rendered({**with_applied_hash(manifest), **least({"spec": spec})}, manifest)
 
 
 def changed_again() -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_an_edit_is_never_kept() -> None:
     """A manifest that was not applied yet is drift, however lately another one was."""
     newer = all_of({**EMPTY, "spec.image": "example/clicks:2"})[Child.EXECUTORS]
     attempt = ApplyAttempt(applied_hash(newer), 3, 999.0)
-    assert classified(changed_again(), newer, dataflow().key, attempt, 1000.0).state is ChildState.DRIFTED
+    assert compare(changed_again(), newer, dataflow().key, attempt, 1000.0).state is ChildState.DRIFTED
 
 
 def test_tries_are_counted() -> None:

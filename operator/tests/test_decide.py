@@ -26,7 +26,7 @@ from binshift_operator.model.observed import (
     RunningEpoch,
     RunState,
 )
-from binshift_operator.model.status import Awaiting, Condition, ConditionType, MigrationStatus, Settling, Status
+from binshift_operator.model.status import Awaiting, Condition, ConditionType, MigrationStatus, SettledTarget, Status
 from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.status import count_holding_slots
 
@@ -65,7 +65,7 @@ def observed(executors: int = 2, runtime: dict[str, Any] | None = None, **more: 
     )
 
 
-SETTLED = Status(observed_generation=1, settled_generation=1, settling=Settling(REVISIONS, 40))
+SETTLED = Status(observed_generation=1, settled_generation=1, settled_target=SettledTarget(REVISIONS, 40))
 
 
 def test_nothing_to_do() -> None:

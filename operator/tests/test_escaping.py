@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sim_cluster import SimCluster
 from spec_edits import ODD
 
-from binshift_operator.children.spark_conf import defaults_file
+from binshift_operator.children.spark_conf import format_properties
 from binshift_operator.model.quantities import quantity
 from binshift_operator.model.specification import restart_hash
 
@@ -40,18 +40,18 @@ def unescaped(text: str) -> str:
 @given(st.dictionaries(st.text("ab." + ODD, min_size=1, max_size=8), st.text("ab." + ODD, max_size=8), max_size=4))
 def test_conf_arrives_as_it_was_written(conf: dict[str, str]) -> None:
     """Whatever signs a name or a value has, Spark reads that name with that value, and no other."""
-    assert properties(defaults_file(conf)) == conf
+    assert properties(format_properties(conf)) == conf
 
 
 def test_name_with_a_line_end_sets_nothing_else() -> None:
     """A key of `sparkConf` with a line end in it does not set one that the definition refuses."""
-    assert list(properties(defaults_file({"spark.a\nspark.master": "local"}))) == ["spark.a\nspark.master"]
+    assert list(properties(format_properties({"spark.a\nspark.master": "local"}))) == ["spark.a\nspark.master"]
 
 
 def test_value_without_a_name_is_told() -> None:
     """An empty key is refused in words; Spark would take the value for a name."""
     with pytest.raises(ValueError, match="without a name"):
-        defaults_file({"": "x"})
+        format_properties({"": "x"})
 
 
 @pytest.mark.parametrize("text", ["1e1000000", "1e999999999999", "9" * 5000, "1." + "0" * 100])

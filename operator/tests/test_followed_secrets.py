@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sim_cluster import NAME, NS, SimCluster
 
-from binshift_operator.inputs import secrets_of
-from binshift_operator.model.specification import read
+from binshift_operator.model.specification import parse
+from binshift_operator.referenced_secrets import secret_names
 
 SECRET = ("Secret", NS, "db")
 ENV = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}]
@@ -106,4 +106,4 @@ def test_which_secrets_are_followed() -> None:
         },
     }
     meta = {"name": NAME, "namespace": NS, "uid": "u", "generation": 1}
-    assert secrets_of(read({"metadata": meta, "spec": spec})) == ("db", "one", "s3", "two")
+    assert secret_names(parse({"metadata": meta, "spec": spec})) == ("db", "one", "s3", "two")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 
-from binshift_operator.control import runtime_of
 from binshift_operator.decide import decide
+from binshift_operator.driver_client import parse_runtime
 from binshift_operator.model.observed import PodState, RunningEpoch, RunState
 from binshift_operator.model.status import ConditionType, Status
 from binshift_operator.status.degraded import EPOCH_STAGES, stuck_epoch_message
@@ -109,11 +109,11 @@ def test_parts_are_the_runtimes() -> None:
     """There is something to look at for whatever an epoch is at, and something for what a newer driver says."""
     underway = pytest.importorskip("binshift.protocol.underway")
     assert set(EPOCH_STAGES) == set(underway.Part)
-    odd = runtime_of({"state": "Running", "underWay": {"epoch": 3, "seconds": LONG, "part": "dreaming"}})
+    odd = parse_runtime({"state": "Running", "underWay": {"epoch": 3, "seconds": LONG, "part": "dreaming"}})
     assert "check the sink" in stuck_epoch_message(odd, LIMITS.epoch_seconds_max)
 
 
 def test_an_older_driver_says_nothing() -> None:
     """A driver that does not know the field is not told to hang."""
-    assert runtime_of({"state": "Running"}).running_epoch is None
-    assert runtime_of({"state": "Running", "underWay": None}).running_epoch is None
+    assert parse_runtime({"state": "Running"}).running_epoch is None
+    assert parse_runtime({"state": "Running", "underWay": None}).running_epoch is None

@@ -18,10 +18,10 @@ from sim_editor import Editor, kept
 from spec_edits import LEFT_OUT, PLACES, Edit, Place, edits, valid
 
 from binshift.errors import BinshiftError
-from binshift_operator.children import RenderContext, rendered
+from binshift_operator.children import RenderContext, render
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import Child
-from binshift_operator.model.specification import read
+from binshift_operator.model.specification import parse
 
 SPECS = {"claim": BASE["spec"], "s3": changed(S3)["spec"]}
 FIXED = {("bins",), ("checkpoint", "location"), ("checkpoint", "claimName"), ("checkpoint", "path")}
@@ -82,7 +82,7 @@ def manifests(spec: dict[str, Any]) -> dict[Child, Manifest]:
     """What is rendered of a spec."""
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
-    return dict(rendered(read(made), "keys", RenderContext()))
+    return dict(render(parse(made), "keys", RenderContext()))
 
 
 def effect(spec: dict[str, Any]) -> tuple[object, ...]:
@@ -92,7 +92,7 @@ def effect(spec: dict[str, Any]) -> tuple[object, ...]:
     """
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
-    dataflow = read(made)
+    dataflow = parse(made)
     return manifests(spec), dataflow.replicas, dataflow.suspend, dataflow.migration, spec.get("rebalance")
 
 

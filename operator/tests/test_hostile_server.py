@@ -25,12 +25,12 @@ from sim_editor import essence
 from sim_runtime import SimControl
 from spec_edits import PLACES, Edit, Place, at
 
-from binshift_operator.act import Actor
-from binshift_operator.children import RenderContext, fingerprint, tokens
+from binshift_operator.actor import Actor
+from binshift_operator.children import RenderContext, hash_keys, read_keys
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection, path_of
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID, Child, Key
+from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID, Child, DataflowKey
 from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import KINDS, Observer
 from binshift_operator.reconcile import Reconciler, Result
@@ -70,7 +70,7 @@ class Edited:
 
     def _connected(self, address: str, token: str) -> SimControl:
         secret = self.kube.get("Secret", self.namespace, f"{self.name}-keys")
-        return SimControl(token, self.paper.query, lambda write: None, fingerprint(tokens(secret or {}) or {}))
+        return SimControl(token, self.paper.query, lambda write: None, hash_keys(read_keys(secret or {}) or {}))
 
     @property
     def found(self) -> Object:
@@ -141,7 +141,7 @@ class Edited:
 
     def children(self) -> dict[str, Any]:
         """Everything that was made for it, but for names and secrets that are drawn."""
-        key = Key(self.namespace, self.name, self.found["metadata"]["uid"])
+        key = DataflowKey(self.namespace, self.name, self.found["metadata"]["uid"])
         found = {child: self.kube.get(kind, key.namespace, key.child(child)) for child, kind in KINDS.items()}
         driver = found[Child.DRIVER]
         assert driver is not None

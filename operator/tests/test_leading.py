@@ -13,13 +13,19 @@ from sim_cluster import NAME, NS, SimCluster
 from sim_server import SimServer
 from test_told import started
 
-from binshift_operator.act import Actor
+from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
 from binshift_operator.controller import Controller
 from binshift_operator.errors import NotLeading
 from binshift_operator.kube import Kube
-from binshift_operator.leading import HELD_SECONDS, LEASE_SECONDS, RENEW_SECONDS, Alone, Leadership
-from binshift_operator.main import leadership, leadership_handler
+from binshift_operator.leader_election import (
+    LEASE_DURATION_SECONDS,
+    RENEW_DEADLINE_SECONDS,
+    RETRY_PERIOD_SECONDS,
+    AlwaysLeader,
+    LeaderElector,
+)
+from binshift_operator.main import leadership_handler, make_elector
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.reconcile import Result
 from binshift_operator.work_queue import WorkQueue
@@ -45,7 +51,7 @@ class Candidates:
         self.server = SimServer(lambda: self.now)
         self.all = [self.another(number) for number in range(self.count)]
 
-    def another(self, number: int) -> Leadership:
+    def another(self, number: int) -> LeaderElector:
         """A process."""
 
         def requests(*request: object) -> tuple[int, bytes]:
@@ -58,21 +64,21 @@ class Candidates:
         self.told.append([])
         told = self.told[number].append
         clock, today = lambda: self.now + 1000.0 * number, lambda: 1.7e9 + self.now
-        return Leadership(Kube(requests), "system", "operator", f"pod-{number}", clock, today, told)
+        return LeaderElector(Kube(requests), "system", "operator", f"pod-{number}", clock, today, told)
 
     @property
     def leading(self) -> list[int]:
         """Who may act."""
-        return [number for number, each in enumerate(self.all) if each.held()]
+        return [number for number, each in enumerate(self.all) if each.is_leader()]
 
     def run(self, seconds: float) -> None:
         """Time passes; each tries as often as it does."""
         until = self.now + seconds
         while self.now < until:
             for each in self.all:
-                each.step()
+                each.try_acquire_or_renew()
                 assert len(self.leading) <= 1
-            for _ in range(int(RENEW_SECONDS)):
+            for _ in range(int(RETRY_PERIOD_SECONDS)):
                 self.now += 1.0
                 assert len(self.leading) <= 1
 
@@ -93,9 +99,9 @@ def test_one_that_is_cut_off_stops_before_another_begins() -> None:
     found = Candidates(2)
     found.run(30)
     found.lost = {0}
-    found.run(HELD_SECONDS)
+    found.run(RENEW_DEADLINE_SECONDS)
     assert found.leading == []
-    found.run(LEASE_SECONDS + RENEW_SECONDS - HELD_SECONDS + RENEW_SECONDS)
+    found.run(LEASE_DURATION_SECONDS + RETRY_PERIOD_SECONDS - RENEW_DEADLINE_SECONDS + RETRY_PERIOD_SECONDS)
     assert found.leading == [1]
     found.lost = set()
     found.run(60)
@@ -109,7 +115,7 @@ def test_whoever_ends_hands_over() -> None:
     found.run(30)
     found.all[0].stop()
     assert found.leading == []
-    found.all[1].step()
+    found.all[1].try_acquire_or_renew()
     assert found.leading == [1]
 
 
@@ -118,7 +124,7 @@ def test_a_container_that_starts_again_goes_on() -> None:
     found = Candidates(2)
     found.run(30)
     found.all[0] = found.another(0)
-    found.all[0].step()
+    found.all[0].try_acquire_or_renew()
     assert found.leading == [0]
 
 
@@ -129,13 +135,13 @@ def test_never_two_at_a_time(seed: int) -> None:
     for _ in range(60):
         found.lost = {number for number in range(3) if chance.random() < 0.3}
         for number in chance.sample(range(3), chance.randint(1, 3)):
-            found.all[number].step()
+            found.all[number].try_acquire_or_renew()
             assert len(found.leading) <= 1
         for _ in range(chance.randint(1, 12)):
             found.now += 1.0
             assert len(found.leading) <= 1
     found.lost = set()
-    found.run(LEASE_SECONDS + 2 * RENEW_SECONDS)
+    found.run(LEASE_DURATION_SECONDS + 2 * RETRY_PERIOD_SECONDS)
     assert len(found.leading) == 1
 
 
@@ -147,7 +153,7 @@ def test_the_api_server_away_is_no_reason_to_act() -> None:
     found.run(120)
     assert found.leading == []
     found.server.down = False
-    found.run(RENEW_SECONDS)
+    found.run(RETRY_PERIOD_SECONDS)
     assert len(found.leading) == 1
 
 
@@ -186,10 +192,10 @@ def test_what_was_seen_is_forgotten_with_the_lease() -> None:
 def test_without_a_lease_it_always_acts() -> None:
     """Where no Lease is asked for, somebody else sees to it that there is one process only."""
     kube = Kube(SimServer(lambda: 0.0))
-    assert isinstance(leadership(Configuration(), kube), Alone)
+    assert isinstance(make_elector(Configuration(), kube), AlwaysLeader)
     named = Configuration.from_environment({"BINSHIFT_LEASE": "x", "BINSHIFT_NAMESPACE": "a", "BINSHIFT_POD": "p"})
-    found = leadership(named, kube)
-    assert isinstance(found, Leadership)
+    found = make_elector(named, kube)
+    assert isinstance(found, LeaderElector)
     assert (found.namespace, found.name, found.identity) == ("a", "x", "p")
 
 

@@ -6,8 +6,8 @@ import pytest
 from sim_cluster import NAME, NS, SimCluster
 from test_decide import FLOW, LIMITS, SETTLED, condition, observed
 
-from binshift_operator.control import runtime_of
 from binshift_operator.decide import decide
+from binshift_operator.driver_client import parse_runtime
 from binshift_operator.model.status import ConditionType
 
 
@@ -40,7 +40,7 @@ def test_a_restart_is_no_failure(restart: str) -> None:
 def test_loading_after_a_failure(failures: int, reason: str) -> None:
     """What a program that loads says is a failure if it has failed before, and its progress otherwise."""
     said = {"state": "Loading", "reason": "the query needs the workers that hold its bins: 0, 1", "workers": [0, 1]}
-    runtime = runtime_of({**said, "failures": failures})
+    runtime = parse_runtime({**said, "failures": failures})
     seen = observed(runtime={name: getattr(runtime, name) for name in ("state", "reason", "failures", "holding")})
     status = decide(FLOW, seen, SETTLED, LIMITS).status
     assert condition(status, ConditionType.DEGRADED).reason == reason

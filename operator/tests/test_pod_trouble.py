@@ -14,7 +14,7 @@ from test_rim import waiting
 from binshift_operator.decide import decide
 from binshift_operator.model.observed import PodState
 from binshift_operator.model.status import Condition, ConditionType
-from binshift_operator.pods import pod_of
+from binshift_operator.pod_state import parse_pod
 
 
 def degraded(slot: int = 1, **more: Any) -> Condition:
@@ -82,7 +82,7 @@ def test_since_when(conditions: list[dict[str, str]], since: float) -> None:
     """The time is that of the pod's own condition, else that of its creation."""
     meta = {"name": "clicks-executor-1", "uid": "p", "creationTimestamp": "1970-01-01T00:05:00Z"}
     waits = [{"name": "worker", "state": {"waiting": {"reason": "ContainerCreating"}}}]
-    found = pod_of({"metadata": meta, "status": {"conditions": conditions, "containerStatuses": waits}}, 1000.0)
+    found = parse_pod({"metadata": meta, "status": {"conditions": conditions, "containerStatuses": waits}}, 1000.0)
     assert (found.state, found.state_since) == (PodState.NOT_STARTED, since)
 
 

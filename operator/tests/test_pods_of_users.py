@@ -10,7 +10,7 @@ from crd_cases import FULL
 from test_children import all_of, dataflow, pods
 
 from binshift.memory import DAEMON_HEAP_MIB
-from binshift_operator.children import RenderContext, rendered
+from binshift_operator.children import RenderContext, render
 from binshift_operator.configuration import Configuration
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import ANNOTATION_VERSION, Child
@@ -42,7 +42,7 @@ def test_a_service_account_of_the_users() -> None:
 def security(changes: dict[str, Any], installed: Any = None) -> list[dict[str, Any]]:
     """The security contexts of both pods, where the operator's installation says this of them."""
     context = RenderContext() if installed is None else RenderContext(pod_security_context=installed)
-    found = rendered(dataflow(changes), "k", context)
+    found = render(dataflow(changes), "k", context)
     return [found[child]["spec"]["template"]["spec"]["securityContext"] for child in (Child.DRIVER, Child.EXECUTORS)]
 
 

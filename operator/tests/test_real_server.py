@@ -20,7 +20,7 @@ from crd_cases import changed
 from prometheus_client.registry import CollectorRegistry
 from sim_server import Crash
 
-from binshift_operator.act import Actor
+from binshift_operator.actor import Actor
 from binshift_operator.children import RenderContext
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection
@@ -83,7 +83,7 @@ class Life:
 
     def edit(self, **spec: Any) -> None:
         """As a person would."""
-        self.kube.merge(KIND, self.namespace, self.name, {"spec": spec})
+        self.kube.patch(KIND, self.namespace, self.name, {"spec": spec})
 
     def until(self, done: Callable[[], bool]) -> None:
         """The operator looks until it is so; if it crashes, the next one does."""

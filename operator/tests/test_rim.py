@@ -14,21 +14,20 @@ from prometheus_client.registry import CollectorRegistry
 from sim_server import SimServer
 from test_crd import ROOT
 
-from binshift_operator import control as control_module
-from binshift_operator import events, kube
+from binshift_operator import driver_client, events, kube
 from binshift_operator.configuration import Configuration
-from binshift_operator.control import Control, runtime_of
+from binshift_operator.driver_client import DriverClient, parse_runtime
 from binshift_operator.errors import Changed, Forbidden, Invalid, InvalidConfiguration, NotThere, Unreachable
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import Key
+from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.observed import PodState, RunState
-from binshift_operator.model.specification import read
-from binshift_operator.pods import pod_of
+from binshift_operator.model.specification import parse
+from binshift_operator.pod_state import parse_pod
 from binshift_operator.probes import ProbeServer
 from binshift_operator.status import EventRecord
 
-KEY = Key("ns", "clicks", "u")
+KEY = DataflowKey("ns", "clicks", "u")
 
 
 def test_configuration_from_the_environment() -> None:
@@ -80,10 +79,10 @@ def refusal(status: int, message: str) -> urllib.error.HTTPError:
 def test_target_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target carries owner, generation, workers and the migration policy, with the token, which never shows."""
     answers = Answers({"migration": None})
-    monkeypatch.setattr(control_module, "_OPENER", answers)
+    monkeypatch.setattr(driver_client, "_OPENER", answers)
     manifest = {**BASE, "metadata": {**BASE["metadata"], "namespace": "ns", "uid": "u", "generation": 3}}
-    control = Control("http://driver:7400", "secret-token")
-    control.put_target(read(manifest), 3001, (0, 1))
+    control = DriverClient("http://driver:7400", "secret-token")
+    control.put_target(parse(manifest), 3001, (0, 1))
     method, url, data, headers = answers.asked[0]
     assert (method, url) == ("PUT", "http://driver:7400/v1/target")
     assert headers["Authorization"] == "Bearer secret-token"
@@ -113,16 +112,16 @@ def test_target_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_answers_become_errors(monkeypatch: pytest.MonkeyPatch, answer: Exception, error: type[Exception]) -> None:
     """What the driver says no to becomes the error that the operator acts upon."""
-    monkeypatch.setattr(control_module, "_OPENER", Answers(answer))
+    monkeypatch.setattr(driver_client, "_OPENER", Answers(answer))
     with pytest.raises(error):
-        Control("http://driver", "t").stop()
+        DriverClient("http://driver", "t").stop()
 
 
 def test_what_is_not_understood_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state of a newer driver is as good as no answer."""
-    monkeypatch.setattr(control_module, "_OPENER", Answers({"state": "Dreaming"}))
+    monkeypatch.setattr(driver_client, "_OPENER", Answers({"state": "Dreaming"}))
     with pytest.raises(Unreachable):
-        Control("http://driver", "t").dataflow()
+        DriverClient("http://driver", "t").dataflow()
 
 
 def test_control_apis_own_answer_is_understood() -> None:
@@ -146,7 +145,7 @@ def test_control_apis_own_answer_is_understood() -> None:
             bins_moved=3, bins_total=8, started_at=models.moment(1e9), ended_at=None, latency_before=latency,
         ),
     )  # fmt: skip
-    found = runtime_of(json.loads(said.model_dump_json(by_alias=True)))
+    found = parse_runtime(json.loads(said.model_dump_json(by_alias=True)))
     assert (found.state, found.epoch, found.committed_at, found.route_version) == (RunState.RUNNING, 9, 1e9, 4)
     assert (found.holding, found.registered, found.latency_p99) == ({0, 1}, {0}, 0.3)
     assert found.target is not None
@@ -158,7 +157,7 @@ def test_control_apis_own_answer_is_understood() -> None:
 def pod(status: dict[str, Any], **meta: Any) -> Any:
     """A pod with this status, as the operator sees it at second 1000."""
     metadata = {"name": "clicks-executor-12", "uid": "p", "labels": {"app.kubernetes.io/component": "executor"}, **meta}
-    return pod_of({"metadata": metadata, "status": status}, now=1000.0)
+    return parse_pod({"metadata": metadata, "status": status}, now=1000.0)
 
 
 def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
@@ -216,7 +215,7 @@ def test_pod_that_ends() -> None:
 def test_events_are_counted() -> None:
     """The same told again is one event that happened twice."""
     server = SimServer(lambda: 0.0)
-    events.tell(
+    events.record(
         Kube(server),
         KEY,
         [EventRecord("Ready", "yes"), EventRecord("Ready", "yes"), EventRecord("NotReady", "no", warning=True)],
@@ -232,7 +231,7 @@ def test_events_never_fail() -> None:
     """An event that cannot be written stops nothing."""
     server = SimServer(lambda: 0.0)
     server.down = True
-    events.tell(Kube(server), KEY, [EventRecord("Ready", "yes")], 5.0)
+    events.record(Kube(server), KEY, [EventRecord("Ready", "yes")], 5.0)
 
 
 def test_long_lists_are_read_page_by_page() -> None:

@@ -6,7 +6,7 @@ import pytest
 from sim_cluster import LIMITS, SimCluster
 
 from binshift_operator.model.observed import REVISIONS
-from binshift_operator.status_codec import ranges, read, slots_in
+from binshift_operator.status_codec import decode, format_slots, parse_slots
 
 WAIT = int(LIMITS.registration_wait_seconds)
 
@@ -139,7 +139,7 @@ def test_revisions_last() -> None:
 def test_slots_as_text() -> None:
     """Slots are written in short, read back, and nothing absurd is read."""
     for slots in ({0}, {1, 2, 3}, {0, 2, 4, 5, 9}, set(range(1000))):
-        assert slots_in(ranges(slots)) == slots
+        assert parse_slots(format_slots(slots)) == slots
     with pytest.raises(ValueError, match="no slot"):
-        slots_in("0-99999999999")
-    assert read({"waiting": [{"slots": "0-99999999999", "since": "2023-11-14T22:00:00Z"}]}).waiting == {}
+        parse_slots("0-99999999999")
+    assert decode({"waiting": [{"slots": "0-99999999999", "since": "2023-11-14T22:00:00Z"}]}).waiting == {}

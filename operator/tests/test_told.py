@@ -11,11 +11,11 @@ from sim_cluster import NAME, NS, RESYNC_SECONDS, SDF, SimCluster
 from sim_runtime import Query
 
 from binshift_operator import reconcile
-from binshift_operator.control import Control
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Forbidden, TimedOut, Unreachable
 from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, TRANSIENT_FAILURES_MAX, Memo
 from binshift_operator.metrics import OUTCOMES, OperatorMetrics
-from binshift_operator.model.names import Key
+from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.reasons import ProgressingReason
 from binshift_operator.model.status import Awaiting, Status
 
@@ -144,7 +144,10 @@ def test_counters_are_there_before_they_count() -> None:
     for outcome in OUTCOMES:
         assert registry.get_sample_value("binshift_operator_reconciles_total", {"outcome": outcome}) == 0
     metrics.record_status(
-        Key("ns", "clicks", "a"), Status(awaiting=Awaiting(ProgressingReason.REGISTRATION.value, 10.0)), Status(), 25.0
+        DataflowKey("ns", "clicks", "a"),
+        Status(awaiting=Awaiting(ProgressingReason.REGISTRATION.value, 10.0)),
+        Status(),
+        25.0,
     )
     assert registry.get_sample_value("binshift_operator_awaited_seconds_sum", {"reason": "Registration"}) == 15
 
@@ -154,7 +157,7 @@ def test_another_of_the_same_name_counts_once() -> None:
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     for uid in ("a", "b"):
-        metrics.record_status(Key("ns", "clicks", uid), Status(), Status(), 0.0)
+        metrics.record_status(DataflowKey("ns", "clicks", uid), Status(), Status(), 0.0)
     assert registry.get_sample_value("binshift_operator_phases", {"phase": "Pending"}) == 1
     metrics.remove("ns", "clicks")
     assert registry.get_sample_value("binshift_operator_phases", {"phase": "Pending"}) == 0
@@ -256,7 +259,7 @@ def test_a_dead_driver_holds_no_threads() -> None:
     cluster = started()
     asked: list[float] = []
 
-    class Late(Control):
+    class Late(DriverClient):
         def _ask(self, method: str, path: str, body: Any = None) -> Any:
             asked.append(cluster.now)
             raise TimedOut("timed out")
@@ -275,6 +278,6 @@ def test_a_dead_driver_holds_no_threads() -> None:
 def test_memos_are_of_one_dataflow() -> None:
     """Another dataflow that takes the name inherits nothing that was noted of the one before."""
     reconciler = SimCluster().reconciler
-    first = reconciler._memo(Key(NS, NAME, "a"))
-    assert reconciler._memo(Key(NS, NAME, "a")) is first
-    assert reconciler._memo(Key(NS, NAME, "b")) is not first
+    first = reconciler._memo(DataflowKey(NS, NAME, "a"))
+    assert reconciler._memo(DataflowKey(NS, NAME, "a")) is first
+    assert reconciler._memo(DataflowKey(NS, NAME, "b")) is not first

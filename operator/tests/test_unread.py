@@ -16,7 +16,7 @@ from test_told import condition, started
 from binshift_operator.decide import decide
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedChild, RunState
-from binshift_operator.model.specification import read, unread
+from binshift_operator.model.specification import parse, parse_invalid
 
 ODD: list[dict[str, Any]] = [
     {"replicas": 0},
@@ -114,7 +114,7 @@ def test_nothing_is_done(
 ) -> None:
     """Whatever is, an unreadable spec is no reason to do anything; pods of other specs and on lost nodes stay, too."""
     meta = {"namespace": "ns", "name": "clicks", "uid": "uid-1", "generation": 1}
-    flow = unread({"metadata": meta, "spec": spec}, "replicas is 0")
+    flow = parse_invalid({"metadata": meta, "spec": spec}, "replicas is 0")
     seen = observed(runtime={"state": state or RunState.RUNNING})
     gone = replace(pod(1), deleting_since=NOW - 5000, node_lost=lost, spec_hash="old")
     children = {child: ObservedChild(found, "u", "7", retry_due=again) for child in Child}
@@ -136,4 +136,4 @@ def test_what_is_odd_cannot_be_read(odd: dict[str, Any]) -> None:
     made = copy.deepcopy(started().dataflow)
     made["spec"].update(odd)
     with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
-        read(made)
+        parse(made)

@@ -7,9 +7,9 @@ import yaml
 from test_crd import ROOT, SPEC
 
 from binshift import __version__
-from binshift_operator.control import runtime_of
+from binshift_operator.driver_client import parse_runtime
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, Pod, RunState
-from binshift_operator.pods import pod_of
+from binshift_operator.pod_state import parse_pod
 from binshift_operator.status.conditions import update_pending
 
 
@@ -42,15 +42,15 @@ def test_a_driver_says_its_version() -> None:
     """The control API's answer carries it, and one of an older driver is read all the same."""
     models = pytest.importorskip("binshift.control.models")
     answer = models.Dataflow(state=models.State.RUNNING).model_dump(mode="json", by_alias=True)
-    assert runtime_of(answer).version == __version__
+    assert parse_runtime(answer).version == __version__
     del answer["version"]
-    assert runtime_of(answer).version == ""
+    assert parse_runtime(answer).version == ""
 
 
 def test_a_pod_carries_the_operators_version() -> None:
     """It is read from the annotation that every template has."""
     meta = {"name": "clicks-executor-0", "uid": "u", "annotations": {"binshift.dev/operator-version": "7"}}
-    assert pod_of({"metadata": meta}, 0.0).operator_version == "7"
+    assert parse_pod({"metadata": meta}, 0.0).operator_version == "7"
 
 
 def test_there_is_one_version() -> None:

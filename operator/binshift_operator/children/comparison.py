@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.model.names import GROUP, KIND, Key
+from binshift_operator.model.names import GROUP, KIND, DataflowKey
 from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
 from binshift_operator.model.quantities import quantity
 
@@ -45,7 +45,7 @@ def applied_hash(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def stamped(manifest: Manifest, operator: str = "") -> Manifest:
+def with_applied_hash(manifest: Manifest, operator: str = "") -> Manifest:
     """The manifest with its own hash, and with who applies it."""
     metadata = dict(manifest["metadata"])
     stamps = {ANNOTATION_APPLIED: applied_hash(manifest)} | ({ANNOTATION_APPLIED_BY: operator} if operator else {})
@@ -53,10 +53,10 @@ def stamped(manifest: Manifest, operator: str = "") -> Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def classified(
+def compare(
     live: Mapping[str, Any] | None,
     manifest: Manifest | None,
-    key: Key,
+    key: DataflowKey,
     attempt: ApplyAttempt | None = None,
     now: float = 0.0,
 ) -> ObservedChild:
@@ -83,7 +83,7 @@ def classified(
         max_unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
         restarted_at=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
         is_generation_observed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
-        retry_due=due(found, attempt, now),
+        retry_due=is_retry_due(found, attempt, now),
         overwritten_by=_written_by(live, manifest, attempt, now),
         rival=_rival(live, manifest, attempt, now),
     )
@@ -93,7 +93,7 @@ def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
     return (found.get("metadata") or {}).get("annotations") or {}
 
 
-def due(found: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
+def is_retry_due(found: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
     """Whether it is time to apply a kept child once more; others are applied as soon as they are found to differ."""
     return found is ChildState.CONTESTED and attempt is not None and now - attempt.at >= _wait(attempt)
 

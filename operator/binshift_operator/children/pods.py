@@ -13,7 +13,7 @@ from binshift import __version__
 from binshift_operator.children import environment
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
 from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
-from binshift_operator.children.user_template import merged, spec_of
+from binshift_operator.children.user_template import merge_template, spec_of
 from binshift_operator.model import names
 from binshift_operator.model.names import DRIVER, EXECUTOR, MASTER, WORKER, Child
 from binshift_operator.model.specification import Dataflow
@@ -41,7 +41,7 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
     arguments = ["python", "-m", "binshift.pods.driver", program["mainFile"], *(program.get("args") or [])]
     driver = {
         **_container(dataflow, DRIVER, arguments, STATE),
-        "env": environment.driver(dataflow),
+        "env": environment.driver_env(dataflow),
         "resources": resources(dataflow, DRIVER),
         "ports": [
             _port("control", PORTS.control),
@@ -55,7 +55,7 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
     }
     master = {
         **_container(dataflow, MASTER, ["python", "-m", "binshift.pods.master"], MASTER_STATE, with_user=False),
-        "env": environment.master(dataflow),
+        "env": environment.master_env(dataflow),
         "resources": master_resources(dataflow),
         "ports": [_port("master", PORTS.master)],
         "startupProbe": _tcp(PORTS.master, period=2, failures=90),
@@ -69,7 +69,7 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
     """The template of an executor's pod: Spark's worker, which starts the executor."""
     worker = {
         **_container(dataflow, WORKER, ["python", "-m", "binshift.pods.worker"], STATE, component=EXECUTOR),
-        "env": environment.worker(dataflow),
+        "env": environment.worker_env(dataflow),
         "resources": resources(dataflow, EXECUTOR),
         "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
         "startupProbe": _tcp(PORTS.worker, period=2, failures=90),
@@ -102,7 +102,7 @@ def _container(
     ]
     if with_user and dataflow.checkpoint.claim is not None:
         mounts.append({"name": CLAIM, "mountPath": CLAIM_DIRECTORY})
-    sources = environment.sources(dataflow) if with_user else []
+    sources = environment.env_from(dataflow) if with_user else []
     return {
         "name": name,
         "image": dataflow.raw["image"],
@@ -157,7 +157,7 @@ def _template(
             "tolerations": _tolerations(user.get("tolerations") or []),
         },
     }
-    return merged(dataflow, component, ours)
+    return merge_template(dataflow, component, ours)
 
 
 def _tolerations(given: list[Manifest]) -> list[Manifest]:

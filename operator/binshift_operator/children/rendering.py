@@ -9,8 +9,8 @@ from typing import Any
 from binshift.errors import BinshiftError
 from binshift_operator.children.metadata import PORTS, Manifest, child, selector
 from binshift_operator.children.pods import USER, driver_pod, executor_pod
-from binshift_operator.children.spark_conf import conf, defaults_file
-from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_COMPONENT, LABEL_NAME, Child, Key
+from binshift_operator.children.spark_conf import format_properties, spark_conf
+from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_COMPONENT, LABEL_NAME, Child, DataflowKey
 from binshift_operator.model.specification import Dataflow
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -31,7 +31,7 @@ class RenderContext:
     pod_security_context: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
 
 
-def rendered(dataflow: Dataflow, keys_hash: str | None, context: RenderContext) -> Mapping[Child, Manifest]:
+def render(dataflow: Dataflow, keys_hash: str | None, context: RenderContext) -> Mapping[Child, Manifest]:
     """The manifests by child; without the Secret's fingerprint there are no StatefulSets yet.
 
     Raises:
@@ -40,7 +40,7 @@ def rendered(dataflow: Dataflow, keys_hash: str | None, context: RenderContext) 
     return {child: make() for child, make in _recipes(dataflow, keys_hash, context).items()}
 
 
-def attempted(
+def render_possible(
     dataflow: Dataflow, keys_hash: str | None, context: RenderContext
 ) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
     """The manifests that can be rendered, and of the others why not."""
@@ -67,7 +67,7 @@ def _recipes(
             "ConfigMap",
             key.child(Child.SPARK_CONF),
             key,
-            data={"spark-defaults.conf": defaults_file(conf(dataflow))},
+            data={"spark-defaults.conf": format_properties(spark_conf(dataflow))},
         ),
         Child.NETWORK_POLICY: lambda: _network_policy(key, context),
         Child.DRIVER_SERVICE: lambda: _service(key, DRIVER),
@@ -87,7 +87,7 @@ def _recipes(
     }
 
 
-def _disruption_budget(key: Key) -> Manifest:
+def _disruption_budget(key: DataflowKey) -> Manifest:
     """One executor may be evicted at a time, of those that work; one that is not ready holds up nobody's node.
 
     Executors exist only while a program runs. Without that policy, the node of a program that fails could never be drained. How many may
@@ -110,7 +110,7 @@ def with_unavailable(manifest: Manifest, most: int) -> Manifest:
     return {**manifest, "spec": {**manifest["spec"], "maxUnavailable": most}}
 
 
-def _stateful(key: Key, component: str, template: Manifest) -> Manifest:
+def _stateful(key: DataflowKey, component: str, template: Manifest) -> Manifest:
     name = key.driver if component == DRIVER else key.executor
     return child(
         "apps/v1",
@@ -129,7 +129,7 @@ def _stateful(key: Key, component: str, template: Manifest) -> Manifest:
     )
 
 
-def _service(key: Key, component: str) -> Manifest:
+def _service(key: DataflowKey, component: str) -> Manifest:
     name = key.driver if component == DRIVER else key.executor
     ports = (
         {"control": PORTS.control, "health": PORTS.health, "driver-rpc": PORTS.driver, "master": PORTS.master}
@@ -152,7 +152,7 @@ def _service(key: Key, component: str) -> Manifest:
     )
 
 
-def _network_policy(key: Key, context: RenderContext) -> Manifest:
+def _network_policy(key: DataflowKey, context: RenderContext) -> Manifest:
     """Who may call in: the dataflow's own pods everywhere (Spark takes ports as they are free), the operator the control API,
     anybody health and metrics.
 

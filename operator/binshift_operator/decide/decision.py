@@ -37,7 +37,7 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts
     """The next actions for a dataflow, in order, and its new status."""
     if dataflow.deleting:
         return Decision((), before, timeouts.rest_seconds)
-    if dataflow.unread:
+    if dataflow.parse_error:
         step, actions = replace(_invalid(observed), actions=()), tuple[Action, ...]()
     else:
         step = _step(dataflow, observed, before, timeouts)

@@ -26,7 +26,7 @@ from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedRuntime, ObservedState, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import Settling, Status
+from binshift_operator.model.status import SettledTarget, Status
 from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.status import count_holding_slots
 
@@ -69,7 +69,7 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: T
         message,
         actions=actions,
         realised=reason is SettledReason.SETTLED,
-        settling=settling,
+        settled_target=settling,
         timed_out=late,
         degraded=exhausted or migrations.degraded(dataflow, runtime, late),
         waiting=desired.waiting,
@@ -83,16 +83,16 @@ def _fenced(observed: ObservedState, dataflow: Dataflow) -> Step:
     return Step(SettledReason.FENCED, "another run owns the checkpoint", actions=actions)
 
 
-def _settling(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> Settling | None:
+def _settling(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> SettledTarget | None:
     """Since which epoch this dataflow's target has been settled; None if it is not, or unknown."""
     if runtime is None or runtime.target is None or not runtime.target.settled:
         return None
     if runtime.target.owner != dataflow.key.uid:
         return None  # the target of an earlier dataflow, whose generations are unrelated
-    last = before.settling
+    last = before.settled_target
     if last is not None and last.generation == runtime.target.generation and last.epoch <= runtime.epoch:
         return last
-    return Settling(runtime.target.generation, runtime.epoch)
+    return SettledTarget(runtime.target.generation, runtime.epoch)
 
 
 def _rescale_step(
@@ -101,7 +101,7 @@ def _rescale_step(
     before: Status,
     runtime: ObservedRuntime | None,
     desired: DesiredWorkers,
-    settling: Settling | None,
+    settling: SettledTarget | None,
 ) -> RescaleStep:
     executors = observed.children[Child.EXECUTORS]
     processes = executors.replicas if executors.state is not ChildState.ABSENT else 0
@@ -137,7 +137,7 @@ def _rescale_step(
     return step
 
 
-def _runtime(runtime: ObservedRuntime, settling: Settling | None) -> rescale.Runtime:
+def _runtime(runtime: ObservedRuntime, settling: SettledTarget | None) -> rescale.Runtime:
     target = runtime.target
     return rescale.Runtime(
         None if target is None else rescale.Target(target.owner, target.generation, _workers(target.workers)),

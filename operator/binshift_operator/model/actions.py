@@ -1,6 +1,6 @@
 """What can be done: a closed set of cases. Each may be done again without harm, and is refused if what it is about has changed.
 
-`binshift_operator.act` carries them out in order and stops at the first that fails; the next look decides anew.
+`binshift_operator.actor` carries them out in order and stops at the first that fails; the next look decides anew.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Awaiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class SettledTarget:
     """The target last seen settled, and the epoch at which that was seen first."""
 
     generation: int
@@ -119,7 +119,7 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class EpochStats:
     """What changes with every epoch: the newest one, when it was committed (seconds since 1970), and the record latency (seconds)."""
 
     epoch: int | None = None
@@ -140,10 +140,10 @@ class Status:
     replicas: int = 0
     ready_replicas: int = 0
     phase: Phase = Phase.PENDING
-    numbers: Numbers = field(default_factory=Numbers)
+    epoch_stats: EpochStats = field(default_factory=EpochStats)
     route_version: int | None = None
     awaiting: Awaiting | None = None
-    settling: Settling | None = None
+    settled_target: SettledTarget | None = None
     holding_slots: int = 0
     timed_out_generation: int = 0
     migration: MigrationStatus | None = None

@@ -12,8 +12,8 @@ from binshift_operator.model.status import (
     Condition,
     ConditionType,
     ConditionValue,
+    EpochStats,
     MigrationStatus,
-    Numbers,
     Status,
     truncate,
 )
@@ -32,7 +32,7 @@ def conditions(
     explanation: Explanation,
     migration: MigrationStatus | None,
     timeouts: Timeouts,
-    numbers: Numbers,
+    numbers: EpochStats,
 ) -> tuple[Condition, ...]:
     """All conditions; ``numbers``: the figures that messages name."""
     values = {
@@ -59,7 +59,7 @@ def ready(
     before: Status,
     explanation: Explanation,
     timeouts: Timeouts,
-    numbers: Numbers,
+    numbers: EpochStats,
 ) -> ConditionValue:
     """Ready: epochs are committed, or would be if there were input."""
     runtime, driver = observed.runtime, observed.driver
@@ -80,7 +80,7 @@ def ready(
     return ConditionValue(False, reason, f"the driver does not answer: {observed.unreachable}")
 
 
-def _ready_runtime(runtime: ObservedRuntime, now: float, timeouts: Timeouts, numbers: Numbers) -> ConditionValue:
+def _ready_runtime(runtime: ObservedRuntime, now: float, timeouts: Timeouts, numbers: EpochStats) -> ConditionValue:
     if runtime.state is not RunState.RUNNING:
         state = runtime.state.value
         return ConditionValue(False, state, runtime.reason or f"the program is {state.lower()}")
@@ -105,7 +105,7 @@ def _ready_runtime(runtime: ObservedRuntime, now: float, timeouts: Timeouts, num
     return ConditionValue(True, "Idle", f"No new input; {_newest_epoch(numbers)}. The {executors} registered")
 
 
-def _newest_epoch(numbers: Numbers) -> str:
+def _newest_epoch(numbers: EpochStats) -> str:
     if numbers.committed_at is None:
         return f"the newest is {numbers.epoch}"
     minutes, seconds = divmod(int(numbers.committed_at) % 86_400, 60)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
-from binshift_operator.model.status import Moving, Settling
+from binshift_operator.model.status import Moving, SettledTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Explanation:
         reason: what is being waited for, or why nothing is.
         message: the same as a sentence.
         realised: whether the spec's generation is in place in full.
-        settling: see `model.status.Settling`; None: unknown at the moment.
+        settled_target: see `model.status.Settling`; None: unknown at the moment.
         timed_out: whether the migration of this generation has timed out.
         degraded: the problem that this decision found, if any.
         finished: whether the program has just ended by itself, which the status must record for this spec.
@@ -29,7 +29,7 @@ class Explanation:
     reason: ProgressingReason | SettledReason
     message: str = ""
     realised: bool = False
-    settling: Settling | None = None
+    settled_target: SettledTarget | None = None
     timed_out: bool = False
     degraded: tuple[DegradedReason, str] | None = None
     finished: bool = False

@@ -12,8 +12,8 @@ from binshift_operator.model.status import (
     HISTORY_MAX,
     REASON_CHARACTERS_MAX,
     Awaiting,
+    EpochStats,
     MigrationStatus,
-    Numbers,
     Phase,
     Status,
     truncate,
@@ -30,9 +30,9 @@ def compute_status(
     dataflow: Dataflow, observed: ObservedState, before: Status, explanation: Explanation, timeouts: Timeouts
 ) -> Status:
     """The new status; the old one if only the figures differ and they are recent."""
-    unchanged = _status(dataflow, observed, before, explanation, timeouts, before.numbers)
+    unchanged = _status(dataflow, observed, before, explanation, timeouts, before.epoch_stats)
     numbers = _numbers(observed.runtime, before)
-    last, now = before.numbers.committed_at, numbers.committed_at
+    last, now = before.epoch_stats.committed_at, numbers.committed_at
     recent = last is not None and now is not None and 0.0 <= now - last < NUMBERS_SECONDS
     if unchanged == before and recent:
         return unchanged
@@ -50,12 +50,12 @@ def count_holding_slots(runtime: ObservedRuntime | None, before: Status) -> int:
     return max(reported, before.holding_slots)
 
 
-def _numbers(runtime: ObservedRuntime | None, before: Status) -> Numbers:
-    last = before.numbers
+def _numbers(runtime: ObservedRuntime | None, before: Status) -> EpochStats:
+    last = before.epoch_stats
     if runtime is None or runtime.epoch < 0:
         return replace(last, latency_p99=None)
     at = last.committed_at if runtime.committed_at is None and runtime.epoch == last.epoch else runtime.committed_at
-    return Numbers(runtime.epoch, at, runtime.latency_p99 if runtime.state is RunState.RUNNING else None)
+    return EpochStats(runtime.epoch, at, runtime.latency_p99 if runtime.state is RunState.RUNNING else None)
 
 
 def _status(
@@ -64,7 +64,7 @@ def _status(
     before: Status,
     explanation: Explanation,
     timeouts: Timeouts,
-    numbers: Numbers,
+    numbers: EpochStats,
 ) -> Status:
     runtime = observed.runtime
     running = runtime if runtime is not None and runtime.state is RunState.RUNNING else None
@@ -76,11 +76,13 @@ def _status(
         replicas=len(observed.executors),
         ready_replicas=len(running.registered) if running is not None else 0,
         phase=_phase(dataflow, observed, explanation),
-        numbers=numbers,
+        epoch_stats=numbers,
         route_version=before.route_version if runtime is None else runtime.route_version or before.route_version,
         version=before.version if runtime is None else runtime.version,
         awaiting=_awaiting(explanation, before, dataflow, observed.now),
-        settling=explanation.settling if running is not None and running.route_version is not None else before.settling,
+        settled_target=explanation.settled_target
+        if running is not None and running.route_version is not None
+        else before.settled_target,
         holding_slots=count_holding_slots(runtime, before),
         timed_out_generation=_timed_out(explanation, running, dataflow, before),
         finished_generation=finished[0],
@@ -155,7 +157,7 @@ def _history(migration: MigrationStatus | None, before: Status) -> tuple[Migrati
 def _phase(dataflow: Dataflow, observed: ObservedState, explanation: Explanation) -> Phase:
     runtime, reason = observed.runtime, explanation.reason
     if dataflow.suspend:
-        suspended = reason is SettledReason.SUSPENDED or (bool(dataflow.unread) and not observed.pods)
+        suspended = reason is SettledReason.SUSPENDED or (bool(dataflow.parse_error) and not observed.pods)
         return Phase.SUSPENDED if suspended else Phase.SUSPENDING
     if reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
         return Phase.FINISHED

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from binshift.invariants import invariant
-from binshift_operator.children import keys_secret, stamped, with_replicas, with_unavailable
+from binshift_operator.children import render_secret, with_applied_hash, with_replicas, with_unavailable
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.control import Control
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Changed, Invalid, NotThere, OperatorError, Refused, Unreachable
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import (
@@ -70,7 +70,7 @@ class Actor:
         changed = False
         for number, action in enumerate(actions):
             try:
-                self.kube.permitted()
+                self.kube.require_leadership()
                 changed |= self._do(dataflow, observation, action)
             except OperatorError as error:
                 return ActionResult(number, changed, ActionFailure(action, error))
@@ -86,7 +86,7 @@ class Actor:
                 return self._apply(dataflow, observation, action)
             case TryApply(child, replicas, uid):
                 self.kube.apply(
-                    manifest(observation.manifests, Apply(child, replicas, uid), self.operator), dry_run=True
+                    manifest_for(observation.manifests, Apply(child, replicas, uid), self.operator), dry_run=True
                 )
                 return False
             case DeletePod(name, uid, _, force):
@@ -108,20 +108,20 @@ class Actor:
         if action.child in observation.state.unrenderable and action.uid and action.replicas is not None:
             after = self._scale(dataflow, action.child, action.replicas, before)
         else:
-            after = self.kube.apply(manifest(observation.manifests, action, self.operator), force=bool(action.uid))
+            after = self.kube.apply(manifest_for(observation.manifests, action, self.operator), force=bool(action.uid))
         return bool(after["metadata"].get("resourceVersion") != before)
 
     def _scale(self, dataflow: Dataflow, child: Child, replicas: int, version: str) -> Object:
         """Of what cannot be rendered only the number of pods is changed, if it is still what was observed."""
         change: Object = {"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}
-        return self.kube.merge(KINDS[child], dataflow.key.namespace, dataflow.key.child(child), change)
+        return self.kube.patch(KINDS[child], dataflow.key.namespace, dataflow.key.child(child), change)
 
     def _create_keys(self, dataflow: Dataflow) -> None:
         with contextlib.suppress(Changed):  # there is one by now: it is kept
-            self.kube.create(keys_secret(dataflow.key, lambda: secrets.token_urlsafe(TOKEN_BYTES)))
+            self.kube.create(render_secret(dataflow.key, lambda: secrets.token_urlsafe(TOKEN_BYTES)))
 
 
-def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str = "") -> Manifest:
+def manifest_for(manifests: Mapping[Child, Manifest], action: Apply, operator: str = "") -> Manifest:
     """What is sent for an action: as rendered, for the object that was observed.
 
     Raises:
@@ -129,7 +129,7 @@ def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str =
     """
     if action.child not in manifests:
         raise Invalid(f"{action.child.value} cannot be rendered without the Secret")
-    wanted = stamped(manifests[action.child], operator)
+    wanted = with_applied_hash(manifests[action.child], operator)
     if action.replicas is not None:
         wanted = with_replicas(wanted, action.replicas)
     if action.child is Child.DISRUPTION_BUDGET:
@@ -138,10 +138,10 @@ def manifest(manifests: Mapping[Child, Manifest], action: Apply, operator: str =
     return {**wanted, "metadata": {**wanted["metadata"], **{name: value for name, value in known.items() if value}}}
 
 
-def _control(observation: Observation) -> Control:
-    if observation.control is None:
+def _control(observation: Observation) -> DriverClient:
+    if observation.driver_client is None:
         raise Unreachable("the driver cannot be asked: it has no pod, no address or no token")
-    return observation.control
+    return observation.driver_client
 
 
 def _cancel(observation: Observation, number: int, rollback: bool) -> None:

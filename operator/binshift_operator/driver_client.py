@@ -50,7 +50,7 @@ _OPENER: Final = build_opener(ProxyHandler({}), _Handler())
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class DriverClient:
     """The control API at ``url``; ``token`` opens it, and never shows. Each call raises `OperatorError`."""
 
     url: str
@@ -63,7 +63,7 @@ class Control:
         """The dataflow as a whole."""
         answer = self._ask("GET", "/v1/dataflow")
         try:
-            return runtime_of(answer)
+            return parse_runtime(answer)
         except (AttributeError, KeyError, TypeError, ValueError) as wrong:
             raise Unreachable(f"the driver's answer is not understood: {wrong}") from wrong
 
@@ -113,7 +113,7 @@ def _refused(no: HTTPError) -> OperatorError:
     return refused(no.code, message[:REASON_CHARACTERS_MAX])
 
 
-def runtime_of(answer: Mapping[str, Any]) -> ObservedRuntime:
+def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
     """What `GET /v1/dataflow` says.
 
     Raises:

@@ -29,7 +29,7 @@ RECOVERED_SECONDS: Final = 120.0
 """How long a container has to run after that, until it is told of no longer."""
 
 
-def pod_of(found: Mapping[str, Any], now: float) -> Pod:
+def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
     """The pod in an object of the API server; ``now`` in seconds since 1970."""
     meta, status = found["metadata"], found.get("status") or {}
     annotations = meta.get("annotations") or {}

@@ -19,39 +19,39 @@ from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
 
 log = logging.getLogger(__name__)
-LEASE_SECONDS: Final = 30
+LEASE_DURATION_SECONDS: Final = 30
 """A Lease that has not changed for so long may be taken."""
-HELD_SECONDS: Final = 20.0
+RENEW_DEADLINE_SECONDS: Final = 20.0
 """How long after a renewal was asked for its holder acts upon it."""
-RENEW_SECONDS: Final = 5.0
+RETRY_PERIOD_SECONDS: Final = 5.0
 """From one try to take or renew it to the next."""
 KIND: Final = "Lease"
 
 
 @dataclass
-class Alone:
+class AlwaysLeader:
     """Instead of a Lease, where somebody else sees to it that there is one process only: it always acts.
 
     Attributes:
-        told: called once, that it does.
+        on_change: called once, that it does.
     """
 
-    told: Callable[[bool], None] = lambda held: None
+    on_change: Callable[[bool], None] = lambda held: None
 
-    def held(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process may act."""
         return True
 
     def start(self) -> None:
         """Begin."""
-        self.told(True)
+        self.on_change(True)
 
     def stop(self) -> None:
         """End."""
 
 
 @dataclass
-class Leadership:
+class LeaderElector:
     """Takes, renews and gives back one Lease.
 
     Attributes:
@@ -60,8 +60,8 @@ class Leadership:
         name: of the Lease.
         identity: who this process is; unlike every other one's.
         clock: seconds, that only go forward.
-        today: seconds since 1970, for people who read the Lease.
-        told: called with whether the Lease is held, whenever that has changed.
+        wall_clock: seconds since 1970, for people who read the Lease.
+        on_change: called with whether the Lease is held, whenever that has changed.
     """
 
     kube: Kube
@@ -69,15 +69,15 @@ class Leadership:
     name: str
     identity: str
     clock: Callable[[], float]
-    today: Callable[[], float]
-    told: Callable[[bool], None] = lambda held: None
+    wall_clock: Callable[[], float]
+    on_change: Callable[[bool], None] = lambda held: None
     _until: float = float("-inf")
     _seen: tuple[str, float] = ("", 0.0)
     _was_held: bool = False
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def held(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process may act now. Called from any thread."""
         return self.clock() < self._until
 
@@ -91,10 +91,10 @@ class Leadership:
         self._ended.set()
         if self._thread is not None:
             self._thread.join(seconds)
-        if self.held():
+        if self.is_leader():
             self._give_back()
 
-    def step(self) -> None:
+    def try_acquire_or_renew(self) -> None:
         """Take or renew it, if that can be."""
         try:
             self._step()
@@ -102,10 +102,10 @@ class Leadership:
             pass  # another process was faster
         except OperatorError as error:
             log.warning("lease %s/%s cannot be taken or renewed: %s", self.namespace, self.name, error)
-        if self.held() != self._was_held:
+        if self.is_leader() != self._was_held:
             self._was_held = not self._was_held
             log.info("lease %s/%s is %s", self.namespace, self.name, "held" if self._was_held else "not held any more")
-            self.told(self._was_held)
+            self.on_change(self._was_held)
 
     def _step(self) -> None:
         began = self.clock()
@@ -116,7 +116,7 @@ class Leadership:
             if not self._may_take(found, began):
                 return
             self.kube.apply(self._lease(found))
-        self._until = began + HELD_SECONDS
+        self._until = began + RENEW_DEADLINE_SECONDS
 
     def _may_take(self, found: Object, now: float) -> bool:
         """Whether it is this process's, nobody's, or one that its holder has not renewed in time."""
@@ -126,13 +126,13 @@ class Leadership:
         if (spec.get("holderIdentity") or self.identity) == self.identity:
             return True
         self._until = float("-inf")
-        return now - self._seen[1] > float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
+        return now - self._seen[1] > float(spec.get("leaseDurationSeconds") or LEASE_DURATION_SECONDS)
 
     def _lease(self, found: Object | None) -> Object:
         """As it is to be: this process's, and unchanged since it was ``found``."""
         spec = (found or {}).get("spec") or {}
         mine = spec.get("holderIdentity") == self.identity
-        moment = datetime.fromtimestamp(self.today(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        moment = datetime.fromtimestamp(self.wall_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         known = {} if found is None else {name: found["metadata"][name] for name in ("uid", "resourceVersion")}
         return {
             "apiVersion": "coordination.k8s.io/v1",
@@ -140,7 +140,7 @@ class Leadership:
             "metadata": {"name": self.name, "namespace": self.namespace, **known},
             "spec": {
                 "holderIdentity": self.identity,
-                "leaseDurationSeconds": LEASE_SECONDS,
+                "leaseDurationSeconds": LEASE_DURATION_SECONDS,
                 "acquireTime": spec["acquireTime"] if mine and "acquireTime" in spec else moment,
                 "renewTime": moment,
                 "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (found is not None and not mine),
@@ -160,5 +160,5 @@ class Leadership:
 
     def _work(self) -> None:
         while not self._ended.is_set():
-            self.step()
-            self._ended.wait(RENEW_SECONDS)
+            self.try_acquire_or_renew()
+            self._ended.wait(RETRY_PERIOD_SECONDS)

@@ -24,15 +24,15 @@ from binshift_operator.model.specification import Dataflow
 log = logging.getLogger(__name__)
 
 
-def with_inputs(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, memo: Memo) -> Dataflow:
+def with_secrets_hash(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, memo: Memo) -> Dataflow:
     """The dataflow with the hash of its Secrets, if it is to follow them.
 
     Raises:
         OperatorError: the API server does not answer.
     """
-    if not dataflow.follows_secrets:
+    if not dataflow.restarts_on_secret_change:
         return dataflow
-    found = {name: _content(kube, dataflow.key.namespace, name) for name in secrets_of(dataflow)}
+    found = {name: _content(kube, dataflow.key.namespace, name) for name in secret_names(dataflow)}
     if memo.secrets_hash and any(each is None for each in found.values()):
         return replace(dataflow, secrets_hash=memo.secrets_hash)
     key = "\0".join(keys[name] for name in KEYS).encode()
@@ -40,7 +40,7 @@ def with_inputs(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, memo: M
     return replace(dataflow, secrets_hash=memo.secrets_hash)
 
 
-def secrets_of(dataflow: Dataflow) -> tuple[str, ...]:
+def secret_names(dataflow: Dataflow) -> tuple[str, ...]:
     """The names of the Secrets that become variables of its pods."""
     parts = [dataflow.raw.get(name) for name in ("application", "driver", "executor")]
     return tuple(sorted({*filter(None, [dataflow.checkpoint.credentials_secret]), *_named(parts)}))
