@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import shipped
 import yaml
-from test_children import pods
+from test_children_rendering import pods
 from tools import tool
 
 from binshift.ports import Ports

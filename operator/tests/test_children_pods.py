@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_children import all_of, dataflow, pods
+from test_children_rendering import all_of, dataflow, pods
 
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports

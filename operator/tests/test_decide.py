@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_children import dataflow
+from test_children_rendering import dataflow
 
 from binshift_operator.decide import decide
 from binshift_operator.model.actions import Apply, DeletePod, PutTarget, StopQuery

@@ -2,7 +2,7 @@
 
 Runs where ``BINSHIFT_TEST_SERVER`` is set and KUBECONFIG leads to a cluster that has the CRD and no operator; takes two minutes. API
 server, etcd and controller manager are enough. No pod ever runs, as they ask for a node that is not there: this is about the API server
-alone (server-side apply, preconditions, garbage, StatefulSets). What the runtime has to do with it is in `test_disturbed.py`, and
+alone (server-side apply, preconditions, garbage, StatefulSets). What the runtime has to do with it is in `test_reconcile_faults.py`, and
 in e2e/ all of it together.
 """
 

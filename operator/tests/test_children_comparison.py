@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_server import without_empty
-from test_children import all_of, dataflow, lived
+from test_children_rendering import all_of, dataflow, lived
 
 from binshift_operator.children import compare, next_attempt, with_applied_hash
 from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered

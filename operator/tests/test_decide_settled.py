@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_children import dataflow
+from test_children_rendering import dataflow
 from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
 
 from binshift_operator.decide import decide

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim_cluster import SimCluster
-from test_convergence import started
+from test_reconcile_convergence import started
 
 from binshift_operator.model.specification import restart_hash
 

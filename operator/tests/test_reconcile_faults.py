@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from sim_cluster import NAME, NS, SimCluster
-from test_kept import stubborn
+from test_drift_contested import stubborn
 
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from test_rim import Answers
+from test_driver_client import Answers
 
 from binshift_operator import driver_client, kube
 from binshift_operator.driver_client import DriverClient

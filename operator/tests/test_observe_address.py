@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client.registry import CollectorRegistry
 from sim_cluster import NAME, NS, SimCluster
-from test_remembered import at_rest
-from test_told import started
+from test_reconcile_cached import at_rest
+from test_status_degraded import started
 
 from binshift_operator.configuration import Configuration
 from binshift_operator.driver_client import DriverClient

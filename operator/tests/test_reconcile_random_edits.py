@@ -1,7 +1,7 @@
 """A hostile editor: whatever is done to a spec, the operator does what a fresh dataflow of the last spec would get, or says why not.
 
 As Acto does it: edits are drawn from the definition's schema, one after the other, and the end is compared with that of a dataflow that
-was made with the last spec at once. `test_hostile_server` does the same with a real API server.
+was made with the last spec at once. `test_real_server_random_edits` does the same with a real API server.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sim_cluster import NAME, NS, SimCluster
 from test_decide import LIMITS, NOW, SETTLED, observed, pod
-from test_told import condition, started
+from test_status_degraded import condition, started
 
 from binshift_operator.decide import decide
 from binshift_operator.model.names import Child

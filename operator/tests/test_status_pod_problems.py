@@ -8,8 +8,8 @@ import pytest
 from sim_cluster import LIMITS as SIM_LIMITS
 from sim_cluster import SimCluster
 from test_decide import FLOW, LIMITS, NOW, SETTLED, condition, observed, pod
-from test_rim import pod as read_pod
-from test_rim import waiting
+from test_pod_state import pod as read_pod
+from test_pod_state import waiting
 
 from binshift_operator.decide import decide
 from binshift_operator.model.observed import PodState

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 from sim_cluster import NAME, NS, SimCluster
 from sim_server import SimServer
-from test_told import started
+from test_status_degraded import started
 
 from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration

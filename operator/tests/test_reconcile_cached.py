@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_cluster import LIMITS, NAME, NS, RESYNC_SECONDS, SimCluster
-from test_ends import ended
-from test_told import condition, started
+from test_status_degraded import condition, started
+from test_stopping_finished import ended
 
 from binshift_operator.errors import Unreachable
 from binshift_operator.memo import CachedObservation

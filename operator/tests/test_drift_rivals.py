@@ -7,7 +7,7 @@ from typing import Any
 
 from sim_cluster import NAME, NS, SimCluster
 from sim_server import Crash
-from test_told import started
+from test_status_degraded import started
 
 from binshift_operator.children import RenderContext
 from binshift_operator.children.comparison import ANNOTATION_APPLIED_BY, NAMELESS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim_cluster import NAME, NS, SimCluster
-from test_told import condition
+from test_status_degraded import condition
 
 ACCOUNT = ("ServiceAccount", NS, NAME)
 ROLE = {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/clicks"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from crd_cases import FULL
-from test_children import all_of, dataflow, pods
+from test_children_rendering import all_of, dataflow, pods
 
 from binshift.memory import DAEMON_HEAP_MIB
 from binshift_operator.children import RenderContext, render
