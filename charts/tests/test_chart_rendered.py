@@ -236,7 +236,7 @@ def test_notes_say_what_comes_next(helm: str, tmp_path: Path) -> None:
         assert "kubectl apply --server-side --force-conflicts" in said
         assert "all namespaces" in said
     assert "monitoring.podMonitors.enabled" in plain
-    assert "by PodMonitors; if it selects them by labels, set monitoring.labels." in monitored
+    assert "if your Prometheus selects PodMonitors by labels, set monitoring.labels." in monitored
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
@@ -16,10 +17,13 @@ from binshift_operator.model.actions import Action, Apply, DeletePod
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, DataflowKey
 from binshift_operator.model.observed import ObservedState
 from binshift_operator.model.status import truncate
+from binshift_operator.pod_state import seconds
 from binshift_operator.status import EventRecord
 from binshift_operator.status_codec import format_time
 
 log = logging.getLogger(__name__)
+RECENT_SECONDS: Final = 300.0
+"""Maximum age of a request to restart that is answered."""
 
 
 def action_events(actions: Sequence[Action], observed: ObservedState) -> Iterable[EventRecord]:
@@ -39,9 +43,12 @@ def action_events(actions: Sequence[Action], observed: ObservedState) -> Iterabl
 
 
 def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child, str]) -> Iterable[EventRecord]:
-    """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``."""
+    """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``.
+
+    The request stays in the template, so an old one is skipped: the operator process of that time has told it.
+    """
     for child, seen in observed.children.items():
-        if seen.restarted_at and known.get(child) != seen.restarted_at:
+        if seen.restarted_at and known.get(child) != seen.restarted_at and _is_recent(seen.restarted_at, observed.now):
             known[child] = seen.restarted_at
             yield EventRecord(
                 "RolloutRestartIgnored",
@@ -49,6 +56,14 @@ def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child,
                 f"set spec.restartNonce to another number: kubectl edit sdf {key.name}",
                 warning=True,
             )
+
+
+def _is_recent(requested_at: str, now: float) -> bool:
+    """Whether the request is recent, by a clock that may differ from the operator's."""
+    try:
+        return abs(now - seconds(requested_at)) < RECENT_SECONDS
+    except ValueError:
+        return False
 
 
 def record(kube: Kube, key: DataflowKey, told: Iterable[EventRecord], now: float) -> None:

@@ -98,7 +98,9 @@ def leadership_handler(reconciler: Reconciler, metrics: OperatorMetrics) -> Call
 
     def on_change(is_leader: bool) -> None:
         metrics.leading.set(is_leader)
-        if not is_leader:
+        if is_leader:
+            metrics.resume()
+        else:
             reconciler.forget_all()
 
     return on_change

@@ -129,6 +129,7 @@ class Observer:
             unreachable=silence,
             claim=self._claim(dataflow),
             credentials_missing=self._credentials(dataflow),
+            account_missing=self._account(dataflow),
             refusals=memo.refusals,
             render_error=next(iter(unfit.values()), ""),
             unrenderable=frozenset(unfit),
@@ -236,6 +237,11 @@ class Observer:
     def _credentials(self, dataflow: Dataflow) -> str | None:
         name = dataflow.checkpoint.credentials_secret
         there = name is None or self.kube.get("Secret", dataflow.key.namespace, name) is not None
+        return None if there else name
+
+    def _account(self, dataflow: Dataflow) -> str | None:
+        name = dataflow.service_account
+        there = name is None or self.kube.get("ServiceAccount", dataflow.key.namespace, name) is not None
         return None if there else name
 
 

@@ -20,7 +20,7 @@ from binshift_operator.kube import Kube, Object
 from binshift_operator.memo import Memo, cache
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
-from binshift_operator.model.names import API_VERSION, KIND, DataflowKey
+from binshift_operator.model.names import API_VERSION, KIND, Child, DataflowKey
 from binshift_operator.model.specification import Dataflow, parse, parse_invalid
 from binshift_operator.model.status import Status
 from binshift_operator.model.timeouts import Timeouts
@@ -152,10 +152,10 @@ class Reconciler:
     ) -> None:
         for action in done:
             if isinstance(action, Apply) and action.child in observation.manifests:
-                before, last = observation.state.children[action.child], memo.applied.get(action.child)
-                memo.applied[action.child] = next_attempt(
-                    before, observation.manifests[action.child], last, self.clock()
-                )
+                child, last = action.child, memo.applied.get(action.child)
+                before, manifest = observation.state.children[child], observation.manifests[child]
+                budget = action.max_unavailable if child is Child.DISRUPTION_BUDGET else 0
+                memo.applied[child] = next_attempt(before, manifest, last, self.clock(), budget)
         if failure is None:
             memo.failing_write = None
         else:

@@ -1,7 +1,7 @@
 """The Secrets that a dataflow names in its variables, as one hash: a pod keeps the values that it was made with.
 
 Only asked for where the spec says ``restartOn: SecretChange``. A Secret that is not there, or may not be read, changes nothing: one that
-is replaced is away for a moment, and no stream is stopped for that. What is mounted as files is no part of it, as the kubelet renews it.
+is replaced is away for a moment, and no stream is stopped for that. Then what they were is taken from the notes, or from the pods. What is mounted as files is no part of it, as the kubelet renews it.
 The hash has a key of its own, so that an annotation tells nothing of a short password.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from binshift_operator.errors import Forbidden
 from binshift_operator.kube import Kube
 from binshift_operator.memo import Memo
-from binshift_operator.model.names import KEYS
+from binshift_operator.model.names import ANNOTATION_SPEC, DRIVER, KEYS, LABEL_COMPONENT, LABEL_UID, DataflowKey
 from binshift_operator.model.specification import Dataflow
 
 log = logging.getLogger(__name__)
@@ -33,11 +33,21 @@ def with_secrets_hash(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, m
     if not dataflow.restarts_on_secret_change:
         return dataflow
     found = {name: _content(kube, dataflow.key.namespace, name) for name in secret_names(dataflow)}
-    if memo.secrets_hash and any(each is None for each in found.values()):
-        return replace(dataflow, secrets_hash=memo.secrets_hash)
+    if any(each is None for each in found.values()):
+        memo.secrets_hash = memo.secrets_hash or _hash_of_pods(kube, dataflow.key)
+        if memo.secrets_hash:
+            return replace(dataflow, secrets_hash=memo.secrets_hash)
     key = "\0".join(keys[name] for name in KEYS).encode()
     memo.secrets_hash = hmac.new(key, json.dumps(found, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
     return replace(dataflow, secrets_hash=memo.secrets_hash)
+
+
+def _hash_of_pods(kube: Kube, key: DataflowKey) -> str:
+    """The hash that the newest pod was made with, the driver's in preference; empty if none has one."""
+    pods = [each["metadata"] for each in kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")]
+    pods.sort(key=lambda meta: (meta["labels"].get(LABEL_COMPONENT) == DRIVER, str(meta.get("creationTimestamp"))))
+    hashes = [(meta.get("annotations") or {}).get(ANNOTATION_SPEC, "").partition("-")[2] for meta in pods]
+    return next(filter(None, reversed(hashes)), "")
 
 
 def secret_names(dataflow: Dataflow) -> tuple[str, ...]:

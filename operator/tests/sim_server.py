@@ -30,6 +30,7 @@ class SimServer:
     Attributes:
         webhook: changes whatever is stored, of a kind, as a mutating webhook does.
         refusing: parts of paths, and the status and message that writes there are answered with.
+        unreadable: the ends of paths that nobody may read.
         requests: what was asked, writes that were refused included; whoever looks at it clears it.
         changed: is told of every kind of object that is made, changed or removed.
     """
@@ -44,6 +45,7 @@ class SimServer:
         self.deleting: Callable[[Object], None] = lambda found: None
         self.webhook: Callable[[str, Object], None] = lambda kind, found: None
         self.refusing: dict[str, tuple[int, str]] = {}
+        self.unreadable: set[str] = set()
         self.requests: list[str] = []
         self.changed: Callable[[str], None] = lambda kind: None
 
@@ -58,6 +60,8 @@ class SimServer:
         if self.down:
             raise Unreachable("the API server is away")
         self.requests.append(f"{method} {path}")
+        if method == "GET" and path.endswith(tuple(self.unreadable)):
+            return 403, json.dumps({"message": "forbidden"}).encode()
         for part, (status, message) in self.refusing.items():
             if method != "GET" and part in path:
                 return status, json.dumps({"message": message}).encode()

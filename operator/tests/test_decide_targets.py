@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import sim_runtime
 from sim_cluster import LIMITS, SimCluster
 
 from binshift_operator.model.observed import REVISIONS
@@ -68,6 +69,43 @@ def test_what_holds_the_bins_stays_until_a_wanted_slot_is_there() -> None:
     assert cluster.log.holding == {2}
     assert cluster.log.epoch > epoch + 3 * WAIT
     assert len(cluster.pods("executor")) == 3
+    cluster.converge()
+
+
+def without_its_last(replicas: int, monkeypatch: pytest.MonkeyPatch) -> SimCluster:
+    """A dataflow whose last executor is gone for good after the target was put, and before a bin has come to any new one."""
+    cluster = started(2)
+    monkeypatch.setattr(sim_runtime, "STEP", 0)
+    cluster.edit(replicas=replicas)
+    while cluster.log.target["workers"] != list(range(replicas)):
+        cluster.run(1)
+    cluster.no_room = {replicas - 1}
+    cluster.server.remove(("Pod", "default", f"clicks-executor-{replicas - 1}"), at_once=True)
+    cluster.tick()
+    monkeypatch.undo()
+    return cluster
+
+
+def test_a_slot_of_the_target_that_is_gone_starves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor that is lost before bins come to it keeps no other new one from being used, and is used itself once it is back."""
+    cluster = without_its_last(4, monkeypatch)
+    cluster.run(3 * WAIT)
+    assert cluster.log.holding == {0, 1, 2}
+    assert cluster.log.target["workers"] == [0, 1, 2]
+    assert "3 of 4 executors share the state. Executor 3 has not registered" in progressing(cluster)
+    cluster.no_room = set()
+    cluster.run(WAIT)
+    assert cluster.log.holding == {0, 1, 2, 3}
+    cluster.converge()
+
+
+def test_nor_does_it_while_an_autoscaler_edits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same under edits that come faster than an executor is waited for: the next target has the lost one no more."""
+    cluster = without_its_last(4, monkeypatch)
+    for edit in range(2 * WAIT):
+        cluster.edit(replicas=5 + edit % 2)
+        cluster.run(2)
+    assert cluster.log.holding == {0, 1, 2, 4, 5} - ({5} if cluster.dataflow["spec"]["replicas"] == 5 else set())
     cluster.converge()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sim_cluster import LIMITS, NAME, NS, SimCluster
 
 WAIT = int(LIMITS.registration_wait_seconds)
@@ -60,3 +61,18 @@ def test_a_policy_that_overrules_the_budget_holds_up_nothing() -> None:
     cluster.converge()
     cluster.edit(replicas=1)
     cluster.converge()
+
+
+@pytest.mark.parametrize("theirs", [2, "50%"])
+def test_a_controller_that_overrules_the_budget_is_fought_less_and_less(theirs: int | str) -> None:
+    """A budget that is written over at once, with a number or a percentage, is put right more and more rarely; by hand, at once."""
+    cluster, key = started(2), ("PodDisruptionBudget", NS, f"{NAME}-executor")
+    cluster.server.writes.clear()
+    for _ in range(300):
+        cluster.server.edit(*key, {"maxUnavailable": theirs})
+        cluster.run(1)
+    assert 3 <= sum("poddisruptionbudgets" in write for write in cluster.server.writes) <= 12
+    assert cluster.settled()
+    cluster.tick(600)
+    cluster.run(2)
+    assert allowed(cluster) == 1

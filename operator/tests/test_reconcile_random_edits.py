@@ -117,6 +117,7 @@ def test_every_field_has_an_effect(place: Place) -> None:
 ENOUGH = 6
 """Values of a field that work."""
 DEEP: dict[str, Any] = {
+    "driver": {"masterResources": {"requests": {"memory": "384Mi"}, "limits": {"memory": "512Mi"}}},
     "executor": {"storage": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
 }
 """So that a field can be edited whose neighbours are needed."""

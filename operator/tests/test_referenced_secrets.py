@@ -82,6 +82,28 @@ def test_another_process_of_the_operator_restarts_nothing() -> None:
     assert uids(cluster) == before
 
 
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_another_process_restarts_nothing_for_a_secret_that_is_away(forbidden: bool) -> None:
+    """A process that has seen no Secret yet, and finds none or may not read it, goes by the pods, until there is one with other content."""
+    cluster = following(restartOn="SecretChange")
+    before = uids(cluster)
+    found = cluster.server.objects.pop(SECRET)
+    if forbidden:
+        cluster.server.objects[SECRET] = found
+        cluster.server.unreadable = {"/secrets/db"}
+    cluster.restart_operator()
+    cluster.run(40)
+    assert uids(cluster) == before
+    cluster.server.unreadable = set()
+    put(cluster, "old")
+    cluster.run(40)
+    assert uids(cluster) == before
+    put(cluster, "new")
+    cluster.run(40)
+    cluster.converge()
+    assert not uids(cluster) & before
+
+
 def test_a_short_password_is_not_told() -> None:
     """The hash on the pods has a key of its own: the same password gives another one for another dataflow."""
     hashes = set()

@@ -9,6 +9,7 @@ from test_crd import ROOT, SPEC
 from binshift import __version__
 from binshift_operator.driver_client import parse_runtime
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, Pod, RunState
+from binshift_operator.model.status import Condition, ConditionType, Status
 from binshift_operator.pod_state import parse_pod
 from binshift_operator.status.conditions import update_pending
 
@@ -33,9 +34,17 @@ def observed(driver: str | None = __version__, *pods: str) -> ObservedState:
 )
 def test_what_differs_is_named(seen: ObservedState, reason: str, said: str) -> None:
     """Nothing pends while all is of one version; else one reads which differs, and what brings it up."""
-    found = update_pending(seen)
+    found = update_pending(seen, Status())
     assert (found.status, found.reason) == (reason != "OneVersion", reason)
     assert said in found.message
+
+
+@pytest.mark.parametrize("driver", ["0.0.9", "", __version__])
+def test_a_silence_of_the_driver_changes_nothing(driver: str) -> None:
+    """A driver that does not answer for a moment is of the version that it was of."""
+    spoken = update_pending(observed(driver), Status())
+    last = Condition(ConditionType.UPDATE_PENDING, spoken.status, spoken.reason, spoken.message, 1, 0.0)
+    assert update_pending(observed(None), Status(version=driver, conditions=(last,))) == spoken
 
 
 def test_a_driver_says_its_version() -> None:

@@ -83,6 +83,27 @@ def test_code_map_is_whole() -> None:
     assert sorted(modules - named - {"__init__", "__main__"}) == []
 
 
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+
+
+def test_decisions_are_numbered_and_listed() -> None:
+    """Decisions have consecutive numbers, and the index links each page under its title."""
+    index = _text("docs/decisions/README.md")
+    assert [path.name[:4] for path in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
+    rows = [f"| [{path.name[:4]}]({path.name}) | {path.read_text().splitlines()[0][8:]} |" for path in DECISIONS]
+    assert [row for row in rows if row not in index] == []
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+def test_decision_is_complete(path: Path) -> None:
+    """A decision has a status with a date, context, decision and consequence, each with text."""
+    text = path.read_text(encoding="utf-8")
+    assert re.search(r"^\*\*Status:\*\* (Accepted|Superseded by \d{4}), \d{4}-\d\d-\d\d\.$", text, re.MULTILINE)
+    sections = re.split(r"^## (\w+)\n", text, flags=re.MULTILINE)[1:]
+    assert sections[::2] == ["Context", "Decision", "Consequence"]
+    assert all(each.strip() for each in sections[1::2])
+
+
 def test_licence_is_the_whole_text() -> None:
     """LICENSE is the Apache License 2.0, from its title to its end, and pyproject.toml says the same."""
     text = _text("LICENSE")

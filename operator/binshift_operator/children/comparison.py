@@ -81,6 +81,7 @@ def compare(
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
         max_unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
+        requested_max_unavailable=_requested(manifest, attempt, now),
         restarted_at=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
         is_generation_observed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
         retry_due=is_retry_due(found, attempt, now),
@@ -99,12 +100,25 @@ def is_retry_due(found: ChildState, attempt: ApplyAttempt | None, now: float) ->
 
 
 def _found(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> ChildState:
-    if manifest is None or is_as_rendered(live, manifest):
+    if manifest is None or (is_as_rendered(live, manifest) and not _is_overwritten(live, manifest, attempt, now)):
         return ChildState.CURRENT
     if not _lately(manifest, attempt, now):
         return ChildState.DRIFTED
     ours = _noted(live) == applied_hash(manifest)
     return ChildState.CONTESTED if ours or _rival(live, manifest, attempt, now) else ChildState.DRIFTED
+
+
+def _is_overwritten(live: Mapping[str, Any], manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
+    """Whether a disruption budget differs from the number requested recently; that number is decided, not rendered."""
+    requested = _requested(manifest, attempt, now)
+    return requested != 0 and (live.get("spec") or {}).get("maxUnavailable") != requested
+
+
+def _requested(manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> int:
+    """The number recently requested of a disruption budget; 0 if none was."""
+    if manifest is None or attempt is None or not _lately(manifest, attempt, now):
+        return 0
+    return attempt.max_unavailable
 
 
 def _lately(manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
@@ -130,13 +144,15 @@ def _rival(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAtt
     return writer or ("" if stays else attempt.rival)
 
 
-def next_attempt(seen: ObservedChild, manifest: Manifest, last: ApplyAttempt | None, now: float) -> ApplyAttempt:
-    """What to remember once a child was applied that had been ``seen`` so."""
+def next_attempt(
+    seen: ObservedChild, manifest: Manifest, last: ApplyAttempt | None, now: float, max_unavailable: int = 0
+) -> ApplyAttempt:
+    """What to remember after applying a child that was ``seen`` so; ``max_unavailable``: requested of a disruption budget."""
     stamp = applied_hash(manifest)
     if last is None or last.manifest_hash != stamp or now - last.at >= FORGET_SECONDS:
-        return ApplyAttempt(stamp, 1, now)
+        return ApplyAttempt(stamp, 1, now, max_unavailable)
     times, rivalled = last.attempts + (seen.state is ChildState.CONTESTED), last.overwritten + bool(seen.overwritten_by)
-    return ApplyAttempt(stamp, times, now, rivalled, seen.overwritten_by or last.rival)
+    return ApplyAttempt(stamp, times, now, max_unavailable, rivalled, seen.overwritten_by or last.rival)
 
 
 def _wait(attempt: ApplyAttempt) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from binshift import __version__
-from binshift_operator.children import environment
+from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
 from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
 from binshift_operator.children.user_template import merge_template, spec_of
@@ -146,24 +146,25 @@ def _template(
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": environment.grace_seconds(dataflow, component),
-            "securityContext": _security(
-                user.get("securityContext") or spec_of(dataflow, component).get("securityContext") or security
-            ),
+            "securityContext": _identity(dataflow, component, security),
             "topologySpreadConstraints": _spread(dataflow, component),
             "containers": containers,
             "volumes": volumes + list(user.get("volumes") or []),
             **({"imagePullSecrets": secrets} if secrets else {}),
             **{name: user[name] for name in chosen if user.get(name)},
-            "tolerations": _tolerations(user.get("tolerations") or []),
+            "tolerations": _tolerations(user.get("tolerations") or spec_of(dataflow, component).get("tolerations")),
         },
     }
     return merge_template(dataflow, component, ours)
 
 
-def _tolerations(given: list[Manifest]) -> list[Manifest]:
+def _tolerations(found: Any) -> list[Manifest]:
     """Those given, and how long a lost node is tolerated where they do not say so."""
-    said = {each.get("key") for each in given if each.get("effect") in (None, "", "NoExecute")}
-    return list(given) + [
+    given: list[Manifest] = list(found) if isinstance(found, list) else []
+    said = {
+        each.get("key") for each in given if isinstance(each, Mapping) and each.get("effect") in (None, "", "NoExecute")
+    }
+    return given + [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
         for key in LOST_NODE_TAINTS
         if not said & {key, None, ""}
@@ -189,6 +190,16 @@ def _spread(dataflow: Dataflow, component: str) -> list[Manifest]:
     how = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     chosen = {"labelSelector": {"matchLabels": selector(dataflow.key, component)}}
     return [{**how, "topologyKey": each, **chosen} for each in SPREAD_OVER]
+
+
+def _identity(dataflow: Dataflow, component: str, default: Mapping[str, Any]) -> Manifest:
+    """User and groups of the pod: those of the spec, else of its template, else of the installation."""
+    context = ((dataflow.raw.get(component) or {}).get("pod") or {}).get("securityContext")
+    for each in restricted.broken(context):
+        raise ValueError(
+            f"{component}.pod.securityContext has {each}: the Pod Security Standard restricted does not allow it"
+        )
+    return _security(context or spec_of(dataflow, component).get("securityContext") or default)
 
 
 def _security(said: Mapping[str, Any]) -> Manifest:

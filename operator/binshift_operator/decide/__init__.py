@@ -8,11 +8,12 @@
 | its spec cannot be parsed | none; only the status is updated | `decision` |
 | a child's name is taken by a foreign object | none; report it | `decision` |
 | the checkpoint is not usable, and nothing runs yet | create the other children, report it | `decision` |
+| its ServiceAccount does not exist, and nothing runs yet | create the other children, report it | `decision` |
 | the Secret is missing | create it, and the children that do not need it | `decision` |
 | the dataflow is suspended | stop the query, delete the driver's pod, then the executors' | `stopping` |
 | the program has ended by itself, as recorded for this spec | the same | `stopping` |
 | a child cannot be rendered from the spec | keep the others in place, report it | `decision` |
-| a pod was made for another restart hash or Secret | dry-run the new templates; stop the query, delete the driver's pod, apply the templates, delete the outdated pods | `stopping` |
+| a pod was made for another restart hash or Secret | if the ServiceAccount exists: dry-run the new templates; stop the query, delete the driver's pod, apply the templates, delete the outdated pods | `stopping` |
 | the query was stopped, or has ended for an earlier spec, and should run | delete the driver's pod; the last row recreates it | `stopping` |
 | the program has ended by itself | record it | `stopping` |
 | otherwise | apply what is missing or has drifted; then follow `binshift.rescale` | `workers` |

@@ -62,11 +62,12 @@ def _step(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts:
     if foreign:
         message = " ".join(_name_taken(dataflow, child) for child in foreign)
         return Step(ProgressingReason.NAMES, message, degraded=(DegradedReason.NAME_TAKEN, message))
-    unusable = _checkpoint_problem(dataflow, observed)
     finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
-    if unusable is not None and observed.driver is None and not (dataflow.suspend or finished):
-        actions = drift.plain_children(observed)
-        return Step(ProgressingReason.CHECKPOINT, unusable[1], actions=actions, degraded=unusable)
+    unusable, no_account = _checkpoint_problem(dataflow, observed), _service_account_problem(observed)
+    if observed.driver is None and not (dataflow.suspend or finished):
+        blocked = _blocked(observed, unusable, no_account)
+        if blocked is not None:
+            return blocked
     if observed.keys_hash is None:
         return _without_secret(dataflow, observed)
     if dataflow.suspend:
@@ -82,11 +83,28 @@ def _step(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts:
     # It ended for an earlier spec and was edited since: the remaining pods are those of the earlier spec.
     ended_earlier = ended and before.finished_generation != 0
     if stopping.outdated_pods(dataflow, observed) or stopped or ended_earlier:
+        if no_account is not None and live and not stopped:
+            return replace(_invalid(observed), degraded=no_account)
         return stopping.restart(dataflow, observed, before, timeouts)
     if ended:
         return stopping.record_finished(observed)
     step = workers.run(dataflow, observed, before, timeouts)
-    return step if step.degraded is not None or unusable is None else replace(step, degraded=unusable)
+    return replace(step, degraded=step.degraded or unusable or no_account)
+
+
+def _blocked(
+    observed: ObservedState,
+    unusable: tuple[DegradedReason, str] | None,
+    no_account: tuple[DegradedReason, str] | None,
+) -> Step | None:
+    """The step of a dataflow that cannot start without its checkpoint or its ServiceAccount; None if it can."""
+    if unusable is not None:
+        reason, problem = ProgressingReason.CHECKPOINT, unusable
+    elif no_account is not None:
+        reason, problem = ProgressingReason.SPEC, no_account
+    else:
+        return None
+    return Step(reason, problem[1], actions=drift.plain_children(observed), degraded=problem)
 
 
 def _name_taken(dataflow: Dataflow, child: Child) -> str:
@@ -110,6 +128,14 @@ def _checkpoint_problem(dataflow: Dataflow, observed: ObservedState) -> tuple[De
     if observed.credentials_missing:
         return DegradedReason.CREDENTIALS_MISSING, f"there is no Secret {observed.credentials_missing}: create it"
     return None
+
+
+def _service_account_problem(observed: ObservedState) -> tuple[DegradedReason, str] | None:
+    """The problem that the user's ServiceAccount does not exist: the API server accepts the StatefulSet, even in a dry run, but no pod."""
+    if observed.account_missing is None:
+        return None
+    message = f"there is no ServiceAccount {observed.account_missing}: create it, or correct spec.serviceAccountName"
+    return DegradedReason.SERVICE_ACCOUNT_NOT_FOUND, message
 
 
 def _invalid(observed: ObservedState) -> Step:

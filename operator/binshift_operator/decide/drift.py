@@ -79,7 +79,7 @@ def apply_action(child: Child, current: ObservedChild, replicas: int | None = No
         replicas,
         uid=current.uid if exists else "",
         resource_version=current.resource_version if exists and exactly else "",
-        max_unavailable=max(current.max_unavailable, 1),
+        max_unavailable=max(current.requested_max_unavailable or current.max_unavailable, 1),
     )
 
 
@@ -89,6 +89,12 @@ def disruption_budget(observed: ObservedState, absent: int) -> tuple[Action, ...
     exists = current.state in (ChildState.CURRENT, ChildState.CONTESTED)
     if not exists or current.max_unavailable == 1 + absent or child in observed.unrenderable:
         return ()
+    if (
+        current.state is ChildState.CONTESTED
+        and current.requested_max_unavailable == 1 + absent
+        and not current.retry_due
+    ):
+        return ()  # it was requested recently, and is being overwritten
     return (replace(apply_action(child, current), max_unavailable=1 + absent),)
 
 
@@ -107,6 +113,7 @@ def force_deletions(observed: ObservedState, timeouts: Timeouts) -> tuple[Action
         DeletePod(pod.name, pod.uid, why, force=True)
         for pod in observed.pods
         if pod.deleting_since is not None
+        and not pod.only_finalizers_left
         and observed.now > _end_due(pod, pod.deleting_since, observed) + timeouts.lost_node_seconds
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from binshift_operator.decide.registration import format_slots
 from binshift_operator.model.actions import CancelMigration
 from binshift_operator.model.observed import REVISIONS, ObservedRuntime
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
@@ -13,8 +14,8 @@ from binshift_operator.model.timeouts import Timeouts
 
 RETRIES_BEFORE_REPORT = 3
 """Number of retries after which a failing migration is reported."""
-ON_REQUEST = "on request"
-"""Part of the runtime's reason for a migration that a user cancelled."""
+ON_REQUEST = frozenset({"cancelled on request", "rolled back on request"})
+"""The runtime's reasons for a migration that a user cancelled."""
 
 
 def is_ours(dataflow: Dataflow, runtime: ObservedRuntime) -> bool:
@@ -44,9 +45,11 @@ def moving_since(runtime: ObservedRuntime | None, before: Status) -> Moving | No
     if runtime is None or runtime.target is None:
         return before.moving
     target, last = runtime.target, before.moving
-    if last is not None and last.generation == target.generation:
-        return None if target.settled else last
     migration = current(runtime)
+    if last is not None and last.generation == target.generation:
+        # While a worker of the target is away, no bins move there: the migration that starts on its return has the whole timeout.
+        waits = (migration is None or migration.ended) and not target.workers <= runtime.registered
+        return None if target.settled or waits else last
     if migration is None or migration.ended or migration.started_at is None:
         return None
     return Moving(target.generation, migration.started_at)
@@ -78,10 +81,15 @@ def should_retry(runtime: ObservedRuntime, now: float, timeouts: Timeouts) -> bo
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None or target.settled or migration.phase not in ("failed", "cancelled"):
         return False
-    if ON_REQUEST in migration.reason:
+    if _is_on_request(migration):
         return False
     rested = migration.ended_at is not None and now - migration.ended_at >= timeouts.retry_seconds
     return rested and target.workers <= runtime.registered
+
+
+def _is_on_request(migration: MigrationStatus) -> bool:
+    """Whether a user cancelled the migration; the reason of a failed one may contain any words."""
+    return migration.phase == "cancelled" and migration.reason in ON_REQUEST
 
 
 def is_moving(runtime: ObservedRuntime) -> bool:
@@ -101,14 +109,16 @@ def ended_reason(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReaso
         )
     if migration.phase not in ("failed", "cancelled"):
         return None
-    if ON_REQUEST in migration.reason:
+    if _is_on_request(migration):
         return (
             SettledReason.MIGRATION_CANCELLED,
             f"migration {migration.id} was {migration.reason}; bins stay where they are",
         )
+    away = frozenset() if runtime.target is None else runtime.target.workers - runtime.registered
+    once = f", once workers {format_slots(away)} are registered" if away else ""
     return (
         ProgressingReason.MIGRATION,
-        f"migration {migration.id} ended early and is retried: {migration.reason}",
+        f"migration {migration.id} ended early and is retried{once}: {migration.reason}",
     )
 
 
@@ -128,7 +138,7 @@ def degraded(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) ->
     migration = runtime.migration
     if migration is None or migration.phase not in ("failed", "cancelled"):
         return None
-    if ON_REQUEST in migration.reason:
+    if _is_on_request(migration):
         return (
             DegradedReason.MIGRATION_CANCELLED,
             f"migration {migration.id} was {migration.reason}. Edit the spec to continue",

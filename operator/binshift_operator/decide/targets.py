@@ -6,7 +6,9 @@ the target has neither an executor nor bins. A new generation does not restart i
 ``replicas`` could keep new executors from ever being used:
 
 - an unregistered slot is waited for until its clock exceeds the timeout;
-- once the clock of a registered slot exceeds the timeout, nothing more is waited for, and the target takes the registered slots.
+- once the clock of a registered slot exceeds the timeout, nothing more is waited for, and the target takes the registered slots;
+- a slot of the target whose executor was lost before bins arrived there is waited for no longer than one outside the target, as the
+  runtime would block all others until it is back. Another target includes it once it registers.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def desired_workers(
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
         return DesiredWorkers(target.workers, target.generation, full - target.workers, waiting, absent)
-    unregistered = full - taken - runtime.registered
+    unregistered = full - (taken - absent) - runtime.registered
     spare = unregistered if long & runtime.registered else unregistered & long
     workers = full - spare or full
     spare = full - workers

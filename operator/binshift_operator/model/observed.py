@@ -41,6 +41,8 @@ class ApplyAttempt:
     manifest_hash: str
     attempts: int
     at: float
+    max_unavailable: int = 0
+    """The number requested of a disruption budget; 0 for others."""
     overwritten: int = 0
     """How often another operator's application was found in place of it."""
     rival: str = ""
@@ -58,6 +60,8 @@ class ObservedChild:
     """What a StatefulSet is asked for; 0 for others."""
     max_unavailable: int = 0
     """How many pods a disruption budget lets be unavailable; 0 for others."""
+    requested_max_unavailable: int = 0
+    """The number recently requested of a disruption budget; 0 if none was, and for others."""
     restarted_at: str = ""
     """When `kubectl rollout restart` was last asked of a StatefulSet; empty if it never was."""
     is_generation_observed: bool = True
@@ -92,6 +96,7 @@ class Pod:
         slot: the ordinal.
         deleting_since: when it was asked to end; None if it was not.
         grace_seconds: how long it was given for that.
+        finalizers: of other controllers; binshift sets none on its pods.
         node_lost: whether it was deleted for a taint of its node, as that of a node that does not answer.
         spec_hash: the restart class it was made for.
         keys_hash: the Secret it was made with.
@@ -122,6 +127,12 @@ class Pod:
     ip: str = ""
     operator_version: str = ""
     state_since: float | None = None
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def only_finalizers_left(self) -> bool:
+        """Whether the pod has ended, or was force-deleted, and only finalizers keep it: another deletion has no effect."""
+        return self.deleting_since is not None and self.grace_seconds == 0 and bool(self.finalizers)
 
 
 class RunState(StrEnum):
@@ -225,6 +236,7 @@ class ObservedState:
         runtime: what the control API says; None if it does not answer.
         unreachable: why it does not.
         credentials_missing: the name of the Secret for the object store, if it is not there.
+        account_missing: the name of the user's ServiceAccount for the pods, if it does not exist.
         refusals: which writes were refused, or fail time and again, and why; by what was to be done.
         render_error: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
         unrenderable: those children.
@@ -241,6 +253,7 @@ class ObservedState:
     unreachable: str = ""
     claim: ClaimState = ClaimState.FINE
     credentials_missing: str | None = None
+    account_missing: str | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     render_error: str = ""
     unrenderable: frozenset[Child] = frozenset()

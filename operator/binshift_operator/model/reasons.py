@@ -49,6 +49,7 @@ class DegradedReason(StrEnum):
     CHECKPOINT_NOT_FOUND = "CheckpointNotFound"
     CHECKPOINT_NOT_SHARED = "CheckpointNotShared"
     CREDENTIALS_MISSING = "CredentialsMissing"
+    SERVICE_ACCOUNT_NOT_FOUND = "ServiceAccountNotFound"
     SECRET_LOST = "SecretLost"
     REFUSED = "Refused"
     PODS_NOT_CREATED = "PodsNotCreated"
@@ -65,4 +66,5 @@ class DegradedReason(StrEnum):
     NOT_STARTED = "NotStarted"
     UNSCHEDULABLE = "Unschedulable"
     EVICTED = "Evicted"
+    NOT_DELETED = "NotDeleted"
     CONTROL_UNREACHABLE = "ControlUnreachable"

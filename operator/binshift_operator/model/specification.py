@@ -1,8 +1,8 @@
 """A StreamingDataflow as read from the API server: frozen, typed, and with its restart class as one hash.
 
 An edit is *live* (replicas, migration, rebalance, suspend) or a *restart*: then the hash over everything else that the user wrote
-changes, and so it does for a new `restartNonce`. Values that equal the CRD's defaults count as not written: a newer CRD that
-adds a field with a default restarts nothing. What was rendered from the spec is never hashed, so a newer operator restarts
+changes, and so it does for a new `restartNonce`. Values that equal the defaults count as not written. A field that is added has none
+in the CRD: an older operator knows of no such default, would take it for an edit, and restart everything. What was rendered from the spec is never hashed, so a newer operator restarts
 nothing either. Validation is the CRD's; what it cannot express is found here, and told as a `ValueError`. Such a dataflow is
 `parse_invalid`: it can be looked at, and that is all.
 """
@@ -32,7 +32,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     },
     "executor": {"resources": {"requests": {"cpu": "500m", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}},
 }
-"""Defaults of the restart class, as the CRD has them; a test compares."""
+"""Defaults of the restart class, as the CRD has those of its first fields; a test compares."""
 
 WHOLE: Final = frozenset(
     {

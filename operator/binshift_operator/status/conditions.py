@@ -23,6 +23,7 @@ from binshift_operator.status.explanation import Explanation
 
 UNKNOWN_VERSION = "an older version"
 """In place of a version that is not reported."""
+DRIVER_VERSION = "DriverVersion"
 
 
 def conditions(
@@ -42,7 +43,7 @@ def conditions(
         ),
         ConditionType.MIGRATING: migrating(dataflow, observed, migration),
         ConditionType.DEGRADED: degraded(dataflow, observed, before, explanation, timeouts),
-        ConditionType.UPDATE_PENDING: update_pending(observed),
+        ConditionType.UPDATE_PENDING: update_pending(observed, before),
     }
     return tuple(_condition(kind, value, dataflow.generation, before, observed.now) for kind, value in values.items())
 
@@ -125,23 +126,32 @@ def migrating(dataflow: Dataflow, observed: ObservedState, migration: MigrationS
     return ConditionValue(True, migration.phase.capitalize(), message)
 
 
-def update_pending(observed: ObservedState) -> ConditionValue:
+def update_pending(observed: ObservedState, before: Status) -> ConditionValue:
     """UpdatePending: driver, pods and operator are not of one version of binshift.
 
     Only a report. A pod keeps the template it was created from, so after an upgrade of the operator a replaced pod may run beside pods of an
     older template; and the driver's version is that of the user's image, which only the user can rebuild.
     """
     operator = observed.operator_version
-    driver = operator if observed.runtime is None else observed.runtime.version
+    driver = _driver_version(observed, before)
     pods = {pod.operator_version for pod in observed.pods if pod.deleting_since is None}
     if driver != operator:
         message = (
             f"the operator runs binshift {operator}, the driver {driver or UNKNOWN_VERSION}: "
             f"rebuild the image from the spark image of {operator}"
         )
-        return ConditionValue(True, "DriverVersion", message)
+        return ConditionValue(True, DRIVER_VERSION, message)
     if pods - {operator}:
         versions = ", ".join(sorted(each or UNKNOWN_VERSION for each in pods))
         message = f"the operator runs binshift {operator}, the pod templates are of {versions}: raise restartNonce when convenient"
         return ConditionValue(True, "PodVersions", message)
     return ConditionValue(False, "OneVersion", f"operator, driver and pods run binshift {operator}")
+
+
+def _driver_version(observed: ObservedState, before: Status) -> str:
+    """The version that the driver reports or, while it does not answer, last reported; empty for one too old to report any."""
+    if observed.runtime is not None:
+        return observed.runtime.version
+    last = before.condition(ConditionType.UPDATE_PENDING)
+    unreported = last is not None and last.reason == DRIVER_VERSION
+    return before.version if before.version or unreported else observed.operator_version

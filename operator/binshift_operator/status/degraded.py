@@ -59,6 +59,7 @@ def degraded(
         for pod in observed.pods
         if pod.state is not PodState.FINE and pod.deleting_since is None and _is_lasting(pod, observed.now, timeouts)
     ]
+    problems += _kept_by_finalizers(observed, timeouts)
     problems += _unreachable(observed, before, timeouts)
     if not problems:
         return ConditionValue(False, "AsExpected", HEALTHY)
@@ -157,6 +158,24 @@ def _pod(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> Problem:
     return reason, f"pod {pod.name}: {pod.message or pod.state.value}"
 
 
+def _kept_by_finalizers(observed: ObservedState, timeouts: Timeouts) -> list[Problem]:
+    """Deleted pods that only finalizers of other controllers keep; a StatefulSet creates no replacement meanwhile."""
+    return [
+        (
+            DegradedReason.NOT_DELETED,
+            (
+                f"Pod {pod.name} was deleted{_ago(pod.deleting_since, observed.now)} and cannot be replaced while it has finalizers: "
+                f"{', '.join(pod.finalizers)}. Repair the controller that should remove them; if it is gone for good, remove them: "
+                f"kubectl edit pod {pod.name}"
+            ),
+        )
+        for pod in observed.pods
+        if pod.only_finalizers_left
+        and pod.deleting_since is not None
+        and observed.now - pod.deleting_since >= timeouts.unplaced_seconds
+    ]
+
+
 def _unschedulable(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> str:
     component = "driver" if pod.is_driver else "executor"
     requests = ((dataflow.raw.get(component) or {}).get("resources") or {}).get("requests") or {}
@@ -175,3 +194,8 @@ def _unschedulable(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> str
 def _for(since: float | None, now: float) -> str:
     minutes = 0 if since is None else int(now - since) // 60
     return f" for {minutes} min" if minutes else ""
+
+
+def _ago(since: float, now: float) -> str:
+    minutes = int(now - since) // 60
+    return f" {minutes} min ago" if minutes else ""

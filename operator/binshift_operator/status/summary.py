@@ -96,13 +96,14 @@ def _status(
 
 
 def _awaiting(explanation: Explanation, before: Status, dataflow: Dataflow, now: float) -> Awaiting | None:
-    """The time restarts with another reason or generation; stopping keeps its time across generations."""
+    """The time restarts with another reason or generation; a stop and a silent driver keep theirs across generations."""
     if explanation.is_settled:
         return None
     last = before.awaiting
     same_reason = last is not None and last.reason == explanation.reason
     same_generation = before.observed_generation == dataflow.generation
-    if same_reason and (same_generation or explanation.reason == ProgressingReason.STOPPING):
+    lasting = explanation.reason in (ProgressingReason.STOPPING, ProgressingReason.RUNTIME)
+    if same_reason and (same_generation or lasting):
         return last
     return Awaiting(explanation.reason.value, now)
 
