@@ -45,6 +45,7 @@ def pod_of(found: Mapping[str, Any], now: float) -> Pod:
         going_since=None if due is None else seconds(due) - grace,
         grace_seconds=grace,
         node_lost=(conditions.get("DisruptionTarget") or {}).get("reason") == "DeletionByTaintManager",
+        held_by=tuple(map(str, meta.get("finalizers") or ())),
         spec_hash=annotations.get(names.ANNOTATION_SPEC, ""),
         keys_hash=annotations.get(names.ANNOTATION_KEYS, ""),
         ready=(conditions.get("Ready") or {}).get("status") == "True",

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sim_cluster import NS, SimCluster
+from sim_cluster import NAME, NS, SimCluster
+from sim_server import stamp
 from test_decide import FLOW, LIMITS, NOW, SETTLED, pod, world
 
 from binshift_operator.children.environment import DRIVER_GRACE_SECONDS, GRACE_SECONDS
@@ -82,6 +83,36 @@ def test_an_executors_node_is_lost() -> None:
     epoch = cluster.log.epoch
     assert seconds_until_replaced(cluster, "clicks-executor-1") <= REPLACED_SECONDS_MAX
     assert cluster.log.epoch > epoch + 60
+    cluster.converge()
+
+
+def test_a_pod_that_finalizers_keep_is_deleted_once() -> None:
+    """A pod that stays after its deletion by force is not deleted again and again; who keeps it is told, and it is replaced once free."""
+    cluster = started()
+    key = ("Pod", NS, "clicks-executor-1")
+    found, remove = cluster.server.objects[key], cluster.server.remove
+    found["metadata"]["finalizers"] = ["example.com/backup"]
+    cluster.lost.add(found["metadata"]["uid"])
+
+    def kept(place: tuple[str, str, str], *, at_once: bool = False) -> None:
+        if place != key or not at_once:
+            return remove(place, at_once=at_once)
+        found["metadata"] |= {"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0}
+        return None
+
+    deleted = stamp(cluster.now)
+    remove(key)
+    cluster.server.remove = kept  # type: ignore[method-assign]
+    cluster.run(GRACE_SECONDS + 60)
+    cluster.server.writes.clear()
+    cluster.run(200)
+    assert not [write for write in cluster.server.writes if "/pods/" in write]
+    assert sum("/events" in write for write in cluster.server.writes) == 1, "that it is Degraded, and nothing else"
+    assert cluster.reconciler.look(NS, NAME) >= 1
+    (degraded,) = (each for each in cluster.status["conditions"] if each["type"] == "Degraded")
+    assert degraded["reason"] == "NotDeleted"
+    assert "example.com/backup" in degraded["message"]
+    remove(key, at_once=True)
     cluster.converge()
 
 

@@ -101,7 +101,9 @@ def freed(world: World, limits: Limits) -> tuple[Action, ...]:
     return tuple(
         DeletePod(pod.name, pod.uid, why, force=True)
         for pod in world.pods
-        if pod.going_since is not None and world.now > _due(pod, pod.going_since, world) + limits.lost_node_seconds
+        if pod.going_since is not None
+        and not pod.only_held
+        and world.now > _due(pod, pod.going_since, world) + limits.lost_node_seconds
     )
 
 

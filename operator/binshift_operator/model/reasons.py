@@ -65,4 +65,5 @@ class Trouble(StrEnum):
     NOT_STARTED = "NotStarted"
     UNSCHEDULABLE = "Unschedulable"
     EVICTED = "Evicted"
+    NOT_DELETED = "NotDeleted"
     CONTROL_UNREACHABLE = "ControlUnreachable"

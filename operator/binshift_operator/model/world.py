@@ -96,6 +96,7 @@ class Pod:
         slot: the ordinal.
         going_since: when it was asked to end; None if it was not.
         grace_seconds: how long it was given for that.
+        held_by: finalizers: others that keep it from going; none of binshift's pods has one of its own.
         node_lost: whether it was deleted for a taint of its node, as that of a node that does not answer.
         spec_hash: the restart class it was made for.
         keys_hash: the Secret it was made with.
@@ -126,6 +127,12 @@ class Pod:
     ip: str = ""
     operator_version: str = ""
     since: float | None = None
+    held_by: tuple[str, ...] = ()
+
+    @property
+    def only_held(self) -> bool:
+        """Whether it has ended, or was deleted by force, and is there for its finalizers only: to delete it again does nothing."""
+        return self.going_since is not None and self.grace_seconds == 0 and bool(self.held_by)
 
 
 class RunState(StrEnum):

@@ -42,6 +42,10 @@ def found(dataflow: Dataflow, world: World, waits: Waits) -> list[tuple[Trouble,
         _of_pod(dataflow, world, pod)
         for pod in world.pods
         if pod.state is not PodState.FINE and pod.going_since is None and _lasted(pod, world.now, waits)
+    ] + [
+        _of_held(pod, pod.going_since, world.now)
+        for pod in world.pods
+        if pod.only_held and pod.going_since is not None and world.now - pod.going_since >= waits.unplaced
     ]
 
 
@@ -61,6 +65,15 @@ def _of_pod(dataflow: Dataflow, world: World, pod: Pod) -> tuple[Trouble, str]:
             f"init container that does not end, or no IP address left: the events of kubectl describe pod {pod.name} say which"
         )
     return trouble, f"pod {pod.name}: {pod.message or pod.state.value}"
+
+
+def _of_held(pod: Pod, since: float, now: float) -> tuple[Trouble, str]:
+    """Who keeps a pod from going, and from being made anew."""
+    named, minutes = ", ".join(pod.held_by), int(now - since) // 60
+    return Trouble.NOT_DELETED, (
+        f"Pod {pod.name} was deleted{f' {minutes} min ago' if minutes else ''}, and none can take its place while these finalizers keep "
+        f"it: {named}. Mend what should remove them; if that is gone for good, take them off the pod: kubectl edit pod {pod.name}"
+    )
 
 
 def _unscheduled(dataflow: Dataflow, world: World, pod: Pod) -> str:
