@@ -276,3 +276,14 @@ def test_notes_are_of_one_dataflow() -> None:
     first = reconciler._noted(Key(NS, NAME, "a"))
     assert reconciler._noted(Key(NS, NAME, "a")) is first
     assert reconciler._noted(Key(NS, NAME, "b")) is not first
+
+
+def test_an_autoscaler_hides_no_dead_driver() -> None:
+    """Edits that come faster than a silence is told do not put it off: the stream is not Ready, and Degraded says why."""
+    cluster = started()
+    cluster.silent = True
+    for edit in range(20):
+        cluster.edit(replicas=2 + edit % 2)
+        cluster.run(15)
+    assert condition(cluster, "Ready")["status"] == "False"
+    assert condition(cluster, "Degraded")["reason"] == "ControlUnreachable"

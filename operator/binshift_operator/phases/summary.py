@@ -74,13 +74,13 @@ def _status(
 
 
 def _awaiting(said: Said, before: Status, dataflow: Dataflow, now: float) -> Awaiting | None:
-    """The clock begins anew with another reason, and with another generation."""
+    """The clock begins anew with another reason and with another generation, which neither ends a silence nor a stop."""
     if said.at_rest:
         return None
     last = before.awaiting
     same = last is not None and last.reason == said.reason and before.observed_generation == dataflow.generation
-    stopping = last is not None and last.reason == said.reason == Awaited.STOPPING
-    return last if same or stopping else Awaiting(said.reason.value, now)
+    lasting = last is not None and last.reason == said.reason and said.reason in (Awaited.STOPPING, Awaited.RUNTIME)
+    return last if same or lasting else Awaiting(said.reason.value, now)
 
 
 def _timed_out(said: Said, known: RuntimeSeen | None, dataflow: Dataflow, before: Status) -> int:
