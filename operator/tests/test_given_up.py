@@ -11,6 +11,7 @@ from sim_runtime import Query
 from test_decide import FLOW, LIMITS, NOW, SETTLED, SLOTS, condition, world
 
 from binshift_operator.decide import decide
+from binshift_operator.model.actions import CancelMigration
 from binshift_operator.model.status import ConditionType, MigrationShown, Moving
 from binshift_operator.model.world import REVISIONS, TargetSeen
 from binshift_operator.phases import transitions
@@ -95,6 +96,28 @@ def test_what_is_awaited_is_what_happens(
     )  # fmt: skip
     found = condition(decide(FLOW, seen, SETTLED, LIMITS).status, ConditionType.PROGRESSING)
     assert (found.reason, words in found.message) == (reason, True), found
+
+
+@pytest.mark.parametrize("phase", ["settled", "failed"])
+def test_an_executor_that_is_away_takes_no_time_of_its_migration(phase: str) -> None:
+    """While an executor of the target is lost and nothing leads there, no time counts; the migration that begins when it is back has all of it."""
+    target = TargetSeen(FLOW.key.uid, REVISIONS, SLOTS, False)
+    said: dict[str, Any] = {"migration_workers": SLOTS, "target": target}
+    first = MigrationShown(1, "copying", REVISIONS, "Optimized", 0, 341, started_at=NOW)
+    off = replace(first, phase=phase, ended_at=NOW + 30, generation=REVISIONS)
+    late = NOW + FLOW.migration.timeout_seconds + 60
+    status = SETTLED
+    for now, more in (
+        (NOW, {"migration": first}),
+        (NOW + 30, {"migration": off, "registered": frozenset({0})}),
+        (late, {"migration": off, "registered": frozenset({0})}),
+        (late + 1, {"migration": replace(first, id=2, started_at=late + 1)}),
+    ):
+        found = decide(FLOW, replace(world(runtime={**said, **more}), now=now), status, LIMITS)
+        status = found.status
+    assert not [each for each in found.actions if isinstance(each, CancelMigration)]
+    assert status.moving == Moving(REVISIONS, late + 1)
+    assert status.timed_out_generation == 0
 
 
 def test_an_event_is_of_one_migration() -> None:

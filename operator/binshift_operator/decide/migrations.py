@@ -44,9 +44,11 @@ def moving(runtime: RuntimeSeen | None, before: Status) -> Moving | None:
     if runtime is None or runtime.target is None:
         return before.moving
     target, last = runtime.target, before.moving
-    if last is not None and last.generation == target.generation:
-        return None if target.settled else last
     migration = directed(runtime)
+    if last is not None and last.generation == target.generation:
+        # Without a worker of the target nothing leads there: what begins once it is back has its time for itself.
+        waits = (migration is None or migration.ended) and not target.workers <= runtime.registered
+        return None if target.settled or waits else last
     if migration is None or migration.ended or migration.started_at is None:
         return None
     return Moving(target.generation, migration.started_at)
