@@ -98,7 +98,9 @@ def following(reconciler: Reconciler, metrics: OperatorMetrics) -> Callable[[boo
 
     def told(held: bool) -> None:
         metrics.leading.set(held)
-        if not held:
+        if held:
+            metrics.resumed()
+        else:
             reconciler.rest()
 
     return told

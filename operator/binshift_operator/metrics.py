@@ -28,19 +28,28 @@ class _Dataflows(Collector):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._statuses: dict[tuple[str, str], Status] = {}
+        self._closed = False
 
     def note(self, namespace: str, name: str, status: Status | None) -> None:
         """By its place: another dataflow of the same name takes the place of the one before, whose end nobody may have seen."""
         with self._lock:
+            if self._closed:
+                return  # a look that was under way when another process took over
             if status is None:
                 self._statuses.pop((namespace, name), None)
             else:
                 self._statuses[(namespace, name)] = status
 
-    def clear(self) -> None:
-        """Nothing is seen by this process any more."""
+    def close(self) -> None:
+        """Nothing is seen by this process any more, until it is opened again."""
         with self._lock:
+            self._closed = True
             self._statuses.clear()
+
+    def open(self) -> None:
+        """What is seen counts."""
+        with self._lock:
+            self._closed = False
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         with self._lock:
@@ -130,8 +139,12 @@ class OperatorMetrics:
         self._dataflows.note(namespace, name, None)
 
     def forgotten(self) -> None:
-        """This process looks after nothing any more."""
-        self._dataflows.clear()
+        """This process looks after nothing any more, whatever it is just looking at."""
+        self._dataflows.close()
+
+    def resumed(self) -> None:
+        """This process looks after dataflows again."""
+        self._dataflows.open()
 
     def wrote(self, verb: str, kind: str) -> None:
         """The API server accepted a write."""

@@ -15,6 +15,7 @@ from test_told import started
 
 from binshift_operator.act import Actor
 from binshift_operator.configuration import Configuration
+from binshift_operator.control import Control
 from binshift_operator.errors import NotLeading
 from binshift_operator.kube import Kube
 from binshift_operator.leading import HELD_SECONDS, LEASE_SECONDS, RENEW_SECONDS, Alone, Leadership
@@ -180,6 +181,28 @@ def test_what_was_seen_is_forgotten_with_the_lease() -> None:
     told(False)
     assert registry.get_sample_value("binshift_operator_leading") == 0.0
     assert registry.get_sample_value("binshift_operator_phases", running) == 0.0
+
+
+def test_a_look_under_way_shows_nothing_once_the_lease_is_lost() -> None:
+    """What a look finds that ends after the Lease was lost is not shown; once it is held again, what is seen is."""
+    cluster = SimCluster().start()
+    registry = CollectorRegistry()
+    metrics = cluster.reconciler.metrics = OperatorMetrics(registry)
+    cluster.converge()
+    told, observer = following(cluster.reconciler, metrics), cluster.reconciler.observer
+    told(True)
+
+    def connected(address: str, token: str) -> Control:
+        told(False)
+        return observer.connect(address, token)
+
+    cluster.reconciler.observer = replace(observer, connect=connected)
+    cluster.look()
+    assert registry.get_sample_value("binshift_operator_phases", {"phase": "Running"}) == 0.0
+    cluster.reconciler.observer = observer
+    told(True)
+    cluster.look()
+    assert registry.get_sample_value("binshift_operator_phases", {"phase": "Running"}) == 1.0
 
 
 def test_without_a_lease_it_always_acts() -> None:
