@@ -80,6 +80,18 @@ def test_conditions_agree_after_a_cancellation() -> None:
             "Migration",
             "asked for again",
         ),
+        (
+            MigrationShown(1, "failed", REVISIONS, ended_at=NOW, reason="the disk was taken away on request"),
+            {0, 1},
+            "Migration",
+            "asked for again",
+        ),
+        (
+            MigrationShown(1, "cancelled", REVISIONS, ended_at=NOW, reason="rolled back on request"),
+            {0, 1},
+            "MigrationCancelled",
+            "rolled back on request",
+        ),
         (MigrationShown(1, "settled", REVISIONS), {0}, "Registration", "Executor 1 has not registered"),
         (MigrationShown(1, "settled", REVISIONS), set(), "Registration", "Executors 0, 1 have not registered"),
     ],

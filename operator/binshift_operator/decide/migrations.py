@@ -13,8 +13,8 @@ from binshift_operator.model.world import REVISIONS, RuntimeSeen
 
 TRIES_BEFORE_TOLD = 3
 """Times a migration is asked for again before a person is told that it fails."""
-ON_REQUEST = "on request"
-"""What the runtime's reason says of a migration that somebody cancelled."""
+ON_REQUEST = frozenset({"cancelled on request", "rolled back on request"})
+"""The runtime's reasons of a migration that somebody cancelled."""
 
 
 def is_ours(dataflow: Dataflow, runtime: RuntimeSeen) -> bool:
@@ -80,10 +80,15 @@ def again(runtime: RuntimeSeen, now: float, limits: Limits) -> bool:
     migration, target = runtime.migration, runtime.target
     if migration is None or target is None or target.settled or migration.phase not in ("failed", "cancelled"):
         return False
-    if ON_REQUEST in migration.reason:
+    if _on_request(migration):
         return False
     rested = migration.ended_at is not None and now - migration.ended_at >= limits.retry_seconds
     return rested and target.workers <= runtime.registered
+
+
+def _on_request(migration: MigrationShown) -> bool:
+    """Whether somebody cancelled it; one that failed may have any words in its reason."""
+    return migration.phase == "cancelled" and migration.reason in ON_REQUEST
 
 
 def moves(runtime: RuntimeSeen) -> bool:
@@ -103,7 +108,7 @@ def ended(runtime: RuntimeSeen, late: bool) -> tuple[Awaited | AtRest, str] | No
         )
     if migration.phase not in ("failed", "cancelled"):
         return None
-    if ON_REQUEST in migration.reason:
+    if _on_request(migration):
         return AtRest.MIGRATION_CANCELLED, f"migration {migration.id} was {migration.reason}; bins stay where they are"
     return Awaited.MIGRATION, f"migration {migration.id} ended early and is asked for again: {migration.reason}"
 
@@ -124,7 +129,7 @@ def trouble(dataflow: Dataflow, runtime: RuntimeSeen | None, late: bool) -> tupl
     migration = runtime.migration
     if migration is None or migration.phase not in ("failed", "cancelled"):
         return None
-    if ON_REQUEST in migration.reason:
+    if _on_request(migration):
         return Trouble.MIGRATION_CANCELLED, f"migration {migration.id} was {migration.reason}. Edit the spec to go on"
     if runtime.target.generation % REVISIONS >= TRIES_BEFORE_TOLD:
         return Trouble.MIGRATION_FAILED, f"migration {migration.id} failed: {migration.reason}"
