@@ -87,6 +87,12 @@ def test_conditions_agree_after_a_cancellation() -> None:
             "asked for again",
         ),
         (
+            MigrationShown(1, "failed", REVISIONS, ended_at=NOW, reason="no room"),
+            {0},
+            "Migration",
+            "is asked for again, once workers 1 are registered: no room",
+        ),
+        (
             MigrationShown(1, "cancelled", REVISIONS, ended_at=NOW, reason="rolled back on request"),
             {0, 1},
             "MigrationCancelled",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binshift_operator.decide.limits import Limits
+from binshift_operator.decide.registration import listed
 from binshift_operator.model.actions import CancelMigration
 from binshift_operator.model.reasons import AtRest, Awaited, Trouble
 from binshift_operator.model.specification import Dataflow, OnTimeout
@@ -110,7 +111,9 @@ def ended(runtime: RuntimeSeen, late: bool) -> tuple[Awaited | AtRest, str] | No
         return None
     if _on_request(migration):
         return AtRest.MIGRATION_CANCELLED, f"migration {migration.id} was {migration.reason}; bins stay where they are"
-    return Awaited.MIGRATION, f"migration {migration.id} ended early and is asked for again: {migration.reason}"
+    away = frozenset() if runtime.target is None else runtime.target.workers - runtime.registered
+    once = f", once workers {listed(away)} are registered" if away else ""
+    return Awaited.MIGRATION, f"migration {migration.id} ended early and is asked for again{once}: {migration.reason}"
 
 
 def exhausted(dataflow: Dataflow) -> tuple[Trouble, str]:
