@@ -8,6 +8,7 @@ from test_crd import ROOT, SPEC
 
 from binshift import __version__
 from binshift_operator.control import runtime_of
+from binshift_operator.model.status import Condition, ConditionType, Status
 from binshift_operator.model.world import Pod, RunState, RuntimeSeen, World
 from binshift_operator.phases import versions
 from binshift_operator.pods import pod_of
@@ -33,9 +34,17 @@ def world(driver: str | None = __version__, *pods: str) -> World:
 )
 def test_what_differs_is_named(seen: World, reason: str, said: str) -> None:
     """Nothing pends while all is of one version; else one reads which differs, and what brings it up."""
-    found = versions.judged(seen)
+    found = versions.judged(seen, Status())
     assert (found.status, found.reason) == (reason != "OneVersion", reason)
     assert said in found.message
+
+
+@pytest.mark.parametrize("driver", ["0.0.9", "", __version__])
+def test_a_silence_of_the_driver_changes_nothing(driver: str) -> None:
+    """A driver that does not answer for a moment is of the version that it was of."""
+    spoken = versions.judged(world(driver), Status())
+    last = Condition(ConditionType.UPDATE_PENDING, spoken.status, spoken.reason, spoken.message, 1, 0.0)
+    assert versions.judged(world(None), Status(version=driver, conditions=(last,))) == spoken
 
 
 def test_a_driver_says_its_version() -> None:

@@ -43,7 +43,7 @@ def conditions(
         ConditionType.PROGRESSING: Judged(not said.at_rest, said.reason.value, said.message),
         ConditionType.MIGRATING: migrating(dataflow, world, migration),
         ConditionType.DEGRADED: degraded(dataflow, world, before, said, patience),
-        ConditionType.UPDATE_PENDING: versions.judged(world),
+        ConditionType.UPDATE_PENDING: versions.judged(world, before),
     }
     return tuple(_dated(kind, each, dataflow.generation, before, world.now) for kind, each in judged.items())
 
