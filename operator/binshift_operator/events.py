@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
@@ -17,9 +18,12 @@ from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Chil
 from binshift_operator.model.status import shortened
 from binshift_operator.model.world import World
 from binshift_operator.phases import Told
+from binshift_operator.pods import seconds
 from binshift_operator.statuses import moment
 
 log = logging.getLogger(__name__)
+RECENT_SECONDS: Final = 300.0
+"""How old a request to restart may be that is answered."""
 
 
 def told_of(actions: Sequence[Action], world: World) -> Iterable[Told]:
@@ -35,9 +39,12 @@ def told_of(actions: Sequence[Action], world: World) -> Iterable[Told]:
 
 
 def rollouts(key: Key, world: World, known: dict[Child, str]) -> Iterable[Told]:
-    """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``."""
+    """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``.
+
+    The request stays in the template: an old one was told by whichever process looked then.
+    """
     for child, seen in world.children.items():
-        if seen.restarted and known.get(child) != seen.restarted:
+        if seen.restarted and known.get(child) != seen.restarted and _recent(seen.restarted, world.now):
             known[child] = seen.restarted
             yield Told(
                 "RolloutRestartIgnored",
@@ -45,6 +52,14 @@ def rollouts(key: Key, world: World, known: dict[Child, str]) -> Iterable[Told]:
                 f"set spec.restartNonce to another number: kubectl edit sdf {key.name}",
                 warning=True,
             )
+
+
+def _recent(asked: str, now: float) -> bool:
+    """Whether that was asked for just now, by a clock that may not be quite the operator's."""
+    try:
+        return abs(now - seconds(asked)) < RECENT_SECONDS
+    except ValueError:
+        return False
 
 
 def tell(kube: Kube, key: Key, told: Iterable[Told], now: float) -> None:

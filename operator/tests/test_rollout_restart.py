@@ -29,3 +29,16 @@ def test_a_rollout_restart_is_answered(component: str) -> None:
     assert count == 1
     assert {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")} == pods
     cluster.converge()
+
+
+@pytest.mark.parametrize("asked", ["2023-11-14T20:00:00Z", "yesterday"])
+def test_an_old_rollout_restart_is_not_answered_again(asked: str) -> None:
+    """A new process or leader of the operator says nothing of what was asked for long ago."""
+    cluster = SimCluster().start(2)
+    cluster.converge()
+    found = cluster.server.objects[("StatefulSet", NS, f"{NAME}-executor")]
+    found["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = asked
+    for _ in range(2):
+        cluster.restart_operator()
+        cluster.run(3)
+    assert answers(cluster) == []
