@@ -10,7 +10,7 @@ from crd_cases import FULL
 from test_children import all_of, dataflow, pods
 
 from binshift.memory import DAEMON_HEAP_MIB
-from binshift_operator.children import Surroundings, rendered
+from binshift_operator.children import Surroundings, rendered, restricted
 from binshift_operator.configuration import Configuration
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import ANNOTATION_VERSION, Child
@@ -172,12 +172,13 @@ def test_a_template_is_merged_under() -> None:
         dnsConfig={"options": [{"name": "ndots", "value": "1"}]},
     )[1]
     plain = pods()[1]
-    spec = pod["spec"]
-    assert (spec["runtimeClassName"], spec["schedulerName"], spec["initContainers"]) == ("gvisor", "yunikorn", [init])
+    spec, usual = pod["spec"], {"securityContext": restricted.USUAL}
+    assert (spec["runtimeClassName"], spec["schedulerName"]) == ("gvisor", "yunikorn")
+    assert spec["initContainers"] == [init | usual]
     assert spec["automountServiceAccountToken"] is True
     assert spec["serviceAccountName"] == "clicks"
     worker, *others = spec["containers"]
-    assert others == [sidecar]
+    assert others == [sidecar | usual]
     assert worker["envFrom"] == [{"secretRef": {"name": "a"}}]
     assert worker["imagePullPolicy"] == "IfNotPresent"
     assert worker["env"] == [*plain["spec"]["containers"][0]["env"], {"name": "A", "value": "1"}]
@@ -194,6 +195,44 @@ def test_a_template_takes_no_label_away() -> None:
     assert pod["metadata"]["annotations"]["note"] == "d"
 
 
+LOOSE: list[tuple[dict[str, Any], str]] = [
+    ({"runAsUser": 0}, "runAsUser: 0"),
+    ({"runAsNonRoot": False}, "runAsNonRoot: false"),
+    ({"seccompProfile": {"type": "Unconfined"}}, "seccompProfile: .*Unconfined"),
+    ({"appArmorProfile": {"type": "Unconfined"}}, "appArmorProfile: .*Unconfined"),
+    ({"seLinuxOptions": {"user": "root"}}, "seLinuxOptions"),
+    ({"capabilities": {"add": ["SYS_ADMIN"]}}, "capabilities: .*SYS_ADMIN"),
+    ({"capabilities": {"drop": ["NET_RAW"]}}, "capabilities"),
+    ({"procMount": "Unmasked"}, "procMount"),
+    ({"allowPrivilegeEscalation": True}, "allowPrivilegeEscalation: true"),
+    ({"somethingNew": 1}, "somethingNew: 1"),
+]
+LOOSE_PODS: list[tuple[dict[str, Any], str]] = [
+    ({"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}, "sysctls: .*msgmax"),
+    ({"windowsOptions": {"hostProcess": True}}, "windowsOptions"),
+]
+
+
+@pytest.mark.parametrize(("said", "why"), [*LOOSE[1:5], *LOOSE_PODS])
+def test_what_a_security_context_may_not(said: dict[str, Any], why: str) -> None:
+    """No field of the spec takes a pod out of the restricted standard, as no pod could be made then."""
+    with pytest.raises(ValueError, match=rf"executor.pod.securityContext has {why}"):
+        pods({"spec.executor": {"pod": {"securityContext": said}}})
+
+
+def test_what_containers_of_a_template_say() -> None:
+    """What the restricted standard asks of a container is added where a template does not say it; what it allows stands."""
+    said = {"runAsUser": 5, "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": None}, "readOnlyRootFilesystem": None}
+    context = {"fsGroup": 3, "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}
+    one, two = {"name": "s", "securityContext": said}, {"name": "i", "securityContext": None}
+    spec = template("executor", containers=[one], initContainers=[two], securityContext=context)[1]["spec"]
+    drop = {"drop": ["ALL"]}
+    kept = {"runAsUser": 5, "capabilities": {"add": ["NET_BIND_SERVICE"], **drop}}
+    assert spec["containers"][1]["securityContext"] == {"allowPrivilegeEscalation": False, **kept}
+    assert spec["initContainers"][0]["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": drop}
+    assert context.items() <= spec["securityContext"].items()
+
+
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
@@ -205,6 +244,9 @@ def test_a_template_takes_no_label_away() -> None:
         ({"containers": [{"name": "s", "ports": [{"hostPort": 80}]}]}, "container s with a hostPort"),
         ({"containers": [{"name": "driver", "command": ["sh"]}]}, "names command of container driver"),
         ({"initContainers": [{"name": "worker", "image": "x"}]}, "worker among its initContainers"),
+        ({"volumes": [{"name": "x", "nfs": {"server": "a", "path": "/"}}]}, "volume x of kind nfs"),
+        *(({"containers": [{"name": "s", "securityContext": said}]}, f"container s with {why}") for said, why in LOOSE),
+        *(({"securityContext": said}, f"has {why}") for said, why in [*LOOSE[:5], *LOOSE_PODS]),
     ],
 )
 def test_what_a_template_may_not(spec: dict[str, Any], why: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from binshift import __version__
-from binshift_operator.children import environment
+from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
 from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
 from binshift_operator.children.user_template import merged, spec_of
@@ -146,9 +146,7 @@ def _template(
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": environment.grace_seconds(dataflow, component),
-            "securityContext": _security(
-                user.get("securityContext") or spec_of(dataflow, component).get("securityContext") or security
-            ),
+            "securityContext": _identity(dataflow, component, security),
             "topologySpreadConstraints": _spread(dataflow, component),
             "containers": containers,
             "volumes": volumes + list(user.get("volumes") or []),
@@ -189,6 +187,16 @@ def _spread(dataflow: Dataflow, component: str) -> list[Manifest]:
     how = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     chosen = {"labelSelector": {"matchLabels": selector(dataflow.key, component)}}
     return [{**how, "topologyKey": each, **chosen} for each in SPREAD_OVER]
+
+
+def _identity(dataflow: Dataflow, component: str, installed: Mapping[str, Any]) -> Manifest:
+    """User and groups of the pod, by its own words, else its template's, else the installation's."""
+    said = ((dataflow.raw.get(component) or {}).get("pod") or {}).get("securityContext")
+    for each in restricted.broken(said):
+        raise ValueError(
+            f"{component}.pod.securityContext has {each}: the Pod Security Standard restricted does not allow it"
+        )
+    return _security(said or spec_of(dataflow, component).get("securityContext") or installed)
 
 
 def _security(said: Mapping[str, Any]) -> Manifest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from binshift_operator.children import restricted
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import DRIVER, MASTER, WORKER
 from binshift_operator.model.specification import Dataflow
@@ -26,8 +27,8 @@ DEFAULTED: Final = frozenset({"automountServiceAccountToken", "enableServiceLink
 OWN_CONTAINERS: Final = frozenset({DRIVER, MASTER, WORKER})
 OWN_FIELDS: Final = frozenset({"command", "args", "image", "lifecycle"})
 """Of binshift's own containers, what a template may not name."""
+KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
-ADDED: Final = ("privileged", "allowPrivilegeEscalation")
 
 
 def template_of(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
@@ -57,8 +58,16 @@ def merged(dataflow: Dataflow, component: str, ours: Manifest) -> Manifest:
         name: each for name, each in ours["spec"].items() if name not in DEFAULTED & spec_of(dataflow, component).keys()
     }
     said = {name: theirs[name] for name in ("metadata", "spec") if name in theirs}
+    if isinstance(said.get("spec"), Mapping):
+        said["spec"] = _confined(said["spec"])
     found: Manifest = _under(said, {**ours, "spec": spec}, "")
     return found
+
+
+def _confined(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template's spec, whose containers say what the standard asks of them."""
+    lists = {kind: spec[kind] for kind in KINDS if isinstance(spec.get(kind), list)}
+    return {**spec, **{kind: [restricted.confined(each) for each in found] for kind, found in lists.items()}}
 
 
 def _under(theirs: Any, ours: Any, name: str) -> Any:
@@ -78,24 +87,22 @@ def _refused(spec: Mapping[str, Any]) -> Iterator[str]:
     """What a template may not say."""
     yield from (f"asks for {name}" for name in HOST if spec.get(name))
     for volume in _maps(spec.get("volumes")):
-        if "hostPath" in volume:
-            yield f"has volume {volume.get('name')} of kind hostPath"
+        yield from (f"has volume {volume.get('name')} of kind {kind}" for kind in restricted.kinds(volume))
         if str(volume.get("name", "")).startswith("binshift-"):
             yield f"has volume {volume.get('name')}, and names that begin with binshift- are taken"
-    if _map(spec.get("securityContext")).get("runAsNonRoot", True) is not True:
-        yield "has runAsNonRoot: false"
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
+    yield from (f"has {said}" for said in restricted.broken(spec.get("securityContext")))
+    for kind in KINDS:
         for container in _maps(spec.get(kind)):
             yield from _refused_of(container, kind)
 
 
 def _refused_of(container: Mapping[str, Any], kind: str) -> Iterator[str]:
-    name, context = container.get("name"), _map(container.get("securityContext"))
+    name = container.get("name")
     if name in OWN_CONTAINERS and kind != "containers":
         yield f"has {name} among its {kind}"
     if name in OWN_CONTAINERS:
         yield from (f"names {field} of container {name}" for field in sorted(OWN_FIELDS & container.keys()))
-    yield from (f"has container {name} with {field}" for field in ADDED if context.get(field))
+    yield from (f"has container {name} with {said}" for said in restricted.broken(container.get("securityContext")))
     if any("hostPort" in port for port in _maps(container.get("ports"))):
         yield f"has container {name} with a hostPort"
 
