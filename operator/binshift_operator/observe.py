@@ -122,6 +122,7 @@ class Observer:
             unreachable=silence,
             claim=self._claim(dataflow),
             credentials_missing=self._credentials(dataflow),
+            account_missing=self._account(dataflow),
             refusals=notes.refusals,
             invalid=next(iter(unfit.values()), ""),
             unrendered=frozenset(unfit),
@@ -229,6 +230,11 @@ class Observer:
     def _credentials(self, dataflow: Dataflow) -> str | None:
         name = dataflow.checkpoint.credentials_secret
         there = name is None or self.kube.get("Secret", dataflow.key.namespace, name) is not None
+        return None if there else name
+
+    def _account(self, dataflow: Dataflow) -> str | None:
+        name = dataflow.service_account
+        there = name is None or self.kube.get("ServiceAccount", dataflow.key.namespace, name) is not None
         return None if there else name
 
 

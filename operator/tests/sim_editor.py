@@ -60,11 +60,14 @@ class Editor:
         return found
 
     def lend(self, spec: Mapping[str, Any]) -> None:
-        """The Secret with the credentials that a spec names."""
-        name = spec["checkpoint"].get("credentialsSecret")
-        if name and ("Secret", NS, name) not in self.cluster.server.objects:
-            secret = {"kind": "Secret", "metadata": {"name": name, "namespace": NS}, "data": {}}
-            self.cluster.server.put("Secret", secret)
+        """The Secret with the credentials that a spec names, and its ServiceAccount."""
+        named = {
+            "Secret": spec["checkpoint"].get("credentialsSecret"),
+            "ServiceAccount": spec.get("serviceAccountName"),
+        }
+        for kind, name in named.items():
+            if name and (kind, NS, name) not in self.cluster.server.objects:
+                self.cluster.server.put(kind, {"kind": kind, "metadata": {"name": name, "namespace": NS}, "data": {}})
 
     def edit(self, edit: Edit) -> bool:
         """Whether the API server lets it pass; what it refuses changes nothing."""
@@ -141,7 +144,13 @@ class Editor:
     def left(self) -> list[str]:
         """What is left that is not a person's."""
         theirs = {("PersistentVolumeClaim", NAME)}
-        found = {(kind, name) for kind, _, name in self.cluster.server.objects if kind not in ("Event", "Secret")}
+        objects = self.cluster.server.objects
+        theirs |= {
+            (kind, name)
+            for (kind, _, name), each in objects.items()
+            if kind == "ServiceAccount" and not each["metadata"].get("ownerReferences")
+        }
+        found = {(kind, name) for kind, _, name in objects if kind not in ("Event", "Secret")}
         keys = {(kind, name) for kind, _, name in self.cluster.server.objects if name == f"{NAME}-keys"}
         return sorted(name for _, name in (found | keys) - theirs)
 

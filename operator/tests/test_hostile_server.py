@@ -41,7 +41,7 @@ ROUNDS = int(os.environ.get("BINSHIFT_TEST_ROUNDS", "3"))
 LIVES = 10
 AT_ONE_TIME = 4
 SECONDS_MAX = 60.0
-TOLD = ("InvalidSpec", "Refused", "PodsNotCreated", "CredentialsMissing")
+TOLD = ("InvalidSpec", "Refused", "PodsNotCreated", "CredentialsMissing", "ServiceAccountNotFound")
 """Why a spec that the API server has taken is not carried out."""
 LIMITS = Limits(
     registration_wait_seconds=20,

@@ -8,11 +8,12 @@
 | its spec cannot be read | touch nothing, say so and what is | `decision` |
 | a child's name is taken by another's object | touch nothing, say so | `decision` |
 | the checkpoint cannot be used, and nothing runs yet | wait, say so | `decision` |
+| its ServiceAccount is not there, and nothing runs yet | wait, say so | `decision` |
 | the Secret is not there | create it, and what does not need it | `decision` |
 | it should rest | stop the query, end the driver's pod, then the executors' | `stopping` |
 | the program has ended by itself, as is remembered for this spec | the same | `stopping` |
 | a child cannot be rendered: the spec asks for what cannot be | keep what can be as it should be, say so | `decision` |
-| a pod was made for another restart class or Secret | if the API server would take the new templates: stop the query, end the driver's pod, put the templates in place, delete such pods | `stopping` |
+| a pod was made for another restart class or Secret | if the ServiceAccount is there, and the API server would take the new templates: stop the query, end the driver's pod, put the templates in place, delete such pods | `stopping` |
 | the query was stopped, or has ended for an earlier spec, and should run | end the driver's pod; the last row brings it back | `stopping` |
 | the program has ended by itself | remember it | `stopping` |
 | otherwise | put in place what is missing or different; then as `binshift.rescale` says | `workers` |

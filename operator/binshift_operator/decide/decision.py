@@ -85,11 +85,13 @@ def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> S
     if taken:
         message = " ".join(_taken(dataflow, child) for child in taken)
         return Step((), Awaited.NAMES, message, trouble=(Trouble.NAME_TAKEN, message))
-    unusable = _unusable(dataflow, world)
+    unusable, homeless = _unusable(dataflow, world), _homeless(world)
     finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
     rests = dataflow.suspend or finished
     if unusable is not None and world.driver is None and not rests:
         return Step(upkeep.plain(world), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
+    if homeless is not None and world.driver is None and not rests:
+        return Step(upkeep.plain(world), Awaited.SPEC, homeless[1], trouble=homeless)
     if world.keys_hash is None:
         return _keyless(dataflow, world)
     if dataflow.suspend:
@@ -105,11 +107,13 @@ def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> S
     # It ended for an earlier spec, and was edited since: what is still there is that one's.
     earlier = ended and before.finished_generation != 0
     if stopping.stale(dataflow, world) or stopped or earlier:
+        if homeless is not None and there and not stopped:
+            return replace(_invalid(world), trouble=homeless)
         return stopping.restarted(dataflow, world, before, limits)
     if ended:
         return stopping.remembered(world)
     step = workers.run(dataflow, world, before, limits)
-    return step if step.trouble is not None or unusable is None else replace(step, trouble=unusable)
+    return replace(step, trouble=step.trouble or unusable or homeless)
 
 
 def _taken(dataflow: Dataflow, child: Child) -> str:
@@ -133,6 +137,14 @@ def _unusable(dataflow: Dataflow, world: World) -> tuple[Trouble, str] | None:
         )
     if world.credentials_missing:
         return Trouble.CREDENTIALS_MISSING, f"there is no Secret {world.credentials_missing}: create it"
+    return None
+
+
+def _homeless(world: World) -> tuple[Trouble, str] | None:
+    """Why no pod can be made that the API server would take: it takes a StatefulSet all the same, and no trial finds out."""
+    if world.account_missing:
+        why = f"there is no ServiceAccount {world.account_missing}: create it, or put spec.serviceAccountName right"
+        return Trouble.SERVICE_ACCOUNT_NOT_FOUND, why
     return None
 
 

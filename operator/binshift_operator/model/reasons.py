@@ -49,6 +49,7 @@ class Trouble(StrEnum):
     CHECKPOINT_NOT_FOUND = "CheckpointNotFound"
     CHECKPOINT_NOT_SHARED = "CheckpointNotShared"
     CREDENTIALS_MISSING = "CredentialsMissing"
+    SERVICE_ACCOUNT_NOT_FOUND = "ServiceAccountNotFound"
     SECRET_LOST = "SecretLost"
     REFUSED = "Refused"
     PODS_NOT_CREATED = "PodsNotCreated"

@@ -225,6 +225,7 @@ class World:
         runtime: what the control API says; None if it does not answer.
         unreachable: why it does not.
         credentials_missing: the name of the Secret for the object store, if it is not there.
+        account_missing: the name of the user's ServiceAccount for the pods, if it is not there.
         refusals: which writes were refused, or fail time and again, and why; by what was to be done.
         invalid: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
         unrendered: those children.
@@ -241,6 +242,7 @@ class World:
     unreachable: str = ""
     claim: ClaimState = ClaimState.FINE
     credentials_missing: str | None = None
+    account_missing: str | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     invalid: str = ""
     unrendered: frozenset[Child] = frozenset()
