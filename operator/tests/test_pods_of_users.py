@@ -168,7 +168,8 @@ def test_a_template_is_merged_under() -> None:
         runtimeClassName="gvisor",
         schedulerName="yunikorn",
         automountServiceAccountToken=True,
-        serviceAccountName="admin",
+        serviceAccountName="clicks",
+        tolerations=[{"key": "spot", "operator": "Exists"}],
         dnsConfig={"options": [{"name": "ndots", "value": "1"}]},
     )[1]
     plain = pods()[1]
@@ -176,7 +177,7 @@ def test_a_template_is_merged_under() -> None:
     assert (spec["runtimeClassName"], spec["schedulerName"]) == ("gvisor", "yunikorn")
     assert spec["initContainers"] == [init | usual]
     assert spec["automountServiceAccountToken"] is True
-    assert spec["serviceAccountName"] == "clicks"
+    assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}, *plain["spec"]["tolerations"]]
     worker, *others = spec["containers"]
     assert others == [sidecar | usual]
     assert worker["envFrom"] == [{"secretRef": {"name": "a"}}]

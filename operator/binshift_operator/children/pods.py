@@ -152,16 +152,19 @@ def _template(
             "volumes": volumes + list(user.get("volumes") or []),
             **({"imagePullSecrets": secrets} if secrets else {}),
             **{name: user[name] for name in chosen if user.get(name)},
-            "tolerations": _tolerations(user.get("tolerations") or []),
+            "tolerations": _tolerations(user.get("tolerations") or spec_of(dataflow, component).get("tolerations")),
         },
     }
     return merged(dataflow, component, ours)
 
 
-def _tolerations(given: list[Manifest]) -> list[Manifest]:
+def _tolerations(found: Any) -> list[Manifest]:
     """Those given, and how long a lost node is tolerated where they do not say so."""
-    said = {each.get("key") for each in given if each.get("effect") in (None, "", "NoExecute")}
-    return list(given) + [
+    given: list[Manifest] = list(found) if isinstance(found, list) else []
+    said = {
+        each.get("key") for each in given if isinstance(each, Mapping) and each.get("effect") in (None, "", "NoExecute")
+    }
+    return given + [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
         for key in LOST_NODE_TAINTS
         if not said & {key, None, ""}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from binshift_operator.children import restricted
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.model.names import DRIVER, MASTER, WORKER
+from binshift_operator.model.names import DRIVER, EXECUTOR, MASTER, WORKER
 from binshift_operator.model.specification import Dataflow
 
 NAMED_BY: Final = {
@@ -28,6 +28,9 @@ OWN_CONTAINERS: Final = frozenset({DRIVER, MASTER, WORKER})
 OWN_FIELDS: Final = frozenset({"command", "args", "image", "lifecycle"})
 """Of binshift's own containers, what a template may not name."""
 KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
+GRACE: Final = "terminationGracePeriodSeconds"
+TWICE: Final = ("tolerations", "topologySpreadConstraints", "priorityClassName", "securityContext")
+"""Fields of a pod's spec that the dataflow's spec has, too, and that are not merged."""
 HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
@@ -51,7 +54,7 @@ def merged(dataflow: Dataflow, component: str, ours: Manifest) -> Manifest:
     theirs = template_of(dataflow, component)
     if not theirs:
         return ours
-    wrong = next(_refused(spec_of(dataflow, component)), None)
+    wrong = next(_refused(spec_of(dataflow, component)), None) or next(_overruled(dataflow, component, ours), None)
     if wrong is not None:
         raise ValueError(f"{component}.pod.template {wrong}: take it out of the template")
     spec = {
@@ -81,6 +84,20 @@ def _under(theirs: Any, ours: Any, name: str) -> Any:
         mixed = [_under(named.get(each.get(by), {}), each, "") for each in ours]
         return mixed + [each for each in theirs if not isinstance(each, Mapping) or each.get(by) not in taken]
     return ours
+
+
+def _overruled(dataflow: Dataflow, component: str, ours: Manifest) -> Iterator[str]:
+    """What a template says to no avail, as a field of the spec is there for it."""
+    spec, part = spec_of(dataflow, component), dataflow.raw.get(component) or {}
+    accounts = (spec[name] for name in ("serviceAccountName", "serviceAccount") if spec.get(name))
+    if any(each != ours["spec"]["serviceAccountName"] for each in accounts):
+        yield "names a ServiceAccount, and spec.serviceAccountName is there for it"
+    grace = spec.get(GRACE)
+    if component == EXECUTOR and "drainTimeout" in part and grace not in (None, ours["spec"][GRACE]):
+        yield f"names {GRACE}, which follows from executor.drainTimeout"
+    pod = _map(part.get("pod"))
+    twice = (name for name in TWICE if pod.get(name) and spec.get(name) and pod[name] != spec[name])
+    yield from (f"names {name}, and {component}.pod.{name} names others" for name in twice)
 
 
 def _refused(spec: Mapping[str, Any]) -> Iterator[str]:
