@@ -245,6 +245,11 @@ def test_what_containers_of_a_template_say() -> None:
         ({"containers": [{"name": "s", "ports": [{"hostPort": 80}]}]}, "container s with a hostPort"),
         ({"containers": [{"name": "driver", "command": ["sh"]}]}, "names command of container driver"),
         ({"initContainers": [{"name": "worker", "image": "x"}]}, "worker among its initContainers"),
+        (
+            {"containers": [{"name": "worker", "env": [{"name": "BINSHIFT_NEW", "value": "x"}]}]},
+            "names BINSHIFT_NEW of",
+        ),
+        ({"containers": [{"name": "driver", "env": [{"name": "SPARK_CONF_DIR"}]}]}, "names SPARK_CONF_DIR of"),
         ({"volumes": [{"name": "x", "nfs": {"server": "a", "path": "/"}}]}, "volume x of kind nfs"),
         *(({"containers": [{"name": "s", "securityContext": said}]}, f"container s with {why}") for said, why in LOOSE),
         *(({"securityContext": said}, f"has {why}") for said, why in [*LOOSE[:5], *LOOSE_PODS]),

@@ -1,7 +1,7 @@
 """A user's own pod template, merged under what binshift says of a pod: init containers, sidecars, scheduler, runtime class, DNS and so on. Pure.
 
-Maps are merged, and so are lists whose items have names (containers, volumes, variables, mounts, ports); of everything else binshift's
-value stands. What would take a pod out of the Pod Security Standard `restricted`, or its containers out of binshift's hands, is refused.
+Maps are merged, and so are lists whose items have names (containers, volumes, variables, mounts, ports); of everything else, and of an
+item that both have, binshift's value stands. What would take a pod out of the Pod Security Standard `restricted`, or its containers out of binshift's hands, is refused.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ NAMED_BY: Final = {
     "ports": "name",
     "volumeMounts": "mountPath",
 }
-"""Lists that are merged item by item, and what tells their items from each other."""
+"""Lists that are merged by items, and what tells these from each other; but for containers, an item is one side's as a whole."""
+PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")
+"""Of these, too: a probe has one way to ask, and a variable or a mount one source."""
 DEFAULTED: Final = frozenset({"automountServiceAccountToken", "enableServiceLinks", "topologySpreadConstraints"})
 """Fields of a pod's spec that binshift only suggests: here the template's value stands."""
 OWN_CONTAINERS: Final = frozenset({DRIVER, MASTER, WORKER})
 OWN_FIELDS: Final = frozenset({"command", "args", "image", "lifecycle"})
 """Of binshift's own containers, what a template may not name."""
+OWN_VARIABLES: Final = ("BINSHIFT_", "_SPARK_", "SPARK_CONF_DIR")
+"""How those begin that only binshift sets; the CRD refuses them elsewhere."""
 KINDS: Final = ("containers", "initContainers", "ephemeralContainers")
 GRACE: Final = "terminationGracePeriodSeconds"
 TWICE: Final = ("tolerations", "topologySpreadConstraints", "priorityClassName", "securityContext")
@@ -74,14 +78,14 @@ def _confined(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _under(theirs: Any, ours: Any, name: str) -> Any:
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping) and name not in PROBES:
         known = {key: _under(theirs[key], each, key) if key in theirs else each for key, each in ours.items()}
         return {**known, **{key: each for key, each in theirs.items() if key not in ours}}
     if isinstance(ours, list) and isinstance(theirs, list) and name in NAMED_BY:
         by = NAMED_BY[name]
         named = {each.get(by): each for each in theirs if isinstance(each, Mapping)}
         taken = {each.get(by) for each in ours}
-        mixed = [_under(named.get(each.get(by), {}), each, "") for each in ours]
+        mixed = [_under(named.get(each.get(by), {}), each, "") if name == "containers" else each for each in ours]
         return mixed + [each for each in theirs if not isinstance(each, Mapping) or each.get(by) not in taken]
     return ours
 
@@ -119,6 +123,8 @@ def _refused_of(container: Mapping[str, Any], kind: str) -> Iterator[str]:
         yield f"has {name} among its {kind}"
     if name in OWN_CONTAINERS:
         yield from (f"names {field} of container {name}" for field in sorted(OWN_FIELDS & container.keys()))
+        variables = (str(each.get("name", "")) for each in _maps(container.get("env")))
+        yield from (f"names {each} of container {name}" for each in variables if each.startswith(OWN_VARIABLES))
     yield from (f"has container {name} with {said}" for said in restricted.broken(container.get("securityContext")))
     if any("hostPort" in port for port in _maps(container.get("ports"))):
         yield f"has container {name} with a hostPort"
