@@ -11,6 +11,11 @@ from binshift_operator.statuses import ranges, read, slots_in
 WAIT = int(LIMITS.registration_wait_seconds)
 
 
+def test_the_factor_of_revisions_is_fixed() -> None:
+    """What an operator of another version has asked for can be outdone, so that an upgrade and a rollback end no rescaling."""
+    assert REVISIONS == 1_000_000
+
+
 def started(replicas: int = 2) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)
