@@ -102,6 +102,13 @@ class Actor:
         return True
 
     def _apply(self, dataflow: Dataflow, seen: Seen, action: Apply) -> bool:
+        """Apply a child. Known limit: an object that somebody makes between the look and this write, without one value that differs, is
+        taken for the child, and goes with the dataflow.
+
+        An apply has no precondition that nothing is there (a UID or a version only asks for an object), and a POST would leave fields that
+        no later apply removes, as an update and an apply of one manager own fields apart. Giving it back afterwards is not safe
+        either: another process of this operator, which is the same manager, may have made it.
+        """
         before = seen.world.children[action.child].resource_version
         if action.child in seen.world.unrendered and action.uid and action.replicas is not None:
             after = self._scale(dataflow, action.child, action.replicas, before)

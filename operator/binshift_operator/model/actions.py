@@ -20,8 +20,8 @@ class CreateKeys:
 class Apply:
     """Put a child in place as rendered.
 
-    ``uid``: the one it must have; empty: it must not be there yet. ``resource_version``: the one it must have, where what is
-    asked for is only safe for what was seen. ``replicas``: for StatefulSets. ``unavailable``: for the disruption budget.
+    ``uid``: the one it must have; empty: it was not there, and one with other values is left alone. ``resource_version``: the one it
+    must have, where what is asked for is only safe for what was seen. ``replicas``: for StatefulSets. ``unavailable``: for the disruption budget.
     """
 
     child: Child
