@@ -104,6 +104,13 @@ class Actor:
         return True
 
     def _apply(self, dataflow: Dataflow, observation: Observation, action: Apply) -> bool:
+        """Apply a child.
+
+        Known limit: an object that another client creates between the observation and this write, and in which no value conflicts, is
+        adopted as the child and deleted with the dataflow. An apply cannot require that no object exists: a UID or a resource version only
+        requires one. A POST would leave fields that no later apply removes, because one manager's updates and applies own fields separately.
+        Releasing the object afterwards is not safe either: another process of this operator, under the same manager, may have created it.
+        """
         before = observation.state.children[action.child].resource_version
         if action.child in observation.state.unrenderable and action.uid and action.replicas is not None:
             after = self._scale(dataflow, action.child, action.replicas, before)

@@ -12,6 +12,11 @@ from binshift_operator.status_codec import decode, format_slots, parse_slots
 WAIT = int(LIMITS.registration_wait_seconds)
 
 
+def test_the_factor_of_revisions_is_fixed() -> None:
+    """Targets supersede those of another operator version, so dataflows are rescaled after an upgrade and a rollback."""
+    assert REVISIONS == 1_000_000
+
+
 def started(replicas: int = 2) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)

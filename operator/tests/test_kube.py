@@ -34,7 +34,7 @@ USED = {
     "NetworkPolicy": {"get", "create", "patch"},
     "PodDisruptionBudget": {"get", "create", "patch"},
     "Secret": {"get", "create"},
-    "Pod": {"get", "list", "watch", "delete"},
+    "Pod": {"list", "watch", "delete"},
     "PersistentVolumeClaim": {"get"},
     "Event": {"get", "list", "create", "patch"},
 }

@@ -20,8 +20,9 @@ class CreateKeys:
 class Apply:
     """Put a child in place as rendered.
 
-    ``uid``: the one it must have; empty: it must not be there yet. ``resource_version``: the one it must have, where what is
-    asked for is only safe for what was seen. ``replicas``: for StatefulSets. ``max_unavailable``: for the disruption budget.
+    ``uid``: the one it must have; empty: it did not exist, and an object with conflicting values is left alone. ``resource_version``: the one
+    it must have, where the action is only safe for what was observed. ``replicas``: for StatefulSets. ``max_unavailable``: for the disruption
+    budget.
     """
 
     child: Child

@@ -15,7 +15,7 @@ from binshift_operator.model.status import MigrationStatus
 
 REVISIONS: Final = 1_000_000
 """A target's generation is that of the object times this, plus a revision: the same spec can be asked for again, after a
-migration that failed, or with the workers there are."""
+migration that failed, or with the workers there are. The factor is fixed: with a smaller one, the runtime would ignore every new target."""
 
 
 class ChildState(StrEnum):
