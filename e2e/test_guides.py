@@ -7,6 +7,7 @@ out by buildah and containerd.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +23,8 @@ from stage import RELEASE, SYSTEM
 from story import Story
 
 STAND_INS = ROOT / "e2e" / "cluster" / "stand-ins"
+ALLOWED = "BINSHIFT_E2E_GUIDES"
+"""Set, it lets the story have a cluster that is not ours: there it uninstalls the chart and deletes what is called minimal."""
 VOLUME = Path("/var/local/minimal")
 """The folder of the node that the guide makes."""
 COMMAND_SECONDS_MAX = 1200.0
@@ -31,16 +34,16 @@ COMMAND_SECONDS_MAX = 1200.0
 @pytest.fixture
 def newcomer(cluster: Cluster, chart: None) -> Iterator[Kube]:
     """A cluster without the chart and without the dataflow, as somebody finds it who begins to read."""
-    if not cluster.own and shutil.which("kind") is None:
-        pytest.skip("the guides are for kind: on another cluster, images and volumes are made differently")
+    if why := spared(cluster):
+        pytest.skip(why)
     environment = dict(cluster.environment)
     if cluster.own:
         environment["PATH"] = f"{STAND_INS}:{environment['PATH']}"
     kube = Kube(environment, "default")
-    _leave_nothing(kube)
+    leave_nothing(kube, cluster)
     kube.elsewhere(SYSTEM).helm("uninstall", RELEASE, "--wait")
     yield kube
-    _leave_nothing(kube)
+    leave_nothing(kube, cluster)
     cluster.tidy()
 
 
@@ -73,10 +76,25 @@ def shell(kube: Kube, folder: Path) -> Callable[[str], str]:
     return type_in
 
 
-def _leave_nothing(kube: Kube) -> None:
+def spared(cluster: Cluster) -> str:
+    """Why the guides are not tried on a cluster; empty if they are."""
+    if cluster.own:
+        return ""
+    if ALLOWED not in os.environ:
+        return (
+            f"the guides take a whole cluster: with {ALLOWED}=1, the one of KUBECONFIG, where they uninstall {RELEASE}"
+        )
+    if shutil.which("kind") is None:
+        return "the guides are for kind: on another cluster, images and volumes are made differently"
+    return ""
+
+
+def leave_nothing(kube: Kube, cluster: Cluster) -> None:
+    """Delete what the guides make, by its name: nothing else in the namespace is theirs."""
     with suppress(Refused):  # the definition may not be there yet
         kube("delete", KIND, "minimal", "--ignore-not-found", "--timeout=120s", seconds=130)
-    kube("delete", "pods", "--all", "--grace-period=0", "--force")
-    kube("delete", "persistentvolumeclaims", "--all", "--ignore-not-found")
+    kube("delete", "pods", "--selector=app.kubernetes.io/instance=minimal", "--grace-period=0", "--force")
+    kube("delete", "persistentvolumeclaim", "minimal", "--ignore-not-found")
     kube("delete", "persistentvolume", "minimal", "--ignore-not-found")
-    shutil.rmtree(VOLUME, ignore_errors=True)  # of the node built here, whose file system is this machine's
+    if cluster.own:  # its node's file system is this machine's
+        shutil.rmtree(VOLUME, ignore_errors=True)

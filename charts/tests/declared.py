@@ -13,8 +13,8 @@ from binshift.metrics import EPOCH_PARTS, RuntimeMetrics
 from binshift.migration import Phase as MigrationPhase
 from binshift.model import Epoch
 from binshift_operator.metrics import OUTCOMES, OperatorMetrics
-from binshift_operator.model.names import Key
-from binshift_operator.model.reasons import Awaited, Trouble
+from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.status import Condition, ConditionType, Phase, Status
 
 TARGET = frozenset({"job", "namespace"})
@@ -33,9 +33,9 @@ VALUES: Mapping[tuple[str, str], set[str]] = {
     ("dataflow:binshift_record_latency_seconds:p99", "moving"): {"true", "false"},
     ("binshift_operator_dataflows", "condition"): {each.value for each in ConditionType},
     ("binshift_operator_phases", "phase"): {each.value for each in Phase},
-    ("binshift_operator_degraded", "reason"): {each.value for each in Trouble},
-    ("binshift_operator_troubles", "reason"): {each.value for each in Trouble},
-    ("binshift_operator_awaited_seconds", "reason"): {each.value for each in Awaited},
+    ("binshift_operator_degraded", "reason"): {each.value for each in DegradedReason},
+    ("binshift_operator_troubles", "reason"): {each.value for each in DegradedReason},
+    ("binshift_operator_awaited_seconds", "reason"): {each.value for each in ProgressingReason},
     ("binshift_operator_reconciles_total", "outcome"): set(OUTCOMES),
 }
 """By metric (without a histogram's suffix) and label, what can be selected."""
@@ -50,9 +50,9 @@ def of_operator() -> list[Metric]:
     """A scrape of an operator that has written and failed."""
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
-    metrics.wrote("create", "Pod")
-    degraded = Condition(ConditionType.DEGRADED, True, Trouble.IMAGE_PULL.value, "", 1, 0.0)
-    metrics.seen(Key("team", "clicks", "u"), Status(), Status(conditions=(degraded,)), 0.0)
+    metrics.record_write("create", "Pod")
+    degraded = Condition(ConditionType.DEGRADED, True, DegradedReason.IMAGE_PULL.value, "", 1, 0.0)
+    metrics.record_status(DataflowKey("team", "clicks", "u"), Status(), Status(conditions=(degraded,)), 0.0)
     metrics.failures.labels("Changed").inc()
     return list(registry.collect())
 

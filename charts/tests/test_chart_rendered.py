@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import shipped
 import yaml
-from test_children import pods
+from test_children_rendering import pods
 from tools import tool
 
 from binshift.ports import Ports
@@ -221,8 +221,8 @@ def notes(helm: str, folder: Path, *options: str) -> str:
     """What a person reads after an installation; ``helm template`` leaves it out, so another template includes it."""
     chart = shutil.copytree(shipped.CHART, folder / "binshift", dirs_exist_ok=True)
     text = 'said: {{ include "binshift/templates/NOTES.txt" . | toJson }}\n'
-    (chart / "templates" / "notes.yaml").write_text(text, encoding="utf-8")
-    done = run(helm, "--show-only", "templates/notes.yaml", *options, chart=chart)
+    (chart / "templates" / "memo.yaml").write_text(text, encoding="utf-8")
+    done = run(helm, "--show-only", "templates/memo.yaml", *options, chart=chart)
     assert done.returncode == 0, done.stderr
     said: str = yaml.safe_load(done.stdout)["said"]
     return said

@@ -59,7 +59,7 @@ class Bench:
             self.kube.create(made)
 
     def edit(self, name: str, **spec: Any) -> int:
-        found = self.kube.merge(KIND, self.namespace, name, {"spec": spec})
+        found = self.kube.patch(KIND, self.namespace, name, {"spec": spec})
         return int(found["metadata"]["generation"])
 
     def statuses(self) -> dict[str, tuple[int, dict[str, Any]]]:

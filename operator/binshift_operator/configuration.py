@@ -14,7 +14,7 @@
 | ``BINSHIFT_CONTROL_ADDRESS`` | where a driver's control API is, with ``{ip}``, ``{pod}``, ``{service}``, ``{namespace}`` | at its pod's address |
 | ``BINSHIFT_POD_SECURITY_CONTEXT`` | user and groups of dataflows' pods that name none themselves, as JSON | 10001 |
 | ``BINSHIFT_LOG_LEVEL`` | debug, info, warning or error | info |
-| ``BINSHIFT_<LIMIT>`` | each of `decide.Limits`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | there |
+| ``BINSHIFT_<LIMIT>`` | each of `model.timeouts.Timeouts`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | there |
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from binshift import __version__
-from binshift_operator.children import Surroundings
+from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import PORTS
-from binshift_operator.decide import Limits
 from binshift_operator.errors import InvalidConfiguration
-from binshift_operator.model.names import Key
+from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.timeouts import Timeouts
 
 ADDRESS = f"http://{{ip}}:{PORTS.control}"
 """The pod's own: no name service can hold up a look, and no headless record is waited for when a driver is new."""
@@ -45,25 +45,25 @@ class Configuration:
     selector: str = ""
     lease: str = ""
     pod: str = field(default_factory=socket.gethostname)
-    around: Surroundings = field(default_factory=Surroundings)
+    render_context: RenderContext = field(default_factory=RenderContext)
     http_port: int = 8080
     workers: int = 16
     resync_seconds: float = 60.0
     control_address: str = ADDRESS
     log_level: str = "info"
-    limits: Limits = field(default_factory=Limits)
+    timeouts: Timeouts = field(default_factory=Timeouts)
 
     @property
     def name(self) -> str:
         """How this process of the operator is called, for people."""
-        return f"{self.around.namespace}/{self.pod} ({__version__})"
+        return f"{self.render_context.namespace}/{self.pod} ({__version__})"
 
-    def address(self, key: Key, ip: str) -> str | None:
+    def address(self, key: DataflowKey, ip: str) -> str | None:
         """Where the control API of a dataflow is, whose driver's pod has this address; None while it has none.
 
-        >>> Configuration().address(Key("ns", "clicks", "u"), "10.0.0.7")
+        >>> Configuration().address(DataflowKey("ns", "clicks", "u"), "10.0.0.7")
         'http://10.0.0.7:7400'
-        >>> Configuration().address(Key("ns", "clicks", "u"), "fd00::7")
+        >>> Configuration().address(DataflowKey("ns", "clicks", "u"), "fd00::7")
         'http://[fd00::7]:7400'
         """
         if not ip and "{ip}" in self.control_address:
@@ -80,10 +80,10 @@ class Configuration:
         """
         usual = cls()
         limits = {
-            each.name: _number(environment, f"BINSHIFT_{each.name.upper()}", getattr(usual.limits, each.name))
-            for each in fields(Limits)
+            each.name: _number(environment, f"BINSHIFT_{each.name.upper()}", getattr(usual.timeouts, each.name))
+            for each in fields(Timeouts)
         }
-        namespace = environment.get("BINSHIFT_NAMESPACE") or usual.around.namespace
+        namespace = environment.get("BINSHIFT_NAMESPACE") or usual.render_context.namespace
         pod = environment.get("BINSHIFT_POD") or usual.pod
         level = (environment.get("BINSHIFT_LOG_LEVEL") or usual.log_level).lower()
         if level not in LEVELS:
@@ -93,17 +93,19 @@ class Configuration:
             selector=environment.get("BINSHIFT_SELECTOR", "").strip(),
             lease=environment.get("BINSHIFT_LEASE", ""),
             pod=pod,
-            around=Surroundings(
+            render_context=RenderContext(
                 namespace,
-                environment.get("BINSHIFT_APP") or usual.around.app,
-                _security(environment.get("BINSHIFT_POD_SECURITY_CONTEXT", ""), usual.around.security),
+                environment.get("BINSHIFT_APP") or usual.render_context.app,
+                _security(
+                    environment.get("BINSHIFT_POD_SECURITY_CONTEXT", ""), usual.render_context.pod_security_context
+                ),
             ),
             http_port=int(_number(environment, "BINSHIFT_HTTP_PORT", usual.http_port)),
             workers=max(1, int(_number(environment, "BINSHIFT_WORKERS", usual.workers))),
             resync_seconds=_number(environment, "BINSHIFT_RESYNC_SECONDS", usual.resync_seconds),
             control_address=environment.get("BINSHIFT_CONTROL_ADDRESS") or usual.control_address,
             log_level=level,
-            limits=Limits(**limits),
+            timeouts=Timeouts(**limits),
         )
 
 

@@ -14,55 +14,59 @@ from typing import Final
 from binshift_operator.errors import Changed, OperatorError
 from binshift_operator.kube import Kube, Object
 from binshift_operator.model.actions import Action, Apply, DeletePod
-from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, Key
-from binshift_operator.model.status import shortened
-from binshift_operator.model.world import World
-from binshift_operator.phases import Told
-from binshift_operator.pods import seconds
-from binshift_operator.statuses import moment
+from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, DataflowKey
+from binshift_operator.model.observed import ObservedState
+from binshift_operator.model.status import truncate
+from binshift_operator.pod_state import seconds
+from binshift_operator.status import EventRecord
+from binshift_operator.status_codec import format_time
 
 log = logging.getLogger(__name__)
 RECENT_SECONDS: Final = 300.0
-"""How old a request to restart may be that is answered."""
+"""Maximum age of a request to restart that is answered."""
 
 
-def told_of(actions: Sequence[Action], world: World) -> Iterable[Told]:
+def action_events(actions: Sequence[Action], observed: ObservedState) -> Iterable[EventRecord]:
     """What to tell of what was done."""
     for action in actions:
         match action:
-            case Apply(Child.EXECUTORS, int(replicas)) if replicas != world.children[Child.EXECUTORS].replicas:
-                yield Told("Scaled", f"executor pods: {world.children[Child.EXECUTORS].replicas} to {replicas}")
+            case Apply(Child.EXECUTORS, int(replicas)) if replicas != observed.children[Child.EXECUTORS].replicas:
+                yield EventRecord(
+                    "Scaled", f"executor pods: {observed.children[Child.EXECUTORS].replicas} to {replicas}"
+                )
             case DeletePod(name, _, why, force):
-                yield Told("PodReplaced", f"pod {name} is deleted{' by force' if force else ''}: {why}", warning=force)
+                yield EventRecord(
+                    "PodReplaced", f"pod {name} is deleted{' by force' if force else ''}: {why}", warning=force
+                )
             case _:
                 pass
 
 
-def rollouts(key: Key, world: World, known: dict[Child, str]) -> Iterable[Told]:
+def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child, str]) -> Iterable[EventRecord]:
     """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``.
 
-    The request stays in the template: an old one was told by whichever process looked then.
+    The request stays in the template, so an old one is skipped: the operator process of that time has told it.
     """
-    for child, seen in world.children.items():
-        if seen.restarted and known.get(child) != seen.restarted and _recent(seen.restarted, world.now):
-            known[child] = seen.restarted
-            yield Told(
+    for child, seen in observed.children.items():
+        if seen.restarted_at and known.get(child) != seen.restarted_at and _is_recent(seen.restarted_at, observed.now):
+            known[child] = seen.restarted_at
+            yield EventRecord(
                 "RolloutRestartIgnored",
-                f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted}) replaces no pod. To restart the dataflow, "
+                f"kubectl rollout restart of StatefulSet {key.child(child)} ({seen.restarted_at}) replaces no pod. To restart the dataflow, "
                 f"set spec.restartNonce to another number: kubectl edit sdf {key.name}",
                 warning=True,
             )
 
 
-def _recent(asked: str, now: float) -> bool:
-    """Whether that was asked for just now, by a clock that may not be quite the operator's."""
+def _is_recent(requested_at: str, now: float) -> bool:
+    """Whether the request is recent, by a clock that may differ from the operator's."""
     try:
-        return abs(now - seconds(asked)) < RECENT_SECONDS
+        return abs(now - seconds(requested_at)) < RECENT_SECONDS
     except ValueError:
         return False
 
 
-def tell(kube: Kube, key: Key, told: Iterable[Told], now: float) -> None:
+def record(kube: Kube, key: DataflowKey, told: Iterable[EventRecord], now: float) -> None:
     """Write events; never fails."""
     for each in told:
         log.info("%s", each.message, extra={"dataflow": f"{key.namespace}/{key.name}", "reason": each.reason})
@@ -72,18 +76,18 @@ def tell(kube: Kube, key: Key, told: Iterable[Told], now: float) -> None:
             log.warning("event %s was not written: %s", each.reason, error)
 
 
-def _tell(kube: Kube, key: Key, told: Told, now: float) -> None:
-    event = rendered(key, told, now)
+def _tell(kube: Kube, key: DataflowKey, told: EventRecord, now: float) -> None:
+    event = event_manifest(key, told, now)
     try:
         kube.create(event)
     except Changed:
         name = event["metadata"]["name"]
         known = kube.get("Event", key.namespace, name)
         count = 1 + int((known or {}).get("count") or 1)
-        kube.merge("Event", key.namespace, name, {"count": count, "lastTimestamp": moment(now)})
+        kube.patch("Event", key.namespace, name, {"count": count, "lastTimestamp": format_time(now)})
 
 
-def rendered(key: Key, told: Told, now: float) -> Object:
+def event_manifest(key: DataflowKey, told: EventRecord, now: float) -> Object:
     """An event's manifest."""
     words = "\0".join((key.uid, told.reason, told.message))
     return {
@@ -102,11 +106,11 @@ def rendered(key: Key, told: Told, now: float) -> Object:
         },
         "type": "Warning" if told.warning else "Normal",
         "reason": told.reason,
-        "message": shortened(told.message, 1000),
+        "message": truncate(told.message, 1000),
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "reportingInstance": FIELD_MANAGER,
-        "firstTimestamp": moment(now),
-        "lastTimestamp": moment(now),
+        "firstTimestamp": format_time(now),
+        "lastTimestamp": format_time(now),
         "count": 1,
     }

@@ -50,7 +50,7 @@ PATHS: Final = {
 """Where the objects of a kind are."""
 
 
-class Requests(Protocol):
+class Transport(Protocol):
     """A connection to an API server."""
 
     def __call__(
@@ -85,13 +85,13 @@ class Kube:
 
     def __init__(
         self,
-        requests: Requests,
+        requests: Transport,
         wrote: Callable[[str, str], None] = lambda verb, kind: None,
         leading: Callable[[], bool] = lambda: True,
     ) -> None:
         self._requests, self._wrote, self._leading = requests, wrote, leading
 
-    def permitted(self) -> None:
+    def require_leadership(self) -> None:
         """Raises `NotLeading` if this process may change nothing now; each write asks by itself."""
         if not self._leading():
             raise NotLeading("another process of the operator may hold the Lease: this one changes nothing")
@@ -118,7 +118,7 @@ class Kube:
         """Create an object; `Changed` if it exists."""
         kind, meta = manifest["kind"], manifest["metadata"]
         query = {"fieldManager": FIELD_MANAGER}
-        self.permitted()
+        self.require_leadership()
         answer = self._requests("POST", path_of(kind, meta["namespace"]), query, manifest, "application/json")
         return self._written("create", kind, answer)
 
@@ -131,14 +131,14 @@ class Kube:
         kind, meta = manifest["kind"], manifest["metadata"]
         path = path_of(kind, meta["namespace"], meta["name"], part)
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
-        self.permitted()
+        self.require_leadership()
         answer = self._requests("PATCH", path, query, manifest, APPLY)
         return _object(*answer) if dry_run else self._written("apply", kind, answer)
 
-    def merge(self, kind: str, namespace: str, name: str, change: Object) -> Object:
+    def patch(self, kind: str, namespace: str, name: str, change: Object) -> Object:
         """Merge a change into an object."""
         query = {"fieldManager": FIELD_MANAGER}
-        self.permitted()
+        self.require_leadership()
         answer = self._requests("PATCH", path_of(kind, namespace, name), query, change, MERGE)
         return self._written("patch", kind, answer)
 
@@ -147,7 +147,7 @@ class Kube:
         body: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
         if at_once:
             body["gracePeriodSeconds"] = 0
-        self.permitted()
+        self.require_leadership()
         status, answer = self._requests("DELETE", path_of(kind, namespace, name), {}, body, "application/json")
         if status != 404:
             self._written("delete", kind, (status, answer))
@@ -166,14 +166,14 @@ def _object(status: int, body: bytes) -> Object:
     if status >= 400:
         details = found.get("details") or {}
         message = str(found.get("message") or f"the API server answered {status}")
-        raise refused(status, message, seconds_of(details.get("retryAfterSeconds")))
+        raise refused(status, message, parse_retry_after(details.get("retryAfterSeconds")))
     return found
 
 
-def seconds_of(text: object) -> float:
+def parse_retry_after(text: object) -> float:
     """What an answer says of when to ask again: seconds, bounded; 0 if it says nothing, or gives a date.
 
-    >>> seconds_of("7"), seconds_of(None), seconds_of("Fri, 31 Dec 1999 23:59:59 GMT"), seconds_of(1e9)
+    >>> parse_retry_after("7"), parse_retry_after(None), parse_retry_after("Fri, 31 Dec 1999 23:59:59 GMT"), parse_retry_after(1e9)
     (7.0, 0.0, 0.0, 300.0)
     """
     found = re.fullmatch(r"[0-9]{1,18}(\.[0-9]+)?", str(text))
@@ -223,5 +223,5 @@ class ServerConnection:
             later and status >= HTTPStatus.TOO_MANY_REQUESTS and not read.startswith(b"{")
         ):  # with JSON, that says so itself
             said = read.decode(errors="replace")[:BUSY_CHARACTERS_MAX]
-            raise Unreachable(f"the API server is busy, it answered {status}: {said}", seconds_of(later))
+            raise Unreachable(f"the API server is busy, it answered {status}: {said}", parse_retry_after(later))
         return status, read

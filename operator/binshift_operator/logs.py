@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-def configured(level: str) -> None:
+def configure(level: str) -> None:
     """Have everything logged so, from this level on; Kopf and urllib3 from warnings on, as they tell of every request."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonFormatter())

@@ -1,7 +1,7 @@
-"""The operator's process: puts the parts together, watches, looks, and ends when it is told to.
+"""The operator's process: wires the components, runs until a signal, and shuts down.
 
-Kopf watches on the main thread and handles signals; the Lease is renewed and looks happen on threads of their own (`looking`), so that a slow driver or
-API server holds up neither the watch nor the probes.
+Kopf runs the watches and handles signals on the main thread. The Lease is renewed and dataflows are reconciled on other threads
+(`leading`, `controller`), so a slow driver or API server blocks neither the watches nor the probes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import kopf
 from prometheus_client.registry import CollectorRegistry
 
 from binshift_operator import logs, watching
-from binshift_operator.act import Actor
+from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
+from binshift_operator.controller import Controller
 from binshift_operator.errors import InvalidConfiguration, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
-from binshift_operator.leading import Alone, Leadership
-from binshift_operator.looking import Looking
+from binshift_operator.leader_election import AlwaysLeader, LeaderElector
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.observe import Observer
 from binshift_operator.probes import ProbeServer
 from binshift_operator.reconcile import Reconciler
-from binshift_operator.schedule import Place, Schedule
+from binshift_operator.work_queue import ObjectKey, WorkQueue
 
 log = logging.getLogger(__name__)
 
@@ -39,24 +39,24 @@ def main(environment: Mapping[str, str]) -> int:
     except (InvalidConfiguration, Unreachable) as wrong:
         sys.stderr.write(f"binshift-operator: {wrong}\n")
         return 2
-    logs.configured(configuration.log_level)
+    logs.configure(configuration.log_level)
     collected = CollectorRegistry()
     metrics = OperatorMetrics(collected)
-    lease = leadership(configuration, Kube(connection))
-    kube = Kube(connection, metrics.wrote, lease.held)
-    reconciler = reconciling(configuration, kube, metrics)
-    lease.told = following(reconciler, metrics)
-    schedule = Schedule(time.monotonic)
+    lease = make_elector(configuration, Kube(connection))
+    kube = Kube(connection, metrics.record_write, lease.is_leader)
+    reconciler = make_reconciler(configuration, kube, metrics)
+    lease.on_change = leadership_handler(reconciler, metrics)
+    queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
-    looking = Looking(schedule, reconciler.look, kube, metrics, *many, lease.held)
-    probes = ProbeServer(configuration.http_port, looking.stuck, looking.unready, collected)
+    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, lease.is_leader)
+    probes = ProbeServer(configuration.http_port, controller.liveness_problem, controller.readiness_problem, collected)
     probes.start()
     lease.start()
-    looking.start()
-    log.info("the operator looks after dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
+    controller.start()
+    log.info("serving dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
         kopf.run(
-            registry=watching.registry(waking(reconciler, schedule), configuration.selector),
+            registry=watching.registry(event_handler(reconciler, queue), configuration.selector),
             clusterwide=not configuration.namespaces,
             namespaces=configuration.namespaces,
             standalone=True,
@@ -64,28 +64,28 @@ def main(environment: Mapping[str, str]) -> int:
             identity=configuration.pod,  # type: ignore[arg-type]
         )
     finally:
-        looking.stop()
+        controller.stop()
         lease.stop()
         probes.stop()
     return 0
 
 
-def leadership(configuration: Configuration, kube: Kube) -> Leadership | Alone:
+def make_elector(configuration: Configuration, kube: Kube) -> LeaderElector | AlwaysLeader:
     """What says whether this process acts: its Lease or, where none is wanted, that it is alone."""
     if not configuration.lease:
-        return Alone()
-    return Leadership(
-        kube, configuration.around.namespace, configuration.lease, configuration.pod, time.monotonic, time.time
+        return AlwaysLeader()
+    return LeaderElector(
+        kube, configuration.render_context.namespace, configuration.lease, configuration.pod, time.monotonic, time.time
     )
 
 
-def reconciling(configuration: Configuration, kube: Kube, metrics: OperatorMetrics) -> Reconciler:
+def make_reconciler(configuration: Configuration, kube: Kube, metrics: OperatorMetrics) -> Reconciler:
     """What looks at one dataflow."""
     return Reconciler(
         kube,
-        Observer(kube, configuration.address, configuration.around, time.time, operator=configuration.name),
+        Observer(kube, configuration.address, configuration.render_context, time.time, operator=configuration.name),
         Actor(kube, configuration.name),
-        configuration.limits,
+        configuration.timeouts,
         metrics,
         time.time,
         configuration.resync_seconds,
@@ -93,27 +93,27 @@ def reconciling(configuration: Configuration, kube: Kube, metrics: OperatorMetri
     )
 
 
-def following(reconciler: Reconciler, metrics: OperatorMetrics) -> Callable[[bool], None]:
-    """What to do once this process may act, or may not any more."""
+def leadership_handler(reconciler: Reconciler, metrics: OperatorMetrics) -> Callable[[bool], None]:
+    """The callback for a change of leadership."""
 
-    def told(held: bool) -> None:
-        metrics.leading.set(held)
-        if held:
-            metrics.resumed()
+    def on_change(is_leader: bool) -> None:
+        metrics.leading.set(is_leader)
+        if is_leader:
+            metrics.resume()
         else:
-            reconciler.rest()
+            reconciler.forget_all()
 
-    return told
+    return on_change
 
 
-def waking(reconciler: Reconciler, schedule: Schedule) -> Callable[[Place], None]:
-    """What to do about an event: forget what was seen of the dataflow, then look at it."""
+def event_handler(reconciler: Reconciler, queue: WorkQueue) -> Callable[[ObjectKey], None]:
+    """The callback for a watch event: drop the cached observation of the dataflow, and queue it."""
 
-    def wake(place: Place) -> None:
-        reconciler.noticed(*place)
-        schedule.wake(place)
+    def on_event(key: ObjectKey) -> None:
+        reconciler.invalidate(*key)
+        queue.add(key)
 
-    return wake
+    return on_event
 
 
 def run() -> None:

@@ -13,11 +13,11 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from binshift_operator.model.names import Key
-from binshift_operator.model.reasons import Awaited, Trouble
+from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.status import ConditionType, Phase, Status
 
-LOOK_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+RECONCILE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 OUTCOMES = ("acted", "awaited", "failed", "invalid")
 WAIT_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
@@ -34,20 +34,20 @@ class _Dataflows(Collector):
         """By its place: another dataflow of the same name takes the place of the one before, whose end nobody may have seen."""
         with self._lock:
             if self._closed:
-                return  # a look that was under way when another process took over
+                return  # a reconciliation that was running when another process took over
             if status is None:
                 self._statuses.pop((namespace, name), None)
             else:
                 self._statuses[(namespace, name)] = status
 
     def close(self) -> None:
-        """Nothing is seen by this process any more, until it is opened again."""
+        """Forget all dataflows, and ignore new ones until opened again."""
         with self._lock:
             self._closed = True
             self._statuses.clear()
 
     def open(self) -> None:
-        """What is seen counts."""
+        """Count dataflows again."""
         with self._lock:
             self._closed = False
 
@@ -70,7 +70,7 @@ class _Dataflows(Collector):
         )
         degraded = (status.condition(ConditionType.DEGRADED) for status in seen)
         troubles = Count(found.reason for found in degraded if found is not None and found.status)
-        for trouble in Trouble:
+        for trouble in DegradedReason:
             by_trouble.add_metric([trouble.value], troubles[trouble])
         yield from (by_condition, by_phase, by_trouble, _degraded(places))
 
@@ -101,11 +101,11 @@ class OperatorMetrics:
         self.leading = Gauge(
             "binshift_operator_leading", "1 while this process acts, 0 while another one does.", registry=registry
         )
-        self.looks = Counter(
+        self.reconciles = Counter(
             "binshift_operator_reconciles", "Looks at a dataflow, by outcome.", ["outcome"], registry=registry
         )
-        self.look_seconds = Histogram(
-            "binshift_operator_reconcile_seconds", "Duration of a look.", buckets=LOOK_BUCKETS, registry=registry
+        self.reconcile_seconds = Histogram(
+            "binshift_operator_reconcile_seconds", "Duration of a look.", buckets=RECONCILE_BUCKETS, registry=registry
         )
         self.writes = Counter(
             "binshift_operator_api_writes", "Writes the API server accepted.", ["verb", "kind"], registry=registry
@@ -123,29 +123,29 @@ class OperatorMetrics:
 
         # Each from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
         for outcome in OUTCOMES:
-            self.looks.labels(outcome)
-        for awaited in Awaited:
+            self.reconciles.labels(outcome)
+        for awaited in ProgressingReason:
             self.awaited_seconds.labels(awaited.value)
 
-    def seen(self, key: Key, before: Status, after: Status, now: float) -> None:
+    def record_status(self, key: DataflowKey, before: Status, after: Status, now: float) -> None:
         """A look has ended with this status."""
         self._dataflows.note(key.namespace, key.name, after)
         last = before.awaiting
         if last is not None and (after.awaiting is None or after.awaiting.reason != last.reason):
             self.awaited_seconds.labels(last.reason).observe(max(0.0, now - last.since))
 
-    def gone(self, namespace: str, name: str) -> None:
+    def remove(self, namespace: str, name: str) -> None:
         """A dataflow is there no more."""
         self._dataflows.note(namespace, name, None)
 
-    def forgotten(self) -> None:
-        """This process looks after nothing any more, whatever it is just looking at."""
+    def clear(self) -> None:
+        """This process leads no more: forget all dataflows, and ignore a reconciliation that is still running."""
         self._dataflows.close()
 
-    def resumed(self) -> None:
-        """This process looks after dataflows again."""
+    def resume(self) -> None:
+        """This process leads again."""
         self._dataflows.open()
 
-    def wrote(self, verb: str, kind: str) -> None:
+    def record_write(self, verb: str, kind: str) -> None:
         """The API server accepted a write."""
         self.writes.labels(verb, kind).inc()

@@ -12,19 +12,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift import __version__
-from binshift_operator.children import Surroundings, attempted, classified, due, fingerprint, tokens
+from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render_possible
 from binshift_operator.children.comparison import NAMELESS
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.control import Control
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
-from binshift_operator.inputs import with_inputs
 from binshift_operator.kube import Kube, Object
-from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, Key
+from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, CachedObservation, ControlBackoff, Memo
+from binshift_operator.model.names import CONTROL_TOKEN, LABEL_UID, Child, DataflowKey
+from binshift_operator.model.observed import (
+    ChildState,
+    ClaimState,
+    MissingPods,
+    ObservedChild,
+    ObservedRuntime,
+    ObservedState,
+    Pod,
+)
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.world import ChildSeen, ClaimState, Found, Lacking, Pod, RuntimeSeen, World
-from binshift_operator.notes import SILENT_SECONDS, Notes, Silence
-from binshift_operator.pods import pod_of
-from binshift_operator.remembered import Remembered
+from binshift_operator.pod_state import parse_pod
+from binshift_operator.referenced_secrets import with_secrets_hash
 
 log = logging.getLogger(__name__)
 
@@ -47,24 +54,24 @@ ASK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """What was seen, with what acting upon it takes.
 
     Attributes:
         dataflow: as it was read, with the hash of the Secrets that it names.
-        world: for the decision.
+        state: for the decision.
         manifests: of the children as they should be; without the Secret's fingerprint there are no StatefulSets.
-        control: the control API; None if there is none to ask.
+        driver_client: the control API; None if there is none to ask.
         token: opens it; None if the Secret is not there.
-        whole: whether all of it was read just now; upon anything else nothing may be done.
+        complete: whether all of it was read just now; upon anything else nothing may be done.
     """
 
     dataflow: Dataflow
-    world: World
+    state: ObservedState
     manifests: Mapping[Child, Manifest] = field(repr=False)
-    control: Control | None
+    driver_client: DriverClient | None
     token: str | None = field(default=None, repr=False)
-    whole: bool = True
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +81,20 @@ class Observer:
     Attributes:
         kube: the API server.
         address: where the control API of a dataflow is, by its key and the address of its driver's pod; None while that has none.
-        around: see `children.Surroundings`.
+        around: see `children.RenderContext`.
         clock: seconds since 1970.
         connect: makes the client of a control API, of its address and token.
         operator: see `Actor`.
     """
 
     kube: Kube
-    address: Callable[[Key, str], str | None]
-    around: Surroundings
+    address: Callable[[DataflowKey, str], str | None]
+    render_context: RenderContext
     clock: Callable[[], float]
-    connect: Callable[[str, str], Control] = Control
+    connect: Callable[[str, str], DriverClient] = DriverClient
     operator: str = ""
 
-    def look(self, dataflow: Dataflow, notes: Notes) -> Seen:
+    def observe(self, dataflow: Dataflow, memo: Memo) -> Observation:
         """What is now. ``notes``: of earlier looks at this dataflow; what is seen adds to them.
 
         Raises:
@@ -95,25 +102,25 @@ class Observer:
         """
         key, now = dataflow.key, self.clock()
         secret = self._child(key, Child.KEYS)
-        seen_secret = classified(secret, None, key)
-        keys = tokens(secret) if seen_secret.found is Found.CURRENT and secret is not None else None
-        keys_hash = None if keys is None else fingerprint(keys)
+        seen_secret = compare(secret, None, key)
+        keys = read_keys(secret) if seen_secret.state is ChildState.CURRENT and secret is not None else None
+        keys_hash = None if keys is None else hash_keys(keys)
         if keys is not None:
-            dataflow = with_inputs(dataflow, keys, self.kube, notes)
+            dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
         manifests, unfit = self._manifests(dataflow, keys_hash)
         others = [child for child in Child if child is not Child.KEYS]
         live: dict[Child, Object | None] = {child: self._child(key, child) for child in others}
         children = {Child.KEYS: seen_secret} | {
-            child: classified(found, manifests.get(child), key, notes.applied.get(child), now)
+            child: compare(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
         }
         if dataflow.service_account is not None:
-            children[Child.SERVICE_ACCOUNT] = ChildSeen(
-                Found.CURRENT
+            children[Child.SERVICE_ACCOUNT] = ObservedChild(
+                ChildState.CURRENT
             )  # the user's own: nothing is made, nothing is taken
         pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
-        control, runtime, silence = self._asked(key, token, pods, notes, now)
-        world = World(
+        control, runtime, silence = self._asked(key, token, pods, memo, now)
+        observed = ObservedState(
             now=now,
             children=children,
             pods=pods,
@@ -123,39 +130,39 @@ class Observer:
             claim=self._claim(dataflow),
             credentials_missing=self._credentials(dataflow),
             account_missing=self._account(dataflow),
-            refusals=notes.refusals,
-            invalid=next(iter(unfit.values()), ""),
-            unrendered=frozenset(unfit),
-            lacking=self._lacking(key, live, children, pods, notes),
+            refusals=memo.refusals,
+            render_error=next(iter(unfit.values()), ""),
+            unrenderable=frozenset(unfit),
+            missing_pods=self._missing_pods(key, live, children, pods, memo),
             rivals=_rivals(key, children, self.operator),
             operator_version=__version__,
         )
-        return Seen(dataflow, world, manifests, control, token)
+        return Observation(dataflow, observed, manifests, control, token)
 
-    def glance(self, dataflow: Dataflow, last: Remembered, notes: Notes) -> Seen:
+    def observe_pods(self, dataflow: Dataflow, last: CachedObservation, memo: Memo) -> Observation:
         """What is now, if nothing but pods and runtime is other than when everything was read ``last``. Errors as `look`."""
-        dataflow = replace(dataflow, inputs_hash=last.inputs_hash)
+        dataflow = replace(dataflow, secrets_hash=last.secrets_hash)
         key, now = dataflow.key, self.clock()
         pods = self._pods(key, now)
-        control, runtime, silence = self._asked(key, last.token, pods, notes, now)
+        control, runtime, silence = self._asked(key, last.token, pods, memo, now)
         children = {
-            child: replace(seen, again=due(seen.found, notes.applied.get(child), now))
-            for child, seen in last.world.children.items()
+            child: replace(seen, retry_due=is_retry_due(seen.state, memo.applied.get(child), now))
+            for child, seen in last.observed.children.items()
         }
-        world = replace(
-            last.world,
+        observed = replace(
+            last.observed,
             now=now,
             children=children,
             pods=pods,
             runtime=runtime,
             unreachable=silence,
-            refusals=notes.refusals,
+            refusals=memo.refusals,
         )
-        return Seen(dataflow, world, {}, control, last.token, whole=False)
+        return Observation(dataflow, observed, {}, control, last.token, complete=False)
 
     def _asked(
-        self, key: Key, token: str | None, pods: tuple[Pod, ...], notes: Notes, now: float
-    ) -> tuple[Control | None, RuntimeSeen | None, str]:
+        self, key: DataflowKey, token: str | None, pods: tuple[Pod, ...], memo: Memo, now: float
+    ) -> tuple[DriverClient | None, ObservedRuntime | None, str]:
         """The control API of the pod that was just listed; what the runtime says, or why it says nothing."""
         if token is None:
             return None, None, "there is no token to ask it with"
@@ -166,40 +173,40 @@ class Observer:
         if address is None:
             return None, None, "its pod has no address yet"
         control = self.connect(address, token)
-        return control, *_said_by(control, driver, notes, now)
+        return control, *_said_by(control, driver, memo, now)
 
     def _manifests(
         self, dataflow: Dataflow, keys_hash: str | None
     ) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
         """The children as they should be, and of those that cannot be rendered why not."""
-        if dataflow.unread:
-            return {}, dict.fromkeys(Child, dataflow.unread)
-        return attempted(dataflow, keys_hash, self.around)
+        if dataflow.parse_error:
+            return {}, dict.fromkeys(Child, dataflow.parse_error)
+        return render_possible(dataflow, keys_hash, self.render_context)
 
-    def _child(self, key: Key, child: Child) -> Object | None:
+    def _child(self, key: DataflowKey, child: Child) -> Object | None:
         return self.kube.get(KINDS[child], key.namespace, key.child(child))
 
-    def _lacking(
+    def _missing_pods(
         self,
-        key: Key,
+        key: DataflowKey,
         live: Mapping[Child, Object | None],
-        children: Mapping[Child, ChildSeen],
+        children: Mapping[Child, ObservedChild],
         pods: tuple[Pod, ...],
-        notes: Notes,
-    ) -> Mapping[Child, Lacking]:
+        memo: Memo,
+    ) -> Mapping[Child, MissingPods]:
         """The StatefulSets whose pods are not all made, which is usual for a moment, with what their controller says."""
-        found, now = dict[Child, Lacking](), self.clock()
+        found, now = dict[Child, MissingPods](), self.clock()
         for child in (Child.EXECUTORS, Child.DRIVER):
             owner, seen = live[child], children[child]
             count = seen.replicas - sum(pod.is_driver is (child is Child.DRIVER) for pod in pods)
-            ours = seen.found not in (Found.ABSENT, Found.FOREIGN, Found.GOING)
-            since = notes.lacks(child, ours and count > 0, now)
+            ours = seen.state not in (ChildState.ABSENT, ChildState.FOREIGN, ChildState.DELETING)
+            since = memo.track_missing_pods(child, ours and count > 0, now)
             if since is not None and owner is not None:
                 why = self._said(key, owner) if now - since > ASK_SECONDS else ""
-                found[child] = Lacking(count, since, why)
+                found[child] = MissingPods(count, since, why)
         return found
 
-    def _said(self, key: Key, owner: Object) -> str:
+    def _said(self, key: DataflowKey, owner: Object) -> str:
         """The newest warning about an object, in whoever's words; empty if there is none, or it may not be read."""
         conditions = (owner.get("status") or {}).get("conditions") or ()
         told = [str(each["message"]) for each in conditions if each.get("message")]
@@ -213,9 +220,9 @@ class Observer:
             return ""
         return str(max(events, key=_when).get("message") or "") if events else ""
 
-    def _pods(self, key: Key, now: float) -> tuple[Pod, ...]:
+    def _pods(self, key: DataflowKey, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
-        return tuple(pod_of(each, now) for each in found)
+        return tuple(parse_pod(each, now) for each in found)
 
     def _claim(self, dataflow: Dataflow) -> ClaimState:
         name = dataflow.checkpoint.claim
@@ -238,7 +245,7 @@ class Observer:
         return None if there else name
 
 
-def _rivals(key: Key, children: Mapping[Child, ChildSeen], operator: str) -> str:
+def _rivals(key: DataflowKey, children: Mapping[Child, ObservedChild], operator: str) -> str:
     """Which two operators write over each other's children, in words that both of them find; empty if none do."""
     taken = {child: seen.rival for child, seen in children.items() if seen.rival}
     if not taken:
@@ -256,17 +263,17 @@ def _when(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def _said_by(control: Control, driver: Pod, notes: Notes, now: float) -> tuple[RuntimeSeen | None, str]:
+def _said_by(control: DriverClient, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:
     """What the runtime says, or why it says nothing."""
-    silence = notes.silence
-    if silence is not None and silence.pod == driver.uid and now < silence.until:
-        return None, silence.why
+    backoff = memo.control_backoff
+    if backoff is not None and backoff.pod_uid == driver.uid and now < backoff.until:
+        return None, backoff.error
     try:
         return control.dataflow(), ""
     except Forbidden:
         return None, "the driver does not take this token"
     except TimedOut as late:
-        notes.silence = Silence(driver.uid, str(late), now + SILENT_SECONDS)
+        memo.control_backoff = ControlBackoff(driver.uid, str(late), now + CONTROL_BACKOFF_SECONDS)
         return None, str(late)
     except Unreachable as silent:
         return None, str(silent)

@@ -11,27 +11,36 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from binshift_operator import events, statuses
-from binshift_operator.act import Actor, Failed, named, told_at_once
-from binshift_operator.children import tried_now
-from binshift_operator.decide import Decision, Limits, decide
+from binshift_operator import events, status_codec
+from binshift_operator.actor import ActionFailure, Actor, describe, is_permanent
+from binshift_operator.children import next_attempt
+from binshift_operator.decide import Decision, decide
 from binshift_operator.errors import Changed, NotThere, Unreachable
 from binshift_operator.kube import Kube, Object
+from binshift_operator.memo import Memo, cache
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
-from binshift_operator.model.names import API_VERSION, KIND, Child, Key
-from binshift_operator.model.specification import Dataflow, read, unread
+from binshift_operator.model.names import API_VERSION, KIND, Child, DataflowKey
+from binshift_operator.model.specification import Dataflow, parse, parse_invalid
 from binshift_operator.model.status import Status
-from binshift_operator.notes import Notes
-from binshift_operator.observe import Observer, Seen
-from binshift_operator.phases import Told, transitions
-from binshift_operator.remembered import remembered
+from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.observe import Observation, Observer
+from binshift_operator.status import EventRecord, transitions
 
 log = logging.getLogger(__name__)
 NEXT_STEP_SECONDS = 0.5
 """After something was done."""
-GONE_SECONDS = -1.0
-"""Instead of a time for the next look: there is nothing to look at any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a reconciliation.
+
+    Attributes:
+        requeue_after: seconds until the next reconciliation; None: the dataflow is gone.
+    """
+
+    requeue_after: float | None = None
 
 
 @dataclass
@@ -42,7 +51,7 @@ class Reconciler:
         kube: the API server.
         observer: the only one that reads.
         actor: the only one that writes, but for status and events.
-        limits: the operator's patience.
+        timeouts: the operator's patience.
         metrics: what is counted.
         clock: seconds since 1970.
         resync_seconds: within which everything about a dataflow is read again, whatever was heard of it.
@@ -52,19 +61,19 @@ class Reconciler:
     kube: Kube
     observer: Observer
     actor: Actor
-    limits: Limits
+    timeouts: Timeouts
     metrics: OperatorMetrics
     clock: Callable[[], float]
     resync_seconds: float = 60.0
     selector: str = ""
-    _notes: dict[tuple[str, str], Notes] = field(default_factory=dict)
-    _heard: set[tuple[str, str]] = field(default_factory=set)
+    _memos: dict[tuple[str, str], Memo] = field(default_factory=dict)
+    _invalidated: set[tuple[str, str]] = field(default_factory=set)
 
-    def noticed(self, namespace: str, name: str) -> None:
+    def invalidate(self, namespace: str, name: str) -> None:
         """Something about a dataflow may have changed: at its next look everything is read. Called from any thread."""
-        self._heard.add((namespace, name))
+        self._invalidated.add((namespace, name))
 
-    def look(self, namespace: str, name: str) -> float:
+    def reconcile(self, namespace: str, name: str) -> Result:
         """Look once; seconds until the next look, or `GONE_SECONDS`.
 
         Raises:
@@ -73,14 +82,14 @@ class Reconciler:
         found = self._read(namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"]:
             self._forget(namespace, name)
-            return GONE_SECONDS
-        before = statuses.read(found.get("status") or {})
+            return Result()
+        before = status_codec.decode(found.get("status") or {})
         try:
-            dataflow = read(found)
+            dataflow = parse(found)
         except (AttributeError, KeyError, TypeError, ValueError) as unfit:
             # Only what is read of the spec is the user's; errors of these kinds from anywhere else are the operator's own.
-            dataflow = unread(found, _told(unfit))
-        return self._look(dataflow, found, before)
+            dataflow = parse_invalid(found, _told(unfit))
+        return self._reconcile(dataflow, found, before)
 
     def _read(self, namespace: str, name: str) -> Object | None:
         """The dataflow, if it is there and one of those to look after, which is for the API server to say."""
@@ -88,96 +97,99 @@ class Reconciler:
             return self.kube.get(KIND, namespace, name)
         return next(iter(self.kube.list(KIND, namespace, self.selector, f"metadata.name={name}")), None)
 
-    def _look(self, dataflow: Dataflow, found: Object, before: Status) -> float:
-        notes = self._noted(dataflow.key)
-        seen, decision = self._decided(dataflow, before, notes)
-        carried = self.actor.carry_out(dataflow, seen, decision.actions)
-        self._note(notes, seen, decision.actions[: carried.done], carried.failed)
+    def _reconcile(self, dataflow: Dataflow, found: Object, before: Status) -> Result:
+        memo = self._memo(dataflow.key)
+        observation, decision = self._decide(dataflow, before, memo)
+        result = self.actor.execute(dataflow, observation, decision.actions)
+        self._update_memo(memo, observation, decision.actions[: result.done], result.failure)
         told = (
-            *events.told_of(decision.actions[: carried.done], seen.world),
-            *events.rollouts(dataflow.key, seen.world, notes.restarted),
+            *events.action_events(decision.actions[: result.done], observation.state),
+            *events.rollout_events(dataflow.key, observation.state, memo.reported_rollouts),
         )
-        self._say(found, before, decision.status, told)
-        if carried.failed is not None:
-            return self._after(dataflow.key, notes, carried.failed)
-        outcome = "invalid" if dataflow.unread else "acted" if carried.changed else "awaited"
-        self.metrics.looks.labels(outcome).inc()
+        self._publish(found, before, decision.status, told)
+        if result.failure is not None:
+            return self._handle_failure(dataflow.key, memo, result.failure)
+        outcome = "invalid" if dataflow.parse_error else "acted" if result.changed else "awaited"
+        self.metrics.reconciles.labels(outcome).inc()
         # A step that led somewhere is followed by the next one soon.
-        return NEXT_STEP_SECONDS if carried.changed else decision.look_again_seconds
+        return Result(NEXT_STEP_SECONDS if result.changed else decision.requeue_after)
 
-    def _decided(self, dataflow: Dataflow, before: Status, notes: Notes) -> tuple[Seen, Decision]:
+    def _decide(self, dataflow: Dataflow, before: Status, memo: Memo) -> tuple[Observation, Decision]:
         """What is, and what to do. A dataflow at rest is glanced at; whatever that finds but rest is looked at in full."""
-        heard = self._has_heard_of(dataflow.key)
-        last, notes.remembered = notes.remembered, None
+        heard = self._take_invalidation(dataflow.key)
+        last, memo.cached = memo.cached, None
         # The look after this one must not be too late for the resync.
-        seconds_max = self.resync_seconds - self.limits.rest_seconds
-        if last is not None and not heard and last.stands(dataflow, self.clock(), seconds_max):
-            seen = self.observer.glance(dataflow, last, notes)
-            decision = decide(seen.dataflow, seen.world, before, self.limits)
-            if decision.rests and last.has_the_pods_of(seen.world):
-                notes.remembered = last
-                return seen, decision
-        seen = self.observer.look(dataflow, notes)
-        decision = decide(seen.dataflow, seen.world, before, self.limits)
-        notes.remembered = remembered(seen.dataflow, seen.world, seen.token) if decision.rests else None
-        return seen, decision
+        seconds_max = self.resync_seconds - self.timeouts.rest_seconds
+        if last is not None and not heard and last.is_valid(dataflow, self.clock(), seconds_max):
+            observation = self.observer.observe_pods(dataflow, last, memo)
+            decision = decide(observation.dataflow, observation.state, before, self.timeouts)
+            if decision.is_settled and last.has_same_pods(observation.state):
+                memo.cached = last
+                return observation, decision
+        observation = self.observer.observe(dataflow, memo)
+        decision = decide(observation.dataflow, observation.state, before, self.timeouts)
+        memo.cached = cache(observation.dataflow, observation.state, observation.token) if decision.is_settled else None
+        return observation, decision
 
-    def _has_heard_of(self, key: Key) -> bool:
+    def _take_invalidation(self, key: DataflowKey) -> bool:
         """Whether anything was noticed since the last look; asked before any child is read, so that nothing is missed."""
         place = key.namespace, key.name
         with contextlib.suppress(KeyError):
-            self._heard.remove(place)
+            self._invalidated.remove(place)
             return True
         return False
 
-    def _noted(self, key: Key) -> Notes:
+    def _memo(self, key: DataflowKey) -> Memo:
         """The notes of a dataflow; another one of its name has others."""
         place = key.namespace, key.name
-        notes = self._notes.get(place)
-        if notes is None or notes.uid != key.uid:
-            notes = self._notes[place] = Notes(key.uid)
-        return notes
+        memo = self._memos.get(place)
+        if memo is None or memo.uid != key.uid:
+            memo = self._memos[place] = Memo(key.uid)
+        return memo
 
-    def _note(self, notes: Notes, seen: Seen, done: Sequence[Action], failed: Failed | None) -> None:
+    def _update_memo(
+        self, memo: Memo, observation: Observation, done: Sequence[Action], failure: ActionFailure | None
+    ) -> None:
         for action in done:
-            if isinstance(action, Apply) and action.child in seen.manifests:
-                before, last = seen.world.children[action.child], notes.applied.get(action.child)
-                most = action.unavailable if action.child is Child.DISRUPTION_BUDGET else 0
-                notes.applied[action.child] = tried_now(before, seen.manifests[action.child], last, self.clock(), most)
-        if failed is None:
-            notes.failing = None
+            if isinstance(action, Apply) and action.child in observation.manifests:
+                child, last = action.child, memo.applied.get(action.child)
+                before, manifest = observation.state.children[child], observation.manifests[child]
+                budget = action.max_unavailable if child is Child.DISRUPTION_BUDGET else 0
+                memo.applied[child] = next_attempt(before, manifest, last, self.clock(), budget)
+        if failure is None:
+            memo.failing_write = None
         else:
-            notes.failed(named(failed.action), str(failed.error), at_once=told_at_once(failed))
+            memo.record_failure(describe(failure.action), str(failure.error), permanent=is_permanent(failure))
 
-    def _after(self, key: Key, notes: Notes, failed: Failed) -> float:
+    def _handle_failure(self, key: DataflowKey, memo: Memo, failure: ActionFailure) -> Result:
         """What has changed under our hands is looked at again at once, what is refused with less haste, and less each time.
 
         Raises:
             Unreachable: nobody answered, or was too busy: the waits grow until somebody does.
         """
-        error, what = failed.error, f"{named(failed.action)}: this was not done"
+        error, what = failure.error, f"{describe(failure.action)}: this was not done"
         if isinstance(error, Unreachable):
             raise Unreachable(f"{what}: {error}", error.retry_after) from error
         self.metrics.failures.labels(type(error).__name__).inc()
-        self.metrics.looks.labels("failed").inc()
+        self.metrics.reconciles.labels("failed").inc()
         level = logging.INFO if isinstance(error, Changed) else logging.WARNING
         log.log(level, "%s: %s", what, error, extra={"dataflow": f"{key.namespace}/{key.name}"})
-        times = 1 if isinstance(error, Changed) or notes.failing is None else notes.failing.times
-        return (
-            self.limits.rest_seconds
-            if told_at_once(failed)
-            else min(self.limits.busy_seconds * times, self.limits.rest_seconds)
-        )
+        times = 1 if isinstance(error, Changed) or memo.failing_write is None else memo.failing_write.failures
+        if is_permanent(failure):
+            return Result(self.timeouts.rest_seconds)
+        return Result(min(self.timeouts.busy_seconds * times, self.timeouts.rest_seconds))
 
-    def _say(self, found: Object, before: Status, after: Status, told: tuple[Told, ...]) -> None:
+    def _publish(self, found: Object, before: Status, after: Status, told: tuple[EventRecord, ...]) -> None:
         """Events first, then the status: after a crash between the two, events are told again rather than never."""
         meta = found["metadata"]
-        key = Key(meta["namespace"], meta["name"], meta["uid"])
-        status = statuses.written(after, key)
+        key = DataflowKey(meta["namespace"], meta["name"], meta["uid"])
+        status = status_codec.encode(after, key)
         now = self.clock()
         changed = status != (found.get("status") or {})
-        events.tell(self.kube, key, (*told, *(transitions(before, statuses.read(status)) if changed else ())), now)
-        self.metrics.seen(key, before, after, now)
+        events.record(
+            self.kube, key, (*told, *(transitions(before, status_codec.decode(status)) if changed else ())), now
+        )
+        self.metrics.record_status(key, before, after, now)
         if not changed:
             return
         body = {
@@ -191,15 +203,15 @@ class Reconciler:
         except (Changed, NotThere):
             log.info("dataflow %s/%s has gone meanwhile", key.namespace, key.name)
 
-    def rest(self) -> None:
+    def forget_all(self) -> None:
         """Another process acts from now on: what was seen is not what is, and is not shown any more."""
-        self._notes.clear()
-        self.metrics.forgotten()
+        self._memos.clear()
+        self.metrics.clear()
 
     def _forget(self, namespace: str, name: str) -> None:
-        self._notes.pop((namespace, name), None)
-        self._heard.discard((namespace, name))
-        self.metrics.gone(namespace, name)
+        self._memos.pop((namespace, name), None)
+        self._invalidated.discard((namespace, name))
+        self.metrics.remove(namespace, name)
 
 
 def _told(unfit: Exception) -> str:

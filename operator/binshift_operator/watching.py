@@ -1,7 +1,7 @@
-"""What Kopf is used for: watching. Events wake the schedule, and nothing else is done with them.
+"""Kopf's event handlers: an event adds its dataflow to the work queue, and does nothing else.
 
-Only `kopf.on.event` is registered: handlers of other kinds, timers and daemons would put finalizers and annotations on users'
-objects, and a finalizer keeps an object from going for as long as its operator is away. A test sees to it.
+Only `kopf.on.event` is used: other handlers, timers and daemons would add finalizers and annotations to users' objects, and a finalizer
+blocks deletion while the operator is down. A test enforces this.
 """
 
 from __future__ import annotations
@@ -13,54 +13,53 @@ from typing import Any
 import kopf
 
 from binshift_operator.model.names import FIELD_MANAGER, GROUP, LABEL_INSTANCE, LABEL_MANAGED_BY, PLURAL, VERSION
-from binshift_operator.schedule import Place
+from binshift_operator.work_queue import ObjectKey
 
 PREFIX = f"operator.{GROUP}"
-"""Of annotations, if Kopf ever wrote any."""
+"""Prefix of Kopf's annotations, should it ever write any."""
 SERVER_SECONDS = 300
 CLIENT_SECONDS = 330
 CONNECT_SECONDS = 15
 REQUEST_SECONDS = 60
 CHUNK = 500
 CHILDREN = ("pods", "statefulsets")
-"""Kinds of children whose events wake."""
-OURS = {LABEL_MANAGED_BY: FIELD_MANAGER}
-"""The label that all children have."""
+"""Kinds of children that are watched."""
+CHILD_LABELS = {LABEL_MANAGED_BY: FIELD_MANAGER}
+"""The label of all children."""
 
 
-def registry(wake: Callable[[Place], None], selector: str = "") -> kopf.OperatorRegistry:
-    """The handlers: all of them wake the dataflow that an event is about; ``selector``: of the dataflows that are watched."""
-    found = kopf.OperatorRegistry()
-
+def registry(on_event: Callable[[ObjectKey], None], selector: str = "") -> kopf.OperatorRegistry:
+    """The handlers; each calls ``on_event`` with the dataflow of the event. ``selector``: label selector of the watched dataflows."""
+    handlers = kopf.OperatorRegistry()
     known: dict[str, tuple[int, bool]] = {}
 
-    async def of_dataflow(
+    async def on_dataflow_event(
         namespace: str | None, name: str | None, uid: str | None, meta: Any, type: Any, **_: Any
     ) -> None:
-        # Our own status is an event, too: to look because we have written would never end.
-        seen = int(meta.get("generation") or 0), "deletionTimestamp" in meta
-        if type != "DELETED" and known.get(uid or "") == seen:
+        # The operator's own status updates are events, too: reacting to them would reconcile forever.
+        version = int(meta.get("generation") or 0), "deletionTimestamp" in meta
+        if type != "DELETED" and known.get(uid or "") == version:
             return
-        known[uid or ""] = seen
+        known[uid or ""] = version
         if type == "DELETED":
             del known[uid or ""]
-        wake((namespace or "", name or ""))
+        on_event((namespace or "", name or ""))
 
-    async def of_child(namespace: str | None, labels: Any, **_: Any) -> None:
+    async def on_child_event(namespace: str | None, labels: Any, **_: Any) -> None:
         if LABEL_INSTANCE in labels:
-            wake((namespace or "", labels[LABEL_INSTANCE]))
+            on_event((namespace or "", labels[LABEL_INSTANCE]))
 
-    kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=found)(of_dataflow)
+    kopf.on.event(GROUP, VERSION, PLURAL, id="dataflow", registry=handlers)(on_dataflow_event)
     for resource in CHILDREN:
-        kopf.on.event(resource, id=resource, labels=OURS, registry=found)(of_child)
-    kopf.on.startup(id="configure", registry=found)(partial(configure, selector=selector))
-    # A registry of our own has no way of its own to log in; this one reads a rotated token again when the old one is refused.
-    kopf.on.login(id="login", registry=found)(kopf.login_via_client)
-    return found
+        kopf.on.event(resource, id=resource, labels=CHILD_LABELS, registry=handlers)(on_child_event)
+    kopf.on.startup(id="configure", registry=handlers)(partial(configure, selector=selector))
+    # A custom registry has no login handler; this one rereads a rotated token when the old one is rejected.
+    kopf.on.login(id="login", registry=handlers)(kopf.login_via_client)
+    return handlers
 
 
 async def configure(settings: kopf.OperatorSettings, selector: str = "", **_: Any) -> None:
-    """Settings fit for running for months: time limits everywhere, nothing of Kopf's on users' objects."""
+    """Set timeouts for everything, and keep Kopf from writing to users' objects."""
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True
@@ -68,9 +67,11 @@ async def configure(settings: kopf.OperatorSettings, selector: str = "", **_: An
     settings.watching.client_timeout = CLIENT_SECONDS
     settings.watching.connect_timeout = CONNECT_SECONDS
     settings.watching.chunk_size = CHUNK
-    # A handler's labels filter what has arrived: without these, every pod of the cluster would be listed and watched.
+    # A handler's labels filter on the client: without these selectors, all pods of the cluster would be listed and watched.
     for resource in CHILDREN:
-        settings.watching.label_selectors[resource] = ",".join(f"{name}={value}" for name, value in OURS.items())
+        settings.watching.label_selectors[resource] = ",".join(
+            f"{name}={value}" for name, value in CHILD_LABELS.items()
+        )
     if selector:
         settings.watching.label_selectors[PLURAL] = selector
     settings.networking.request_timeout = REQUEST_SECONDS

@@ -13,7 +13,7 @@ from typing import Any
 from sim_runtime import Log, Query
 
 from binshift_operator.errors import OperatorError
-from binshift_operator.kube import MERGE, Object, Requests, path_of
+from binshift_operator.kube import MERGE, Object, Transport, path_of
 from binshift_operator.model.names import ANNOTATION_KEYS, DRIVER, EXECUTOR, LABEL_COMPONENT
 
 RUNNING = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -30,7 +30,7 @@ class Paper:
         violations: what the operator must not have done.
     """
 
-    connection: Requests
+    connection: Transport
     log: Log = field(default_factory=Log)
     pods: dict[str, Object] = field(default_factory=dict)
     queries: dict[str, Query] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """What the API server does with a StreamingDataflow before it keeps it, from the definition alone: prunes, fills in defaults, validates.
 
-So a test can apply whatever it likes to a made-up cluster, and is refused what a real one would refuse (`test_hostile_server` compares
+So a test can apply whatever it likes to a made-up cluster, and is refused what a real one would refuse (`test_real_server_random_edits` compares
 the two).
 """
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from binshift_operator.kube import path_of
-from binshift_operator.model.names import ANNOTATION_SPEC, Child, Key
+from binshift_operator.model.names import ANNOTATION_SPEC, Child, DataflowKey
 from binshift_operator.observe import KINDS
 
 if TYPE_CHECKING:
     from sim_cluster import SimCluster
 
 
-def assert_read_first(requests: Sequence[str], key: Key) -> None:
+def assert_read_first(requests: Sequence[str], key: DataflowKey) -> None:
     """In one look, whoever changes anything but the status has read every child before: nothing is done by what is remembered."""
     wanted = {f"GET {path_of(KINDS[child], key.namespace, key.child(child))}" for child in Child}
     for number, request in enumerate(requests):

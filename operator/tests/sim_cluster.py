@@ -16,19 +16,19 @@ from sim_checks import assert_read_first, problems
 from sim_runtime import Log, Query, SimControl
 from sim_server import Crash, SimServer, stamp
 
-from binshift_operator.act import Actor
-from binshift_operator.children import Surroundings, fingerprint, tokens
-from binshift_operator.decide import Limits
+from binshift_operator.actor import Actor
+from binshift_operator.children import RenderContext, hash_keys, read_keys
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, Key
+from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, DataflowKey
+from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
 
 NS, NAME = "default", "clicks"
 SDF = ("StreamingDataflow", NS, NAME)
-LIMITS = Limits(
+LIMITS = Timeouts(
     registration_wait_seconds=6,
     stop_wait_seconds=4,
     stop_seconds_max=20,
@@ -67,7 +67,6 @@ class SimCluster:
     log: Log = field(default_factory=Log)
     queries: dict[str, Query] = field(default_factory=dict)
     secrets: dict[str, Any] = field(default_factory=dict)
-    looks: int = 0
 
     def __post_init__(self) -> None:
         self.server = SimServer(lambda: self.now)
@@ -96,23 +95,23 @@ class SimCluster:
 
     def restart_operator(self) -> None:
         """A new process of the operator: it remembers nothing."""
-        self.reconciler = self.operator(Surroundings())
+        self.reconciler = self.operator(RenderContext())
 
-    def operator(self, around: Surroundings, name: str = "") -> Reconciler:
+    def operator(self, context: RenderContext, name: str = "") -> Reconciler:
         """A process of an operator, by the name that it gives itself."""
         kube = Kube(self.server)
-        observer = Observer(kube, lambda *_: "", around, lambda: self.now, self._connected, name)
+        observer = Observer(kube, lambda *_: "", context, lambda: self.now, self._connected, name)
         metrics, actor = OperatorMetrics(CollectorRegistry()), Actor(kube, name)
         return Reconciler(kube, observer, actor, LIMITS, metrics, lambda: self.now, RESYNC_SECONDS)
 
     def _told(self, kind: str) -> None:
         """The operator hears of what it watches."""
         if not self.deaf and kind in ("Pod", "StatefulSet"):
-            self.reconciler.noticed(NS, NAME)
+            self.reconciler.invalidate(NS, NAME)
 
     def _connected(self, address: str, token: str) -> SimControl:
-        found = tokens(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
-        return SimControl(token, self._query, self._driver_was_written_to, fingerprint(found) if found else "")
+        found = read_keys(self.server.objects.get(("Secret", NS, f"{NAME}-keys"), {}))
+        return SimControl(token, self._query, self._driver_was_written_to, hash_keys(found) if found else "")
 
     def _driver_was_written_to(self, write: str) -> None:
         self.server.requests.append(write)
@@ -145,16 +144,15 @@ class SimCluster:
 
     def look(self) -> None:
         """The operator looks once; if it crashes, a new one comes."""
-        self.looks += 1
         self.server.requests.clear()
         try:
-            self.reconciler.look(NS, NAME)
+            self.reconciler.reconcile(NS, NAME)
         except Crash:
             self.restart_operator()
         except OperatorError:
             pass
         self.check()
-        assert_read_first(self.server.requests, Key(NS, NAME, ""))
+        assert_read_first(self.server.requests, DataflowKey(NS, NAME, ""))
 
     def tick(self, ticks: int = 1) -> None:
         """Time passes for all but the operator."""
@@ -262,7 +260,7 @@ class SimCluster:
             return  # everything goes with its dataflow
         if pod["metadata"]["labels"][LABEL_COMPONENT] == "driver":
             secret = self.server.objects.get(("Secret", NS, f"{NAME}-keys"))
-            locked_out = secret is None or fingerprint(tokens(secret) or {}) != running[0].keys
+            locked_out = secret is None or hash_keys(read_keys(secret) or {}) != running[0].keys
             spoken_to = self.now - self.heard < 1 and not locked_out
             assert not spoken_to or "deletionTimestamp" in pod["metadata"], "a driver is taken while its query runs"
             return

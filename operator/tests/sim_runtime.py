@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from binshift_operator.control import Control
+from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Changed, Forbidden, NotThere, Unreachable
 
 BINS = 16
@@ -216,7 +216,7 @@ class Query:
         return self.log.settled and not moving
 
 
-class SimControl(Control):
+class SimControl(DriverClient):
     """The client, answered by whatever query there is."""
 
     def __init__(self, token: str, query: Callable[[], Query | None], wrote: Callable[[str], None], keys: str) -> None:

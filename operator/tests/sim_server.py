@@ -261,6 +261,6 @@ def located(path: str) -> tuple[str, str | None, str | None, str | None]:
 
 def stamp(seconds: float) -> str:
     """A point in time as the server writes it."""
-    from binshift_operator.statuses import moment
+    from binshift_operator.status_codec import format_time
 
-    return moment(seconds)
+    return format_time(seconds)

@@ -16,7 +16,7 @@ import yaml
 from test_crd import ROOT
 
 from binshift_operator.configuration import Configuration
-from binshift_operator.decide import Limits
+from binshift_operator.model.timeouts import Timeouts
 
 CHART = ROOT / "charts" / "binshift"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
@@ -73,7 +73,7 @@ def test_a_limit_of_nothing_is_refused(name: str) -> None:
 
 def test_limits_are_the_operators() -> None:
     """Each limit has the operator's name and default: who installs the chart gets what the operator would do by itself."""
-    usual = asdict(Limits())
+    usual = asdict(Timeouts())
     assert {snake(name): float(value) for name, value in LIMITS.items()}.items() <= usual.items()
 
 
@@ -83,7 +83,7 @@ def test_limits_reach_the_operator() -> None:
     given = dict(re.findall(r"\{name: (BINSHIFT_\w+), value: \{\{ \.(\w+) \| quote \}\}\}", block))
     assert sorted(given.values()) == sorted(LIMITS)
     environment = {variable: str(2 * LIMITS[name]) for variable, name in given.items()}
-    taken = asdict(Configuration.from_environment(environment).limits)
+    taken = asdict(Configuration.from_environment(environment).timeouts)
     assert {name: taken[snake(name)] for name in LIMITS} == {name: 2.0 * LIMITS[name] for name in LIMITS}
 
 
@@ -92,9 +92,9 @@ def test_rendered_limits(rendered: Rendered) -> None:
     deployment = rendered(operator__limits__epochSecondsMax=77, operator__limits__podsWaitSeconds=5)["Deployment"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     environment = {each["name"]: each.get("value", "") for each in container["env"]}
-    limits = Configuration.from_environment(environment).limits
+    limits = Configuration.from_environment(environment).timeouts
     assert (limits.epoch_seconds_max, limits.pods_wait_seconds) == (77.0, 5.0)
-    assert limits.driver_start_seconds == Limits().driver_start_seconds
+    assert limits.driver_start_seconds == Timeouts().driver_start_seconds
 
 
 def test_network_policy_is_asked_for() -> None:

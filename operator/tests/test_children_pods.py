@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_children import all_of, dataflow, pods
+from test_children_rendering import all_of, dataflow, pods
 
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
 from binshift_operator import watching
-from binshift_operator.children import Surroundings, attempted, keys_secret
-from binshift_operator.children.spark_conf import conf
+from binshift_operator.children import RenderContext, render_possible, render_secret
+from binshift_operator.children.spark_conf import spark_conf
 from binshift_operator.model.names import Child
 
 
@@ -49,10 +49,10 @@ def test_nothing_waits_for_readiness() -> None:
 def test_what_is_watched_carries_the_label() -> None:
     """The API server is asked for objects with the operator's label: every child and every pod of one has it."""
     children = all_of()
-    watched = [*children.values(), keys_secret(dataflow().key, lambda: "x"), *pods()]
+    watched = [*children.values(), render_secret(dataflow().key, lambda: "x"), *pods()]
     assert len(watched) == len(Child) + 2
     for each in watched:
-        assert watching.OURS.items() <= each["metadata"]["labels"].items()
+        assert watching.CHILD_LABELS.items() <= each["metadata"]["labels"].items()
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_sizes_as_spark_writes_them(given: str, shown: str) -> None:
     """Every notation of Spark's is taken, and handed on in one that Java has, too."""
     sizes = {"spark.executor.memory": given, "spark.driver.memory": given}
     found = dataflow({"spec.sparkConf": sizes})
-    assert {name: conf(found)[name] for name in sizes} == dict.fromkeys(sizes, shown)
+    assert {name: spark_conf(found)[name] for name in sizes} == dict.fromkeys(sizes, shown)
     env = {
         each["name"]: each.get("value") for each in pods({"spec.sparkConf": sizes})[1]["spec"]["containers"][0]["env"]
     }
@@ -75,11 +75,11 @@ SMALL: dict[str, Any] = {"spec.executor": {"resources": {"limits": {"memory": "6
 
 def test_what_cannot_be_rendered_is_told_apart() -> None:
     """What the spec makes impossible is named with why; everything else is rendered as ever."""
-    around = Surroundings("binshift-system", "binshift")
-    found, wrong = attempted(dataflow(SMALL), "k", around)
+    context = RenderContext("binshift-system", "binshift")
+    found, wrong = render_possible(dataflow(SMALL), "k", context)
     assert set(wrong) == {Child.SPARK_CONF, Child.EXECUTORS}
     assert "give its container" in wrong[Child.EXECUTORS]
     assert set(found) | set(wrong) == set(Child) - {Child.KEYS}
-    assert attempted(dataflow(), "k", around) == (all_of(), {})
+    assert render_possible(dataflow(), "k", context) == (all_of(), {})
     with pytest.raises(InvalidSettings, match=r"'2Gi'.*such as 900m"):
         all_of({"spec.sparkConf": {"spark.driver.memory": "2Gi"}})

@@ -11,19 +11,19 @@ import pytest
 import yaml
 from crd_cases import BASE, CREATED, EDITED, FULL, Case, changed
 
-from binshift_operator import statuses
+from binshift_operator import status_codec
 from binshift_operator.model import names
-from binshift_operator.model.names import Key
-from binshift_operator.model.specification import DEFAULTS, LIVE, MigrationPolicy, read
+from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.specification import DEFAULTS, LIVE, MigrationPolicy, parse
 from binshift_operator.model.status import (
     Awaiting,
     Condition,
     ConditionType,
-    MigrationShown,
+    EpochStats,
+    MigrationStatus,
     Moving,
-    Numbers,
     Phase,
-    Settling,
+    SettledTarget,
     Status,
 )
 
@@ -115,7 +115,7 @@ def test_defaults_are_those_of_the_operator() -> None:
         parts = {name: each["default"] for name, each in SPEC[component]["properties"].items() if each.get("default")}
         assert parts.items() <= DEFAULTS[component].items()
     migration = {name: each["default"] for name, each in SPEC["migration"]["properties"].items()}
-    assert read(stored({"spec.migration": migration})).migration == MigrationPolicy()
+    assert parse(stored({"spec.migration": migration})).migration == MigrationPolicy()
 
 
 FIRST_DEFAULTS = {
@@ -163,9 +163,9 @@ def test_every_field_has_a_valid_example() -> None:
     assert sorted(used) == sorted(SPEC)
 
 
-SHOWN = MigrationShown(3, "copying", 7002, "Fluid", 1, 9, 77, 1e9, None, 0.25, 0.5, "why")
+SHOWN = MigrationStatus(3, "copying", 7002, "Fluid", 1, 9, 77, 1e9, None, 0.25, 0.5, "why")
 FULL_STATUS = Status(
-    7, 6, 4, 3, Phase.RESCALING, Numbers(99, 1e9, 0.31), 12, Awaiting("Migration", 1e9), Settling(7002, 90), 4, 5, SHOWN, (SHOWN,),
+    7, 6, 4, 3, Phase.RESCALING, EpochStats(99, 1e9, 0.31), 12, Awaiting("Migration", 1e9), SettledTarget(7002, 90), 4, 5, SHOWN, (SHOWN,),
     tuple(Condition(kind, True, "Because", "a message", 7, 1e9) for kind in ConditionType), 7,
     {2: 1e9, 4: 1e9, 5: 1e9}, "0123456789abcdef", Moving(7002, 1e9), "0.1.0",
 )  # fmt: skip
@@ -173,7 +173,7 @@ FULL_STATUS = Status(
 
 def test_status_fits_the_schema() -> None:
     """What the operator writes is what the definition describes: nothing would be pruned."""
-    status = statuses.written(FULL_STATUS, Key("default", "clicks", "u"))
+    status = status_codec.encode(FULL_STATUS, DataflowKey("default", "clicks", "u"))
     validate({**BASE, "status": status})
     known = set(SCHEMA["properties"]["status"]["properties"])
     assert set(status) == known
@@ -181,10 +181,10 @@ def test_status_fits_the_schema() -> None:
 
 def test_status_is_read_back() -> None:
     """The next look finds what this one wrote."""
-    assert statuses.read(statuses.written(FULL_STATUS, Key("default", "clicks", "u"))) == FULL_STATUS
+    assert status_codec.decode(status_codec.encode(FULL_STATUS, DataflowKey("default", "clicks", "u"))) == FULL_STATUS
 
 
 @pytest.mark.parametrize("found", [{}, {"conditions": "x"}, {"awaiting": {}}, {"phase": "Odd"}, {"epoch": None}])
 def test_strange_status_is_none(found: dict[str, Any]) -> None:
     """A status that somebody else wrote costs what it remembered, and no more."""
-    assert statuses.read(found).settled_generation == 0
+    assert status_codec.decode(found).settled_generation == 0

@@ -15,9 +15,9 @@ from test_crd import SPEC
 
 from binshift.metrics import RuntimeMetrics
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.reasons import AtRest, Awaited, Trouble
-from binshift_operator.model.world import RunState
-from binshift_operator.phases import conditions
+from binshift_operator.model.observed import RunState
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
+from binshift_operator.status import conditions
 
 TROUBLE = tables(text("troubleshoot.md"))
 OTHER_TOOLS = {"docker", "kind", "scripts/s3-jars.sh"}
@@ -77,22 +77,27 @@ METRICS = metrics()
 
 def test_every_trouble_is_told() -> None:
     """Degraded's reasons are all there, in the order in which they press, and none besides."""
-    assert reasons("Degraded") == [each.value for each in Trouble]
+    assert reasons("Degraded") == [each.value for each in DegradedReason]
 
 
 def test_every_wait_is_told() -> None:
     """Progressing's reasons are all there, and none besides."""
-    assert reasons("Progressing") == [*(each.value for each in Awaited), *(each.value for each in AtRest)]
+    assert reasons("Progressing") == [
+        *(each.value for each in ProgressingReason),
+        *(each.value for each in SettledReason),
+    ]
 
 
 def test_every_reason_of_ready_is_told() -> None:
     """Ready's reasons are all there, and none besides: those in its code, and the states of a program that does not run."""
     tree = ast.parse(Path(conditions.__file__).read_text(encoding="utf-8"))
-    judging = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in ("ready", "_running")]
+    judging = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in ("ready", "_ready_runtime")
+    ]
     texts = (node.value for each in judging for node in ast.walk(each) if isinstance(node, ast.Constant))
     said = {found for found in texts if isinstance(found, str) and re.fullmatch(r"([A-Z][a-z]+)+", found)}
     states = {each.value for each in RunState} - {RunState.RUNNING.value}
-    assert set(reasons("Ready")) == said | states | {Trouble.EPOCH_HANGS.value}
+    assert set(reasons("Ready")) == said | states | {DegradedReason.EPOCH_HANGS.value}
     assert len(reasons("Ready")) == len(set(reasons("Ready")))
 
 

@@ -2,7 +2,7 @@
 
 Runs where ``BINSHIFT_TEST_SERVER`` is set and KUBECONFIG leads to a cluster that has the CRD and no operator; takes two minutes. API
 server, etcd and controller manager are enough. No pod ever runs, as they ask for a node that is not there: this is about the API server
-alone (server-side apply, preconditions, garbage, StatefulSets). What the runtime has to do with it is in `test_disturbed.py`, and
+alone (server-side apply, preconditions, garbage, StatefulSets). What the runtime has to do with it is in `test_reconcile_faults.py`, and
 in e2e/ all of it together.
 """
 
@@ -20,13 +20,13 @@ from crd_cases import changed
 from prometheus_client.registry import CollectorRegistry
 from sim_server import Crash
 
-from binshift_operator.act import Actor
-from binshift_operator.children import Surroundings
-from binshift_operator.decide import Limits
+from binshift_operator.actor import Actor
+from binshift_operator.children import RenderContext
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID
+from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import KINDS, Observer
 from binshift_operator.reconcile import Reconciler
 
@@ -39,7 +39,7 @@ WRITES_MIN = 40
 AT_ONE_TIME = 6
 PARTS = 4
 """So that no test takes longer than a minute."""
-LIMITS = Limits(stop_wait_seconds=1, busy_seconds=0.2, rest_seconds=0.2)
+LIMITS = Timeouts(stop_wait_seconds=1, busy_seconds=0.2, rest_seconds=0.2)
 
 
 class Interrupted:
@@ -71,7 +71,7 @@ class Life:
     def operator(self) -> Reconciler:
         """A new process."""
         kube = Kube(self.connection)
-        observer = Observer(kube, lambda *_: NOBODY, Surroundings(), time.time)
+        observer = Observer(kube, lambda *_: NOBODY, RenderContext(), time.time)
         return Reconciler(kube, observer, Actor(kube), LIMITS, OperatorMetrics(CollectorRegistry()), time.time)
 
     @property
@@ -83,7 +83,7 @@ class Life:
 
     def edit(self, **spec: Any) -> None:
         """As a person would."""
-        self.kube.merge(KIND, self.namespace, self.name, {"spec": spec})
+        self.kube.patch(KIND, self.namespace, self.name, {"spec": spec})
 
     def until(self, done: Callable[[], bool]) -> None:
         """The operator looks until it is so; if it crashes, the next one does."""
@@ -91,7 +91,7 @@ class Life:
         while not done():
             assert time.monotonic() < deadline, f"{self.name}: {self.found.get('status')}"
             try:
-                self.reconciler.look(self.namespace, self.name)
+                self.reconciler.reconcile(self.namespace, self.name)
             except Crash:
                 self.reconciler = self.operator()
             except OperatorError:

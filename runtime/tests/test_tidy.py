@@ -24,7 +24,7 @@ FUNCTION_LINES_MAX = 40
 
 PURE = {
     *("binset", "errors", "invariants", "migration", "model", "pacing", "planner", "rescale", "routing", "settings"),
-    *("memory", "ports", "seating", "strategies", "decide", "phases"),
+    *("memory", "ports", "seating", "strategies", "decide", "status"),
 }
 """Modules (or packages) that compute and do nothing else; the last two are the operator's."""
 PURE_IMPORTS = {"numpy", *sys.stdlib_module_names} - {

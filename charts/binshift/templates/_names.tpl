@@ -51,7 +51,7 @@ app.kubernetes.io/component: operator
   verbs: [get, create]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, delete]
+  verbs: [list, watch, delete]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get]

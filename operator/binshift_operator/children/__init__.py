@@ -4,21 +4,21 @@
 replicas is no part of its manifest: it is decided anew each time. Nothing in here decides when to apply what.
 """
 
-from binshift_operator.children.comparison import classified, due, stamped, tried_now
-from binshift_operator.children.keys import fingerprint, keys_secret, tokens
-from binshift_operator.children.rendering import Surroundings, attempted, rendered, with_replicas, with_unavailable
+from binshift_operator.children.comparison import compare, is_retry_due, next_attempt, with_applied_hash
+from binshift_operator.children.keys import hash_keys, read_keys, render_secret
+from binshift_operator.children.rendering import RenderContext, render, render_possible, with_replicas, with_unavailable
 
 __all__ = [
-    "Surroundings",
-    "attempted",
-    "classified",
-    "due",
-    "fingerprint",
-    "keys_secret",
-    "rendered",
-    "stamped",
-    "tokens",
-    "tried_now",
+    "RenderContext",
+    "compare",
+    "hash_keys",
+    "is_retry_due",
+    "next_attempt",
+    "read_keys",
+    "render",
+    "render_possible",
+    "render_secret",
+    "with_applied_hash",
     "with_replicas",
     "with_unavailable",
 ]

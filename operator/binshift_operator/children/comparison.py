@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.model.names import GROUP, KIND, Key
+from binshift_operator.model.names import GROUP, KIND, DataflowKey
+from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
 from binshift_operator.model.quantities import quantity
-from binshift_operator.model.world import ChildSeen, Found, Tried
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 ANNOTATION_APPLIED_BY = f"{GROUP}/applied-by"
@@ -45,7 +45,7 @@ def applied_hash(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def stamped(manifest: Manifest, operator: str = "") -> Manifest:
+def with_applied_hash(manifest: Manifest, operator: str = "") -> Manifest:
     """The manifest with its own hash, and with who applies it."""
     metadata = dict(manifest["metadata"])
     stamps = {ANNOTATION_APPLIED: applied_hash(manifest)} | ({ANNOTATION_APPLIED_BY: operator} if operator else {})
@@ -53,36 +53,40 @@ def stamped(manifest: Manifest, operator: str = "") -> Manifest:
     return {**manifest, "metadata": metadata}
 
 
-def classified(
-    live: Mapping[str, Any] | None, manifest: Manifest | None, key: Key, tried: Tried | None = None, now: float = 0.0
-) -> ChildSeen:
+def compare(
+    live: Mapping[str, Any] | None,
+    manifest: Manifest | None,
+    key: DataflowKey,
+    attempt: ApplyAttempt | None = None,
+    now: float = 0.0,
+) -> ObservedChild:
     """What a child is like; without a manifest (a Secret, or what cannot be rendered), one that is ours is as it should be.
 
-    ``tried``: how it was applied lately, and ``now`` in the same clock.
+    ``attempt``: how it was applied lately, and ``now`` in the same clock.
     """
     if live is None:
-        return ChildSeen(Found.ABSENT)
+        return ObservedChild(ChildState.ABSENT)
     meta = live["metadata"]
     owners = meta.get("ownerReferences") or []
     ours = any(owner.get("uid") == key.uid and owner.get("controller") for owner in owners)
     if not ours:
         predecessor = any(owner.get("kind") == KIND and owner.get("name") == key.name for owner in owners)
         # Of an earlier dataflow of this name: it is on its way out, with its owner.
-        return ChildSeen(Found.GOING if predecessor else Found.FOREIGN, meta.get("uid", ""))
+        return ObservedChild(ChildState.DELETING if predecessor else ChildState.FOREIGN, meta.get("uid", ""))
     spec, status = live.get("spec") or {}, live.get("status") or {}
-    found = Found.GOING if "deletionTimestamp" in meta else _found(live, manifest, tried, now)
-    return ChildSeen(
+    found = ChildState.DELETING if "deletionTimestamp" in meta else _found(live, manifest, attempt, now)
+    return ObservedChild(
         found,
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
-        unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
-        asked=_asked(manifest, tried, now),
-        restarted=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
-        noticed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
-        again=due(found, tried, now),
-        written_by=_written_by(live, manifest, tried, now),
-        rival=_rival(live, manifest, tried, now),
+        max_unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
+        requested_max_unavailable=_requested(manifest, attempt, now),
+        restarted_at=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
+        is_generation_observed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
+        retry_due=is_retry_due(found, attempt, now),
+        overwritten_by=_written_by(live, manifest, attempt, now),
+        rival=_rival(live, manifest, attempt, now),
     )
 
 
@@ -90,66 +94,70 @@ def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
     return (found.get("metadata") or {}).get("annotations") or {}
 
 
-def due(found: Found, tried: Tried | None, now: float) -> bool:
+def is_retry_due(found: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
     """Whether it is time to apply a kept child once more; others are applied as soon as they are found to differ."""
-    return found is Found.KEPT and tried is not None and now - tried.at >= _wait(tried)
+    return found is ChildState.CONTESTED and attempt is not None and now - attempt.at >= _wait(attempt)
 
 
-def _found(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> Found:
-    if manifest is None or (is_as_rendered(live, manifest) and not _overruled(live, manifest, tried, now)):
-        return Found.CURRENT
-    if not _lately(manifest, tried, now):
-        return Found.DRIFTED
+def _found(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> ChildState:
+    if manifest is None or (is_as_rendered(live, manifest) and not _is_overwritten(live, manifest, attempt, now)):
+        return ChildState.CURRENT
+    if not _lately(manifest, attempt, now):
+        return ChildState.DRIFTED
     ours = _noted(live) == applied_hash(manifest)
-    return Found.KEPT if ours or _rival(live, manifest, tried, now) else Found.DRIFTED
+    return ChildState.CONTESTED if ours or _rival(live, manifest, attempt, now) else ChildState.DRIFTED
 
 
-def _overruled(live: Mapping[str, Any], manifest: Manifest, tried: Tried | None, now: float) -> bool:
-    """Whether a disruption budget is not what it was asked to be lately; that number is decided, and not rendered."""
-    asked = _asked(manifest, tried, now)
-    return asked != 0 and (live.get("spec") or {}).get("maxUnavailable") != asked
+def _is_overwritten(live: Mapping[str, Any], manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
+    """Whether a disruption budget differs from the number requested recently; that number is decided, not rendered."""
+    requested = _requested(manifest, attempt, now)
+    return requested != 0 and (live.get("spec") or {}).get("maxUnavailable") != requested
 
 
-def _asked(manifest: Manifest | None, tried: Tried | None, now: float) -> int:
-    """What a disruption budget was asked for lately; 0 if it was not."""
-    return tried.unavailable if manifest is not None and tried is not None and _lately(manifest, tried, now) else 0
+def _requested(manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> int:
+    """The number recently requested of a disruption budget; 0 if none was."""
+    if manifest is None or attempt is None or not _lately(manifest, attempt, now):
+        return 0
+    return attempt.max_unavailable
 
 
-def _lately(manifest: Manifest, tried: Tried | None, now: float) -> bool:
+def _lately(manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
     """Whether this very manifest was applied not long ago."""
-    return tried is not None and tried.stamp == applied_hash(manifest) and now - tried.at < FORGET_SECONDS
+    return attempt is not None and attempt.manifest_hash == applied_hash(manifest) and now - attempt.at < FORGET_SECONDS
 
 
-def _written_by(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> str:
+def _written_by(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
     """Which other operator has applied something else since this one applied the manifest; empty if none has."""
-    if manifest is None or not _lately(manifest, tried, now) or _noted(live) in ("", applied_hash(manifest)):
+    if manifest is None or not _lately(manifest, attempt, now) or _noted(live) in ("", applied_hash(manifest)):
         return ""
     return (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED_BY) or NAMELESS
 
 
-def _rival(live: Mapping[str, Any], manifest: Manifest | None, tried: Tried | None, now: float) -> str:
+def _rival(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
     """Which other operator writes this child over time and again; until what was applied has stayed in place for a while."""
-    writer = _written_by(live, manifest, tried, now)
-    if tried is None or manifest is None or tried.stamp != applied_hash(manifest):
+    writer = _written_by(live, manifest, attempt, now)
+    if attempt is None or manifest is None or attempt.manifest_hash != applied_hash(manifest):
         return ""
-    if tried.rivalled + bool(writer) <= RIVALLED_MAX:
+    if attempt.overwritten + bool(writer) <= RIVALLED_MAX:
         return ""
-    stays = now - tried.at > min(2 * _wait(tried), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
-    return writer or ("" if stays else tried.rival)
+    stays = now - attempt.at > min(2 * _wait(attempt), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
+    return writer or ("" if stays else attempt.rival)
 
 
-def tried_now(seen: ChildSeen, manifest: Manifest, last: Tried | None, now: float, unavailable: int = 0) -> Tried:
-    """What to remember once a child was applied that had been ``seen`` so; ``unavailable``: what a disruption budget was asked for."""
+def next_attempt(
+    seen: ObservedChild, manifest: Manifest, last: ApplyAttempt | None, now: float, max_unavailable: int = 0
+) -> ApplyAttempt:
+    """What to remember after applying a child that was ``seen`` so; ``max_unavailable``: requested of a disruption budget."""
     stamp = applied_hash(manifest)
-    if last is None or last.stamp != stamp or now - last.at >= FORGET_SECONDS:
-        return Tried(stamp, 1, now, unavailable)
-    times, rivalled = last.times + (seen.found is Found.KEPT), last.rivalled + bool(seen.written_by)
-    return Tried(stamp, times, now, unavailable, rivalled, seen.written_by or last.rival)
+    if last is None or last.manifest_hash != stamp or now - last.at >= FORGET_SECONDS:
+        return ApplyAttempt(stamp, 1, now, max_unavailable)
+    times, rivalled = last.attempts + (seen.state is ChildState.CONTESTED), last.overwritten + bool(seen.overwritten_by)
+    return ApplyAttempt(stamp, times, now, max_unavailable, rivalled, seen.overwritten_by or last.rival)
 
 
-def _wait(tried: Tried) -> float:
+def _wait(attempt: ApplyAttempt) -> float:
     """Seconds from one application of a kept child to the next."""
-    return float(min(2.0 ** min(tried.times, 10), AGAIN_SECONDS_MAX))
+    return float(min(2.0 ** min(attempt.attempts, 10), AGAIN_SECONDS_MAX))
 
 
 def is_as_rendered(live: Mapping[str, Any], manifest: Manifest) -> bool:

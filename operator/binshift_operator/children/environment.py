@@ -19,7 +19,7 @@ from binshift_operator.children.spark_conf import (
 )
 from binshift_operator.children.user_template import spec_of
 from binshift_operator.model import names
-from binshift_operator.model.names import Child, Key
+from binshift_operator.model.names import Child, DataflowKey
 from binshift_operator.model.quantities import duration
 from binshift_operator.model.specification import Dataflow
 
@@ -33,7 +33,7 @@ ENDING_SECONDS = 20
 """Of those, what is left for the processes themselves to end."""
 
 
-def driver(dataflow: Dataflow) -> list[Variable]:
+def driver_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs the program."""
     key = dataflow.key
     ours = [
@@ -50,13 +50,13 @@ def driver(dataflow: Dataflow) -> list[Variable]:
     return _joined(ours, _given(dataflow, "application"), _given(dataflow, "driver"))
 
 
-def master(dataflow: Dataflow) -> list[Variable]:
+def master_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's master; nothing of the user's."""
     ours = [*_everywhere(dataflow.key, dataflow.key.driver), _plain("SPARK_DAEMON_MEMORY", master_memory(dataflow))]
     return _joined(ours)
 
 
-def worker(dataflow: Dataflow) -> list[Variable]:
+def worker_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's worker, and so of the executor in it."""
     key = dataflow.key
     ours = [
@@ -83,13 +83,13 @@ def grace_seconds(dataflow: Dataflow, component: str) -> int:
     return usual if not isinstance(given, int) else max(given, ENDING_SECONDS + 1)
 
 
-def sources(dataflow: Dataflow) -> list[Mapping[str, Any]]:
+def env_from(dataflow: Dataflow) -> list[Mapping[str, Any]]:
     """Whole Secrets as variables: the credentials of the object store."""
     name = dataflow.checkpoint.credentials_secret
     return [] if name is None else [{"secretRef": {"name": name}}]
 
 
-def _everywhere(key: Key, service: str) -> list[Variable]:
+def _everywhere(key: DataflowKey, service: str) -> list[Variable]:
     return [
         {"name": "BINSHIFT_POD", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
         _plain("BINSHIFT_HOST", f"$(BINSHIFT_POD).{service}"),
@@ -103,7 +103,7 @@ def _plain(name: str, value: str) -> Variable:
     return {"name": name, "value": value}
 
 
-def _secret(key: Key, name: str, which: str) -> Variable:
+def _secret(key: DataflowKey, name: str, which: str) -> Variable:
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": key.child(Child.KEYS), "key": which}}}
 
 

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from binshift_operator.children.metadata import Manifest, child
-from binshift_operator.model.names import KEYS, Child, Key
+from binshift_operator.model.names import KEYS, Child, DataflowKey
 
 
-def keys_secret(key: Key, draw: Callable[[], str]) -> Manifest:
+def render_secret(key: DataflowKey, draw: Callable[[], str]) -> Manifest:
     """The Secret to create; ``draw`` gives a fresh random token each time."""
     data = {name: base64.b64encode(draw().encode()).decode() for name in KEYS}
     return child("v1", "Secret", key.child(Child.KEYS), key, type="Opaque", data=data)
 
 
-def tokens(secret: Mapping[str, Any]) -> dict[str, str] | None:
+def read_keys(secret: Mapping[str, Any]) -> dict[str, str] | None:
     """The keys in a Secret; None if one is missing, empty or unreadable."""
     data = secret.get("data") or {}
     try:
@@ -28,6 +28,6 @@ def tokens(secret: Mapping[str, Any]) -> dict[str, str] | None:
     return found if all(found.values()) else None
 
 
-def fingerprint(found: Mapping[str, str]) -> str:
+def hash_keys(found: Mapping[str, str]) -> str:
     """What tells one set of keys from another; the keys are random and long, so that it tells nothing else of them."""
     return hashlib.sha256("\0".join(found[name] for name in KEYS).encode()).hexdigest()[:16]

@@ -13,7 +13,7 @@ from binshift import __version__
 from binshift_operator.children import environment, restricted
 from binshift_operator.children.metadata import PORTS, Manifest, labels, selector
 from binshift_operator.children.spark_conf import CLAIM_DIRECTORY, STATE_DIRECTORY, master_resources, resources
-from binshift_operator.children.user_template import merged, spec_of
+from binshift_operator.children.user_template import merge_template, spec_of
 from binshift_operator.model import names
 from binshift_operator.model.names import DRIVER, EXECUTOR, MASTER, WORKER, Child
 from binshift_operator.model.specification import Dataflow
@@ -41,7 +41,7 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
     arguments = ["python", "-m", "binshift.pods.driver", program["mainFile"], *(program.get("args") or [])]
     driver = {
         **_container(dataflow, DRIVER, arguments, STATE),
-        "env": environment.driver(dataflow),
+        "env": environment.driver_env(dataflow),
         "resources": resources(dataflow, DRIVER),
         "ports": [
             _port("control", PORTS.control),
@@ -55,7 +55,7 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
     }
     master = {
         **_container(dataflow, MASTER, ["python", "-m", "binshift.pods.master"], MASTER_STATE, with_user=False),
-        "env": environment.master(dataflow),
+        "env": environment.master_env(dataflow),
         "resources": master_resources(dataflow),
         "ports": [_port("master", PORTS.master)],
         "startupProbe": _tcp(PORTS.master, period=2, failures=90),
@@ -69,7 +69,7 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
     """The template of an executor's pod: Spark's worker, which starts the executor."""
     worker = {
         **_container(dataflow, WORKER, ["python", "-m", "binshift.pods.worker"], STATE, component=EXECUTOR),
-        "env": environment.worker(dataflow),
+        "env": environment.worker_env(dataflow),
         "resources": resources(dataflow, EXECUTOR),
         "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
         "startupProbe": _tcp(PORTS.worker, period=2, failures=90),
@@ -102,7 +102,7 @@ def _container(
     ]
     if with_user and dataflow.checkpoint.claim is not None:
         mounts.append({"name": CLAIM, "mountPath": CLAIM_DIRECTORY})
-    sources = environment.sources(dataflow) if with_user else []
+    sources = environment.env_from(dataflow) if with_user else []
     return {
         "name": name,
         "image": dataflow.raw["image"],
@@ -129,10 +129,6 @@ def _template(
     security: Mapping[str, Any],
 ) -> Manifest:
     user = (dataflow.raw.get(component) or {}).get("pod") or {}
-    for said in restricted.broken(user.get("securityContext")):
-        raise ValueError(
-            f"{component}.pod.securityContext has {said}: the Pod Security Standard restricted does not allow it"
-        )
     volumes = [
         *volumes,
         {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
@@ -150,9 +146,7 @@ def _template(
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": environment.grace_seconds(dataflow, component),
-            "securityContext": _security(
-                user.get("securityContext") or spec_of(dataflow, component).get("securityContext") or security
-            ),
+            "securityContext": _identity(dataflow, component, security),
             "topologySpreadConstraints": _spread(dataflow, component),
             "containers": containers,
             "volumes": volumes + list(user.get("volumes") or []),
@@ -161,7 +155,7 @@ def _template(
             "tolerations": _tolerations(user.get("tolerations") or spec_of(dataflow, component).get("tolerations")),
         },
     }
-    return merged(dataflow, component, ours)
+    return merge_template(dataflow, component, ours)
 
 
 def _tolerations(found: Any) -> list[Manifest]:
@@ -196,6 +190,16 @@ def _spread(dataflow: Dataflow, component: str) -> list[Manifest]:
     how = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     chosen = {"labelSelector": {"matchLabels": selector(dataflow.key, component)}}
     return [{**how, "topologyKey": each, **chosen} for each in SPREAD_OVER]
+
+
+def _identity(dataflow: Dataflow, component: str, default: Mapping[str, Any]) -> Manifest:
+    """User and groups of the pod: those of the spec, else of its template, else of the installation."""
+    context = ((dataflow.raw.get(component) or {}).get("pod") or {}).get("securityContext")
+    for each in restricted.broken(context):
+        raise ValueError(
+            f"{component}.pod.securityContext has {each}: the Pod Security Standard restricted does not allow it"
+        )
+    return _security(context or spec_of(dataflow, component).get("securityContext") or default)
 
 
 def _security(said: Mapping[str, Any]) -> Manifest:

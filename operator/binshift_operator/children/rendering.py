@@ -9,44 +9,44 @@ from typing import Any
 from binshift.errors import BinshiftError
 from binshift_operator.children.metadata import PORTS, Manifest, child, selector
 from binshift_operator.children.pods import USER, driver_pod, executor_pod
-from binshift_operator.children.spark_conf import conf, defaults_file
-from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_COMPONENT, LABEL_NAME, Child, Key
+from binshift_operator.children.spark_conf import format_properties, spark_conf
+from binshift_operator.model.names import DRIVER, EXECUTOR, LABEL_COMPONENT, LABEL_NAME, Child, DataflowKey
 from binshift_operator.model.specification import Dataflow
 
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RenderContext:
     """What rendering has to know of the operator and of the cluster.
 
     Attributes:
         namespace: of the operator's pods, which may call the control API.
         app: the label ``app.kubernetes.io/name`` of those pods.
-        security: user and groups of pods whose dataflow names none; empty leaves them to the cluster.
+        pod_security_context: user and groups of pods whose dataflow names none; empty leaves them to the cluster.
     """
 
     namespace: str = "binshift"
     app: str = "binshift"
-    security: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
+    pod_security_context: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
 
 
-def rendered(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Manifest]:
+def render(dataflow: Dataflow, keys_hash: str | None, context: RenderContext) -> Mapping[Child, Manifest]:
     """The manifests by child; without the Secret's fingerprint there are no StatefulSets yet.
 
     Raises:
         InvalidSettings, ValueError: the spec asks for what cannot be.
     """
-    return {child: make() for child, make in _recipes(dataflow, keys_hash, around).items()}
+    return {child: make() for child, make in _recipes(dataflow, keys_hash, context).items()}
 
 
-def attempted(
-    dataflow: Dataflow, keys_hash: str | None, around: Surroundings
+def render_possible(
+    dataflow: Dataflow, keys_hash: str | None, context: RenderContext
 ) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
     """The manifests that can be rendered, and of the others why not."""
     found: dict[Child, Manifest] = {}
     wrong: dict[Child, str] = {}
-    for each, make in _recipes(dataflow, keys_hash, around).items():
+    for each, make in _recipes(dataflow, keys_hash, context).items():
         try:
             found[each] = make()
         except (BinshiftError, ValueError) as unfit:
@@ -54,7 +54,9 @@ def attempted(
     return found, wrong
 
 
-def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) -> Mapping[Child, Callable[[], Manifest]]:
+def _recipes(
+    dataflow: Dataflow, keys_hash: str | None, context: RenderContext
+) -> Mapping[Child, Callable[[], Manifest]]:
     key = dataflow.key
     plain: dict[Child, Callable[[], Manifest]] = {
         Child.SERVICE_ACCOUNT: lambda: child(
@@ -65,9 +67,9 @@ def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) ->
             "ConfigMap",
             key.child(Child.SPARK_CONF),
             key,
-            data={"spark-defaults.conf": defaults_file(conf(dataflow))},
+            data={"spark-defaults.conf": format_properties(spark_conf(dataflow))},
         ),
-        Child.NETWORK_POLICY: lambda: _network_policy(key, around),
+        Child.NETWORK_POLICY: lambda: _network_policy(key, context),
         Child.DRIVER_SERVICE: lambda: _service(key, DRIVER),
         Child.EXECUTOR_SERVICE: lambda: _service(key, EXECUTOR),
         Child.DISRUPTION_BUDGET: lambda: _disruption_budget(key),
@@ -78,12 +80,14 @@ def _recipes(dataflow: Dataflow, keys_hash: str | None, around: Surroundings) ->
         return plain
     return {
         **plain,
-        Child.EXECUTORS: lambda: _stateful(key, EXECUTOR, executor_pod(dataflow, keys_hash, around.security)),
-        Child.DRIVER: lambda: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash, around.security)),
+        Child.EXECUTORS: lambda: _stateful(
+            key, EXECUTOR, executor_pod(dataflow, keys_hash, context.pod_security_context)
+        ),
+        Child.DRIVER: lambda: _stateful(key, DRIVER, driver_pod(dataflow, keys_hash, context.pod_security_context)),
     }
 
 
-def _disruption_budget(key: Key) -> Manifest:
+def _disruption_budget(key: DataflowKey) -> Manifest:
     """One executor may be evicted at a time, of those that work; one that is not ready holds up nobody's node.
 
     Executors exist only while a program runs. Without that policy, the node of a program that fails could never be drained. How many may
@@ -106,7 +110,7 @@ def with_unavailable(manifest: Manifest, most: int) -> Manifest:
     return {**manifest, "spec": {**manifest["spec"], "maxUnavailable": most}}
 
 
-def _stateful(key: Key, component: str, template: Manifest) -> Manifest:
+def _stateful(key: DataflowKey, component: str, template: Manifest) -> Manifest:
     name = key.driver if component == DRIVER else key.executor
     return child(
         "apps/v1",
@@ -125,7 +129,7 @@ def _stateful(key: Key, component: str, template: Manifest) -> Manifest:
     )
 
 
-def _service(key: Key, component: str) -> Manifest:
+def _service(key: DataflowKey, component: str) -> Manifest:
     name = key.driver if component == DRIVER else key.executor
     ports = (
         {"control": PORTS.control, "health": PORTS.health, "driver-rpc": PORTS.driver, "master": PORTS.master}
@@ -148,7 +152,7 @@ def _service(key: Key, component: str) -> Manifest:
     )
 
 
-def _network_policy(key: Key, around: Surroundings) -> Manifest:
+def _network_policy(key: DataflowKey, context: RenderContext) -> Manifest:
     """Who may call in: the dataflow's own pods everywhere (Spark takes ports as they are free), the operator the control API,
     anybody health and metrics.
 
@@ -156,8 +160,8 @@ def _network_policy(key: Key, around: Surroundings) -> Manifest:
     """
     own = {"podSelector": {"matchLabels": {"binshift.dev/dataflow-uid": key.uid}}}
     operator = {
-        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: around.namespace}},
-        "podSelector": {"matchLabels": {LABEL_NAME: around.app, LABEL_COMPONENT: "operator"}},
+        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: context.namespace}},
+        "podSelector": {"matchLabels": {LABEL_NAME: context.app, LABEL_COMPONENT: "operator"}},
     }
     return child(
         "networking.k8s.io/v1",

@@ -90,7 +90,7 @@ def _size(given: str, what: str) -> str:
     return given if re.fullmatch("[0-9]+[kmgKMG]", given) else f"{mib}m"
 
 
-def conf(dataflow: Dataflow) -> dict[str, str]:
+def spark_conf(dataflow: Dataflow) -> dict[str, str]:
     """All of it, the user's over ours. Errors as `executor_memory`."""
     ours = {
         "spark.app.name": dataflow.key.name,
@@ -105,13 +105,13 @@ def conf(dataflow: Dataflow) -> dict[str, str]:
     return {**ours, **(dataflow.raw.get("sparkConf") or {}), **sizes}
 
 
-def defaults_file(found: Mapping[str, str]) -> str:
+def format_properties(found: Mapping[str, str]) -> str:
     r"""The text of the file, escaped as Java's Properties want it: whatever is in a name or a value, it begins no other line.
 
     Raises:
         ValueError: there is a value without a name.
 
-    >>> defaults_file({"spark.b": "x\\y", "spark.a": "1"})
+    >>> format_properties({"spark.b": "x\\y", "spark.a": "1"})
     'spark.a 1\nspark.b x\\\\y\n'
     """
     if "" in found:

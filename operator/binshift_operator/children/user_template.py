@@ -49,7 +49,7 @@ def spec_of(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
     return _map(template_of(dataflow, component).get("spec"))
 
 
-def merged(dataflow: Dataflow, component: str, ours: Manifest) -> Manifest:
+def merge_template(dataflow: Dataflow, component: str, ours: Manifest) -> Manifest:
     """The pod template: binshift's over the user's.
 
     Raises:

@@ -1,170 +1,163 @@
-"""The rows of the decision, tried from the top; see the package's docstring."""
+"""The rows of the decision; see the package's docstring."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from binshift_operator import phases
-from binshift_operator.decide import stopping, upkeep, workers
-from binshift_operator.decide.limits import Limits
+from binshift_operator.decide import drift, stopping, workers
 from binshift_operator.decide.step import Step
 from binshift_operator.model.actions import Action, CreateKeys
 from binshift_operator.model.names import Child
-from binshift_operator.model.reasons import AtRest, Awaited, Trouble
+from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
-from binshift_operator.model.world import ClaimState, Found, RunState, World
+from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.status import compute_status
 
-PATIENCE = 20.0
-"""How many times something is looked at while it is awaited twice as long."""
+POLLS_PER_DOUBLING = 20.0
+"""Number of reconciliations while the time that something has been awaited doubles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do, what to say, and when to look again at the latest (seconds; an event may come first)."""
+    """The actions, the new status, and the maximum time to the next reconciliation (an event may trigger it earlier)."""
 
     actions: tuple[Action, ...]
     status: Status
-    look_again_seconds: float
+    requeue_after: float
 
     @property
-    def rests(self) -> bool:
-        """Whether there is nothing to do, and nothing is awaited."""
+    def is_settled(self) -> bool:
+        """Whether there is nothing to do and nothing to wait for."""
         return not self.actions and self.status.awaiting is None
 
 
-def decide(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Decision:
+def decide(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Decision:
     """The next actions for a dataflow, in order, and its new status."""
     if dataflow.deleting:
-        return Decision((), before, limits.rest_seconds)
-    if dataflow.unread:
-        step, actions = _invalid(world), tuple[Action, ...]()
+        return Decision((), before, timeouts.rest_seconds)
+    if dataflow.parse_error:
+        step, actions = replace(_invalid(observed), actions=()), tuple[Action, ...]()
     else:
-        step = _step(dataflow, world, before, limits)
-        actions = upkeep.freed(world, limits) + step.actions
-        actions += upkeep.retried(world, actions)
-    said = phases.Said(
-        reason=step.reason,
-        message=step.message,
-        at_rest=isinstance(step.reason, AtRest),
-        realised=step.realised,
-        settling=step.settling,
-        timed_out=step.timed_out,
-        trouble=step.trouble,
-        stale=bool(stopping.stale(dataflow, world)) and not world.invalid and step.reason is not Awaited.SPEC,
-        finished=step.finished,
-        waiting=step.waiting,
-        moving=step.moving,
-    )
-    status = phases.status(dataflow, world, before, said, patience(limits))
-    return Decision(actions, status, _pause(step, status, world.now, limits))
+        step = _step(dataflow, observed, before, timeouts)
+        actions = drift.force_deletions(observed, timeouts) + step.actions
+        actions += drift.retries(observed, actions)
+    outdated = bool(stopping.outdated_pods(dataflow, observed))
+    outdated = outdated and not observed.render_error and step.reason is not ProgressingReason.SPEC
+    status = compute_status(dataflow, observed, before, replace(step, outdated=outdated), timeouts)
+    return Decision(actions, status, _requeue_after(step, status, observed.now, timeouts))
 
 
-def patience(limits: Limits) -> phases.Patience:
-    """What the status has to know of the limits."""
-    return phases.Patience(
-        limits.fresh_seconds,
-        limits.unreachable_seconds,
-        limits.driver_start_seconds,
-        limits.pods_wait_seconds,
-        limits.epoch_seconds_max,
-        limits.unplaced_seconds,
-    )
-
-
-def _pause(step: Step, status: Status, now: float, limits: Limits) -> float:
-    """Until the next look: the longer something is awaited, the less it is asked for; events wake the operator besides."""
-    if isinstance(step.reason, AtRest):
-        return limits.rest_seconds
+def _requeue_after(step: Step, status: Status, now: float, timeouts: Timeouts) -> float:
+    """The longer something has been awaited, the less often it is polled; events trigger reconciliations besides."""
+    if step.is_settled:
+        return timeouts.rest_seconds
     waited = 0.0 if status.awaiting is None else now - status.awaiting.since
-    return min(max(waited / PATIENCE, limits.busy_seconds), limits.rest_seconds)
+    return min(max(waited / POLLS_PER_DOUBLING, timeouts.busy_seconds), timeouts.rest_seconds)
 
 
-def _step(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
-    taken = [child for child in Child if world.children[child].found is Found.FOREIGN]
-    if taken:
-        message = " ".join(_taken(dataflow, child) for child in taken)
-        return Step((), Awaited.NAMES, message, trouble=(Trouble.NAME_TAKEN, message))
-    unusable, homeless = _unusable(dataflow, world), _homeless(world)
+def _step(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+    foreign = [child for child in Child if observed.children[child].state is ChildState.FOREIGN]
+    if foreign:
+        message = " ".join(_name_taken(dataflow, child) for child in foreign)
+        return Step(ProgressingReason.NAMES, message, degraded=(DegradedReason.NAME_TAKEN, message))
     finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
-    rests = dataflow.suspend or finished
-    if unusable is not None and world.driver is None and not rests:
-        return Step(upkeep.plain(world), Awaited.CHECKPOINT, unusable[1], trouble=unusable)
-    if homeless is not None and world.driver is None and not rests:
-        return Step(upkeep.plain(world), Awaited.SPEC, homeless[1], trouble=homeless)
-    if world.keys_hash is None:
-        return _keyless(dataflow, world)
+    unusable, no_account = _checkpoint_problem(dataflow, observed), _service_account_problem(observed)
+    if observed.driver is None and not (dataflow.suspend or finished):
+        blocked = _blocked(observed, unusable, no_account)
+        if blocked is not None:
+            return blocked
+    if observed.keys_hash is None:
+        return _without_secret(dataflow, observed)
     if dataflow.suspend:
-        return stopping.suspended(world, before, limits)
+        return stopping.suspend(observed, before, timeouts)
     if finished:
-        return stopping.finished(world, before, limits)
-    if world.invalid:
-        return _invalid(world)
-    runtime, driver = world.runtime, world.driver
+        return stopping.shut_down_finished(observed, before, timeouts)
+    if observed.render_error:
+        return _invalid(observed)
+    runtime, driver = observed.runtime, observed.driver
     stopped = driver is not None and runtime is not None and runtime.state is RunState.STOPPED
-    there = driver is not None and driver.going_since is None
-    ended = there and runtime is not None and runtime.state is RunState.FINISHED
-    # It ended for an earlier spec, and was edited since: what is still there is that one's.
-    earlier = ended and before.finished_generation != 0
-    if stopping.stale(dataflow, world) or stopped or earlier:
-        if homeless is not None and there and not stopped:
-            return replace(_invalid(world), trouble=homeless)
-        return stopping.restarted(dataflow, world, before, limits)
+    live = driver is not None and driver.deleting_since is None
+    ended = live and runtime is not None and runtime.state is RunState.FINISHED
+    # It ended for an earlier spec and was edited since: the remaining pods are those of the earlier spec.
+    ended_earlier = ended and before.finished_generation != 0
+    if stopping.outdated_pods(dataflow, observed) or stopped or ended_earlier:
+        if no_account is not None and live and not stopped:
+            return replace(_invalid(observed), degraded=no_account)
+        return stopping.restart(dataflow, observed, before, timeouts)
     if ended:
-        return stopping.remembered(world)
-    step = workers.run(dataflow, world, before, limits)
-    return replace(step, trouble=step.trouble or unusable or homeless)
+        return stopping.record_finished(observed)
+    step = workers.run(dataflow, observed, before, timeouts)
+    return replace(step, degraded=step.degraded or unusable or no_account)
 
 
-def _taken(dataflow: Dataflow, child: Child) -> str:
-    """What to do about another's object of a child's name; deleting it is the last thing to propose."""
+def _blocked(
+    observed: ObservedState,
+    unusable: tuple[DegradedReason, str] | None,
+    no_account: tuple[DegradedReason, str] | None,
+) -> Step | None:
+    """The step of a dataflow that cannot start without its checkpoint or its ServiceAccount; None if it can."""
+    if unusable is not None:
+        reason, problem = ProgressingReason.CHECKPOINT, unusable
+    elif no_account is not None:
+        reason, problem = ProgressingReason.SPEC, no_account
+    else:
+        return None
+    return Step(reason, problem[1], actions=drift.plain_children(observed), degraded=problem)
+
+
+def _name_taken(dataflow: Dataflow, child: Child) -> str:
+    """The message about a foreign object with a child's name; deleting that object is the last thing to propose."""
     name = dataflow.key.child(child)
     use = f", or set spec.serviceAccountName: {name} to use yours" if child is Child.SERVICE_ACCOUNT else ""
     return (
-        f"There is a {child.kind} named {name} that this dataflow did not make, and it needs the name for its own. Rename the "
+        f"There is a {child.kind} named {name} that does not belong to this dataflow, which needs the name for its own. Rename the "
         f"dataflow{use}. Do not delete the {child.kind} unless you know that nothing uses it."
     )
 
 
-def _unusable(dataflow: Dataflow, world: World) -> tuple[Trouble, str] | None:
-    """Why the checkpoint cannot be used."""
+def _checkpoint_problem(dataflow: Dataflow, observed: ObservedState) -> tuple[DegradedReason, str] | None:
     claim = dataflow.checkpoint.claim
-    if world.claim is ClaimState.ABSENT:
-        return Trouble.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
-    if world.claim is ClaimState.NOT_SHARED:
-        return Trouble.CHECKPOINT_NOT_SHARED, (
+    if observed.claim is ClaimState.ABSENT:
+        return DegradedReason.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
+    if observed.claim is ClaimState.NOT_SHARED:
+        return DegradedReason.CHECKPOINT_NOT_SHARED, (
             f"PersistentVolumeClaim {claim} is not ReadWriteMany: driver and executors on several nodes all need it"
         )
-    if world.credentials_missing:
-        return Trouble.CREDENTIALS_MISSING, f"there is no Secret {world.credentials_missing}: create it"
+    if observed.credentials_missing:
+        return DegradedReason.CREDENTIALS_MISSING, f"there is no Secret {observed.credentials_missing}: create it"
     return None
 
 
-def _homeless(world: World) -> tuple[Trouble, str] | None:
-    """Why no pod can be made that the API server would take: it takes a StatefulSet all the same, and no trial finds out."""
-    if world.account_missing:
-        why = f"there is no ServiceAccount {world.account_missing}: create it, or put spec.serviceAccountName right"
-        return Trouble.SERVICE_ACCOUNT_NOT_FOUND, why
-    return None
+def _service_account_problem(observed: ObservedState) -> tuple[DegradedReason, str] | None:
+    """The problem that the user's ServiceAccount does not exist: the API server accepts the StatefulSet, even in a dry run, but no pod."""
+    if observed.account_missing is None:
+        return None
+    message = f"there is no ServiceAccount {observed.account_missing}: create it, or correct spec.serviceAccountName"
+    return DegradedReason.SERVICE_ACCOUNT_NOT_FOUND, message
 
 
-def _invalid(world: World) -> Step:
-    """What the spec asks for cannot be: what runs goes on as it is, and nothing new is begun."""
-    if world.runtime is None and world.driver is not None:
-        return Step(upkeep.plain(world), Awaited.RUNTIME, f"the driver does not answer: {world.unreachable}")
-    message = "the spec has to be put right; what runs goes on as it is"
-    return Step(upkeep.plain(world), Awaited.SPEC, message)
+def _invalid(observed: ObservedState) -> Step:
+    """The spec is invalid: running pods are left as they are, and nothing new is started."""
+    actions = drift.plain_children(observed)
+    if observed.runtime is None and observed.driver is not None:
+        message = f"the driver does not answer: {observed.unreachable}"
+        return Step(ProgressingReason.RUNTIME, message, actions=actions)
+    message = "the spec is invalid and must be corrected; running pods are left as they are"
+    return Step(ProgressingReason.SPEC, message, actions=actions)
 
 
-def _keyless(dataflow: Dataflow, world: World) -> Step:
-    """Without the Secret no template can be rendered; a damaged one is a person's, as nothing is written over a Secret."""
-    name = dataflow.key.child(Child.KEYS)
-    match world.children[Child.KEYS].found:
-        case Found.ABSENT:
-            made = (*upkeep.plain(world), CreateKeys())
-            return Step(made, Awaited.SECRET_LOST if world.pods else Awaited.CHILDREN, f"Secret {name} is created")
-        case Found.GOING:
-            return Step(upkeep.plain(world), Awaited.CHILDREN, f"Secret {name} is being deleted, then made anew")
+def _without_secret(dataflow: Dataflow, observed: ObservedState) -> Step:
+    """Without the Secret no pod template can be rendered. A damaged Secret is left to the user, as the operator never overwrites one."""
+    name, actions = dataflow.key.child(Child.KEYS), drift.plain_children(observed)
+    match observed.children[Child.KEYS].state:
+        case ChildState.ABSENT:
+            reason = ProgressingReason.SECRET_LOST if observed.pods else ProgressingReason.CHILDREN
+            return Step(reason, f"Secret {name} is created", actions=(*actions, CreateKeys()))
+        case ChildState.DELETING:
+            message = f"Secret {name} is being deleted, and will be recreated"
+            return Step(ProgressingReason.CHILDREN, message, actions=actions)
         case _:
-            message = f"Secret {name} lacks a key: delete it, and it is made anew"
-            return Step((), Awaited.SECRET_LOST, message, trouble=(Trouble.SECRET_LOST, message))
+            message = f"Secret {name} lacks a key: delete it, and the operator will recreate it"
+            return Step(ProgressingReason.SECRET_LOST, message, degraded=(DegradedReason.SECRET_LOST, message))

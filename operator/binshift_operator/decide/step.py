@@ -1,39 +1,15 @@
-"""What one part of the decision comes to."""
+"""The result of one row of the decision."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from binshift_operator.model.actions import Action
-from binshift_operator.model.reasons import AtRest, Awaited, Trouble
-from binshift_operator.model.status import Moving, Settling
+from binshift_operator.status import Explanation
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Actions, and what they are steps towards.
+class Step(Explanation):
+    """Actions, in order, and their explanation."""
 
-    Attributes:
-        actions: in order.
-        reason: what is awaited, or why nothing is.
-        message: the same for people.
-        realised: whether the spec's generation is in place in full.
-        settling: see `model.status.Settling`; None: not known now.
-        timed_out: whether the migration of this generation has taken too long.
-        trouble: what this part found that a person must act upon.
-        waiting: see `model.status.Status`.
-        moving: see `model.status.Moving`.
-        finished: whether the program has just ended by itself, which is to be remembered for this generation.
-    """
-
-    actions: tuple[Action, ...]
-    reason: Awaited | AtRest
-    message: str = ""
-    realised: bool = False
-    settling: Settling | None = None
-    timed_out: bool = False
-    trouble: tuple[Trouble, str] | None = None
-    finished: bool = False
-    waiting: Mapping[int, float] = field(default_factory=dict)
-    moving: Moving | None = None
+    actions: tuple[Action, ...] = ()

@@ -1,120 +1,137 @@
-"""Ends a query and its pods: to rest (suspend, or as the program has ended), or to begin again with another spec or Secret (restart).
+"""Stops a query and its pods: to suspend the dataflow, after the program has ended, or to restart with another spec or Secret.
 
-Always in this order: the query is asked to finish its epoch and stop; when it is quiet, the driver's StatefulSet goes down to
-none; when its pod is gone, the executors' pods go. So no executor is taken from a query that runs, and whoever is interrupted
-finds a driver that is down. What is on the log is all there is to keep: bins are no reason to keep a pod once no query runs.
+The order is always the same: the query finishes its epoch and stops; the driver's StatefulSet is scaled to 0; once the driver's pod is
+gone, the executors' pods are deleted. So no executor is taken from a running query, and after an interruption the next decision finds
+the driver already down. Bins do not keep pods alive once no query runs: the log has all state.
 """
 
 from __future__ import annotations
 
-from binshift_operator.decide import upkeep
-from binshift_operator.decide.limits import Limits
+from dataclasses import replace
+
+from binshift_operator.decide import drift
 from binshift_operator.decide.step import Step
-from binshift_operator.model.actions import Action, DeletePod, StopQuery
+from binshift_operator.model.actions import DeletePod, StopQuery
 from binshift_operator.model.names import Child
-from binshift_operator.model.reasons import AtRest, Awaited
+from binshift_operator.model.observed import ChildState, ObservedState, Pod, PodState, RunState
+from binshift_operator.model.reasons import ProgressingReason, SettledReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
-from binshift_operator.model.world import Found, Pod, PodState, RunState, World
+from binshift_operator.model.timeouts import Timeouts
 
-AFTER_STOP = (Awaited.RESTARTING, Awaited.SECRET_LOST, Awaited.SUSPENDING, Awaited.FINISHING)
-"""What is awaited only once the query was found quiet."""
+AFTER_STOP = (
+    ProgressingReason.RESTARTING,
+    ProgressingReason.SECRET_LOST,
+    ProgressingReason.SUSPENDING,
+    ProgressingReason.FINISHING,
+)
+"""Reasons that follow only after the query has stopped."""
 NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.EVICTED, PodState.NOT_STARTED)
 ENDED_BY_ITSELF = "the program has ended by itself"
 
 
-def stale(dataflow: Dataflow, world: World) -> tuple[Pod, ...]:
-    """Live pods that were made for another restart class or Secret."""
-    wanted = (dataflow.pod_hash, world.keys_hash)
-    return tuple(p for p in world.pods if p.going_since is None and (p.spec_hash, p.keys_hash) != wanted)
+def outdated_pods(dataflow: Dataflow, observed: ObservedState) -> tuple[Pod, ...]:
+    """Live pods that were made for another restart hash or Secret."""
+    current = (dataflow.pod_hash, observed.keys_hash)
+    return tuple(p for p in observed.pods if p.deleting_since is None and (p.spec_hash, p.keys_hash) != current)
 
 
-def quiet(world: World, before: Status, limits: Limits) -> bool:
-    """Whether no query runs, or none that could be asked to stop has done so in time."""
-    driver, runtime = world.driver, world.runtime
-    if driver is None or driver.going_since is not None:
+def is_stopped(observed: ObservedState, before: Status, timeouts: Timeouts) -> bool:
+    """Whether no query runs, or the timeout for stopping it has passed."""
+    driver, runtime = observed.driver, observed.runtime
+    if driver is None or driver.deleting_since is not None:
         return True
     awaiting = before.awaiting
-    waited = world.now - awaiting.since if awaiting is not None and awaiting.reason == Awaited.STOPPING else 0.0
+    stopping = awaiting is not None and awaiting.reason == ProgressingReason.STOPPING
+    waited = observed.now - awaiting.since if awaiting is not None and stopping else 0.0
     if runtime is not None:
-        return runtime.state is not RunState.RUNNING or waited > limits.stop_seconds_max
-    locked_out = world.keys_hash is not None and driver.keys_hash != world.keys_hash
-    was_quiet = awaiting is not None and awaiting.reason in AFTER_STOP
-    return locked_out or was_quiet or driver.state in NEVER_RAN or waited > limits.stop_wait_seconds
+        return runtime.state is not RunState.RUNNING or waited > timeouts.stop_seconds_max
+    locked_out = observed.keys_hash is not None and driver.keys_hash != observed.keys_hash
+    had_stopped = awaiting is not None and awaiting.reason in AFTER_STOP
+    return locked_out or had_stopped or driver.state in NEVER_RAN or waited > timeouts.stop_wait_seconds
 
 
-def stopped(world: World, before: Status) -> Step:
-    """Ask the query to stop, until it says that it does."""
-    if world.runtime is None:
-        return Step((), Awaited.STOPPING, f"the driver is to stop, and does not answer: {world.unreachable}")
-    again = before.awaiting is not None and before.awaiting.reason == Awaited.STOPPING
-    asked: tuple[Action, ...] = () if world.runtime.stopping else (StopQuery(again),)
-    return Step(asked, Awaited.STOPPING, "the running epoch is finished, then the query stops")
+def stop_query(observed: ObservedState, before: Status) -> Step:
+    """Request a stop, until the driver reports that the query is stopping."""
+    if observed.runtime is None:
+        message = f"the query must stop, but the driver does not answer: {observed.unreachable}"
+        return Step(ProgressingReason.STOPPING, message)
+    again = before.awaiting is not None and before.awaiting.reason == ProgressingReason.STOPPING
+    actions = () if observed.runtime.stopping else (StopQuery(again),)
+    return Step(ProgressingReason.STOPPING, "the query finishes its epoch, then stops", actions=actions)
 
 
-def suspended(world: World, before: Status, limits: Limits) -> Step:
-    """Bring everything to rest: the query, the driver's pod, the executors' pods."""
-    done = Step((), AtRest.SUSPENDED, "the stream rests; its state is in the checkpoint", realised=not world.invalid)
-    return _brought_down(world, before, limits, Awaited.SUSPENDING, done)
+def suspend(observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+    """Stop the query, then the driver's pod, then the executors' pods."""
+    message = "the stream is suspended; its state is in the checkpoint"
+    done = Step(SettledReason.SUSPENDED, message, realised=not observed.render_error)
+    return _shut_down(observed, before, timeouts, ProgressingReason.SUSPENDING, done)
 
 
-def finished(world: World, before: Status, limits: Limits) -> Step:
-    """The program has ended by itself, and that is remembered: nothing runs until the spec is edited."""
-    done = Step(
-        (), AtRest.FINISHED, f"{ENDED_BY_ITSELF}; edit the spec, such as restartNonce, to run it again", realised=True
+def shut_down_finished(observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+    """The same for a program that is recorded as ended; nothing runs until the spec is edited."""
+    message = f"{ENDED_BY_ITSELF}; edit the spec, for example restartNonce, to run it again"
+    done = Step(SettledReason.FINISHED, message, realised=True)
+    return _shut_down(observed, before, timeouts, ProgressingReason.FINISHING, done)
+
+
+def record_finished(observed: ObservedState) -> Step:
+    """The program has just ended by itself. This is recorded first, so that a crash of the operator does not run it again."""
+    actions = drift.plain_children(observed)
+    return Step(ProgressingReason.FINISHING, ENDED_BY_ITSELF, actions=actions, finished=True)
+
+
+def _shut_down(
+    observed: ObservedState, before: Status, timeouts: Timeouts, reason: ProgressingReason, done: Step
+) -> Step:
+    """Shut down in order. Other children are applied meanwhile; if they cannot be, they do not block the shutdown."""
+    if not is_stopped(observed, before, timeouts):
+        return stop_query(observed, before)
+    plain = drift.plain_children(observed)
+    driver_down = drift.stateful_sets(observed, {Child.DRIVER: 0})
+    if driver_down or observed.driver is not None:
+        return Step(reason, "the driver's pod is being deleted", actions=driver_down + plain)
+    executors_down = drift.stateful_sets(observed, {Child.EXECUTORS: 0})
+    if executors_down or observed.executors or drift.deleting(observed, drift.STATEFUL):
+        return Step(reason, "the executors' pods are being deleted", actions=executors_down + plain)
+    return Step(reason, "the children are being applied", actions=plain) if plain else done
+
+
+def restart(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+    """Replace outdated pods. The driver is recreated by the usual decision, once no outdated pod is left."""
+    outdated = outdated_pods(dataflow, observed)
+    lost = any(pod.keys_hash != observed.keys_hash for pod in outdated)
+    reason = ProgressingReason.SECRET_LOST if lost else ProgressingReason.RESTARTING
+    if not is_stopped(observed, before, timeouts):
+        return _stop_for_templates(observed, before)
+    executors = max(dataflow.replicas, before.holding_slots, observed.children[Child.EXECUTORS].replicas)
+    replicas = {Child.EXECUTORS: executors, Child.DRIVER: 0}
+    actions = drift.plain_children(observed) + drift.stateful_sets(observed, replicas)
+    if observed.driver is not None:
+        return Step(reason, "the driver's pod is being deleted", actions=actions)
+    if actions or not _is_template_current(observed):
+        return Step(reason, "the new pod templates are being applied", actions=actions)
+    why = (
+        "its Secret was lost or changed" if lost else "the spec has another image, program, configuration or resources"
     )
-    return _brought_down(world, before, limits, Awaited.FINISHING, done)
+    deletions = tuple(DeletePod(pod.name, pod.uid, why) for pod in outdated)
+    return Step(reason, f"{len(outdated)} executors are being replaced", actions=deletions)
 
 
-def remembered(world: World) -> Step:
-    """The program has just ended by itself: that is written down first, so that no crash has it run again."""
-    return Step(upkeep.plain(world), Awaited.FINISHING, ENDED_BY_ITSELF, finished=True)
-
-
-def _brought_down(world: World, before: Status, limits: Limits, way: Awaited, done: Step) -> Step:
-    """Down in order; other children are put in place beside that, and hold up nothing, should they not let themselves."""
-    if not quiet(world, before, limits):
-        return stopped(world, before)
-    others = upkeep.plain(world)
-    driver_down = upkeep.stateful(world, {Child.DRIVER: 0})
-    if driver_down or world.driver is not None:
-        return Step(driver_down + others, way, "the driver's pod ends")
-    executors_down = upkeep.stateful(world, {Child.EXECUTORS: 0})
-    if executors_down or world.executors or upkeep.ending(world, upkeep.STATEFUL):
-        return Step(executors_down + others, way, "the executors' pods end")
-    return Step(others, way, "children are put in place") if others else done
-
-
-def restarted(dataflow: Dataflow, world: World, before: Status, limits: Limits) -> Step:
-    """Replace the pods that were made for something else; the driver comes back by the usual decision, once none is left."""
-    old = stale(dataflow, world)
-    lost = any(pod.keys_hash != world.keys_hash for pod in old)
-    reason = Awaited.SECRET_LOST if lost else Awaited.RESTARTING
-    if not quiet(world, before, limits):
-        return _stopped_for_templates(world, before)
-    executors = max(dataflow.replicas, before.holding_slots, world.children[Child.EXECUTORS].replicas)
-    put = upkeep.plain(world) + upkeep.stateful(world, {Child.EXECUTORS: executors, Child.DRIVER: 0})
-    if world.driver is not None:
-        return Step(put, reason, "the driver's pod ends")
-    if put or not _template_in_place(world):
-        return Step(put, reason, "the new templates are put in place")
-    why = "its Secret was lost or changed" if lost else "the spec asks for another image, program, conf or resources"
-    return Step(tuple(DeletePod(pod.name, pod.uid, why) for pod in old), reason, f"{len(old)} executors are replaced")
-
-
-def _stopped_for_templates(world: World, before: Status) -> Step:
-    """Ask the query to stop, but only if the API server would take the new templates: else it would stop for nothing."""
-    step, tried = stopped(world, before), upkeep.trials(world)
-    if world.runtime is None or not tried or world.runtime.stopping:
+def _stop_for_templates(observed: ObservedState, before: Status) -> Step:
+    """Stop the query, but only if the API server would accept the new templates; otherwise it would stop for nothing."""
+    step, dry_runs = stop_query(observed, before), drift.dry_runs(observed)
+    if observed.runtime is None or not dry_runs or observed.runtime.stopping:
         return step
-    if any(each.child.value in world.refusals for each in tried):
-        message = "the API server refuses the new templates; what runs goes on as it is"
-        return Step((*tried, *step.actions), Awaited.SPEC, message)
-    return Step((*tried, *step.actions), step.reason, step.message)
+    step = replace(step, actions=(*dry_runs, *step.actions))
+    if any(each.child.value in observed.refusals for each in dry_runs):
+        message = "the API server rejects the new pod templates; running pods are left as they are"
+        return replace(step, reason=ProgressingReason.SPEC, message=message)
+    return step
 
 
-def _template_in_place(world: World) -> bool:
-    """Whether an executor that is made now is made as it should be."""
-    seen = world.children[Child.EXECUTORS]
-    in_place = seen.found is Found.CURRENT or (seen.found is Found.KEPT and not seen.again)
-    return in_place and seen.noticed
+def _is_template_current(observed: ObservedState) -> bool:
+    """Whether an executor that is created now gets the current template."""
+    executors = observed.children[Child.EXECUTORS]
+    contested = executors.state is ChildState.CONTESTED and not executors.retry_due
+    return (executors.state is ChildState.CURRENT or contested) and executors.is_generation_observed

@@ -1,6 +1,6 @@
 """What can be done: a closed set of cases. Each may be done again without harm, and is refused if what it is about has changed.
 
-`binshift_operator.act` carries them out in order and stops at the first that fails; the next look decides anew.
+`binshift_operator.actor` carries them out in order and stops at the first that fails; the next look decides anew.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ class CreateKeys:
 class Apply:
     """Put a child in place as rendered.
 
-    ``uid``: the one it must have; empty: it must not be there yet. ``resource_version``: the one it must have, where what is
-    asked for is only safe for what was seen. ``replicas``: for StatefulSets. ``unavailable``: for the disruption budget.
+    ``uid``: the one it must have; empty: it did not exist, and an object with conflicting values is left alone. ``resource_version``: the one
+    it must have, where the action is only safe for what was observed. ``replicas``: for StatefulSets. ``max_unavailable``: for the disruption
+    budget.
     """
 
     child: Child
     replicas: int | None = None
     uid: str = ""
     resource_version: str = ""
-    unavailable: int = 1
+    max_unavailable: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class Child(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class DataflowKey:
     """Which dataflow: its place, and the UID that tells it from another one of the same name."""
 
     namespace: str
@@ -88,7 +88,7 @@ class Key:
     def child(self, which: Child) -> str:
         """The name of a child.
 
-        >>> Key("ns", "clicks", "u").child(Child.KEYS)
+        >>> DataflowKey("ns", "clicks", "u").child(Child.KEYS)
         'clicks-keys'
         """
         match which:

@@ -1,12 +1,12 @@
-"""Why a dataflow is as it is: the closed lists of reasons that conditions and events carry."""
+"""The closed lists of reasons of conditions and events."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 
-class Awaited(StrEnum):
-    """What the next step waits for: the reasons of Progressing while it is True."""
+class ProgressingReason(StrEnum):
+    """What is being waited for: the reasons of Progressing=True."""
 
     NAMES = "Names"
     SPEC = "Spec"
@@ -29,8 +29,8 @@ class Awaited(StrEnum):
     PODS_ENDING = "PodsEnding"
 
 
-class AtRest(StrEnum):
-    """Why nothing is awaited: the reasons of Progressing while it is False."""
+class SettledReason(StrEnum):
+    """Why nothing is being waited for: the reasons of Progressing=False."""
 
     SETTLED = "Settled"
     SUSPENDED = "Suspended"
@@ -40,8 +40,8 @@ class AtRest(StrEnum):
     MIGRATION_CANCELLED = "MigrationCancelled"
 
 
-class Trouble(StrEnum):
-    """What a person must act upon: the reasons of Degraded, most pressing first."""
+class DegradedReason(StrEnum):
+    """What a user must act upon: the reasons of Degraded=True, the most urgent first."""
 
     INVALID_SPEC = "InvalidSpec"
     NAME_TAKEN = "NameTaken"

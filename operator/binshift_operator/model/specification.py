@@ -4,7 +4,7 @@ An edit is *live* (replicas, migration, rebalance, suspend) or a *restart*: then
 changes, and so it does for a new `restartNonce`. Values that equal the defaults count as not written. A field that is added has none
 in the CRD: an older operator knows of no such default, would take it for an edit, and restart everything. What was rendered from the spec is never hashed, so a newer operator restarts
 nothing either. Validation is the CRD's; what it cannot express is found here, and told as a `ValueError`. Such a dataflow is
-`unread`: it can be looked at, and that is all.
+`parse_invalid`: it can be looked at, and that is all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from binshift_operator.model.names import Key
+from binshift_operator.model.names import DataflowKey
 from binshift_operator.model.quantities import duration
 
 LIVE: Final = frozenset({"replicas", "migration", "rebalance", "suspend"})
@@ -91,10 +91,10 @@ class Dataflow:
         raw: the whole spec, for rendering.
         service_account: of the pods, made by the user; None: one that is made for this dataflow.
         inputs_hash: of the Secrets that it names, where it is to be restarted when they change; else empty.
-        unread: why the spec cannot be read; empty if it can. Then key, generation, deleting and suspend are all that is known.
+        parse_error: why the spec cannot be parsed; empty if it can. If not, key, generation, deleting and suspend are all that is known.
     """
 
-    key: Key
+    key: DataflowKey
     generation: int
     deleting: bool
     replicas: int
@@ -103,22 +103,22 @@ class Dataflow:
     checkpoint: Checkpoint
     restart_hash: str
     raw: Mapping[str, Any]
-    unread: str = ""
+    parse_error: str = ""
     service_account: str | None = None
-    inputs_hash: str = ""
+    secrets_hash: str = ""
 
     @property
     def pod_hash(self) -> str:
         """What pods are made for: another one restarts the dataflow."""
-        return f"{self.restart_hash}-{self.inputs_hash}" if self.inputs_hash else self.restart_hash
+        return f"{self.restart_hash}-{self.secrets_hash}" if self.secrets_hash else self.restart_hash
 
     @property
-    def follows_secrets(self) -> bool:
+    def restarts_on_secret_change(self) -> bool:
         """Whether it is to be restarted when a Secret changes that it names."""
         return self.raw.get("restartOn") == SECRET_CHANGE
 
 
-def read(manifest: Mapping[str, Any]) -> Dataflow:
+def parse(manifest: Mapping[str, Any]) -> Dataflow:
     """The dataflow in an object of the API server.
 
     Raises:
@@ -136,7 +136,7 @@ def read(manifest: Mapping[str, Any]) -> Dataflow:
     name = meta["name"]
     path = (kept.get("path") or name) if kept.get("claimName") else None
     return Dataflow(
-        key=Key(meta["namespace"], name, meta["uid"]),
+        key=DataflowKey(meta["namespace"], name, meta["uid"]),
         generation=int(meta["generation"]),
         deleting="deletionTimestamp" in meta,
         replicas=replicas,
@@ -149,11 +149,11 @@ def read(manifest: Mapping[str, Any]) -> Dataflow:
     )
 
 
-def unread(manifest: Mapping[str, Any], why: str) -> Dataflow:
-    """The dataflow in an object that `read` refused: as much of it as looking at it takes. Nothing may be done by it."""
+def parse_invalid(manifest: Mapping[str, Any], why: str) -> Dataflow:
+    """The dataflow in an object that `parse` refused: as much of it as looking at it takes. Nothing may be done by it."""
     meta, spec = manifest["metadata"], manifest.get("spec")
     return Dataflow(
-        key=Key(meta["namespace"], meta["name"], meta["uid"]),
+        key=DataflowKey(meta["namespace"], meta["name"], meta["uid"]),
         generation=int(meta["generation"]),
         deleting="deletionTimestamp" in meta,
         replicas=0,
@@ -162,7 +162,7 @@ def unread(manifest: Mapping[str, Any], why: str) -> Dataflow:
         checkpoint=Checkpoint(None, None, None, None),
         restart_hash="",
         raw={},
-        unread=why or "it cannot be read",
+        parse_error=why or "it cannot be parsed",
     )
 
 

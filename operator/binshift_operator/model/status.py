@@ -1,4 +1,4 @@
-"""What the status of a dataflow says, as frozen values; `binshift_operator.statuses` writes and reads its JSON.
+"""What the status of a dataflow says, as frozen values; `binshift_operator.status_codec` writes and reads its JSON.
 
 It is for people and for what must outlive the operator's process: since when something is awaited, at which epoch a
 target settled, which slots held bins, which generation timed out. Losing it costs time, never correctness.
@@ -44,6 +44,15 @@ class Condition:
     since: float
 
 
+@dataclass(frozen=True, slots=True)
+class ConditionValue:
+    """A condition without its type, generation and time."""
+
+    status: bool | None
+    reason: str
+    message: str
+
+
 class Phase(StrEnum):
     """A summary for people; nothing is decided by it."""
 
@@ -63,8 +72,8 @@ ENDED: Final = frozenset({"settled", "cancelled", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
-class MigrationShown:
-    """One migration in numbers; None where not known. ``generation`` is the target's, see `world.REVISIONS`."""
+class MigrationStatus:
+    """One migration in numbers; None where not known. ``generation`` is the target's, see `observed.REVISIONS`."""
 
     id: int
     phase: str
@@ -94,7 +103,7 @@ class Awaiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class SettledTarget:
     """The target last seen settled, and the epoch at which that was seen first."""
 
     generation: int
@@ -110,7 +119,7 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class EpochStats:
     """What changes with every epoch: the newest one, when it was committed (seconds since 1970), and the record latency (seconds)."""
 
     epoch: int | None = None
@@ -131,14 +140,14 @@ class Status:
     replicas: int = 0
     ready_replicas: int = 0
     phase: Phase = Phase.PENDING
-    numbers: Numbers = field(default_factory=Numbers)
+    epoch_stats: EpochStats = field(default_factory=EpochStats)
     route_version: int | None = None
     awaiting: Awaiting | None = None
-    settling: Settling | None = None
+    settled_target: SettledTarget | None = None
     holding_slots: int = 0
     timed_out_generation: int = 0
-    migration: MigrationShown | None = None
-    history: tuple[MigrationShown, ...] = ()
+    migration: MigrationStatus | None = None
+    history: tuple[MigrationStatus, ...] = ()
     conditions: tuple[Condition, ...] = field(default_factory=tuple)
     finished_generation: int = 0
     waiting: Mapping[int, float] = field(default_factory=dict)
@@ -155,10 +164,10 @@ class Status:
         return next((each for each in self.conditions if each.type is kind), None)
 
 
-def shortened(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
+def truncate(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
     """Text of at most so many characters; of a long one the beginning is kept, which says what happened, and the end, which says where.
 
-    >>> shortened("abcdefgh", 7)
+    >>> truncate("abcdefgh", 7)
     'ab...gh'
     """
     text = text.strip()

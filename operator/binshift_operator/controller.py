@@ -1,0 +1,137 @@
+"""The controller's threads: workers that reconcile the dataflows of the work queue, and one that lists all dataflows periodically.
+
+The periodic listing makes lost, duplicate and stale watch events harmless: a dataflow that is missing from the queue is added.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from binshift_operator.errors import OperatorError, Unreachable
+from binshift_operator.kube import Kube
+from binshift_operator.metrics import OperatorMetrics
+from binshift_operator.model.names import KIND
+from binshift_operator.reconcile import Result
+from binshift_operator.work_queue import ObjectKey, WorkQueue
+
+log = logging.getLogger(__name__)
+GET_SECONDS = 5.0
+LIST_RETRY_SECONDS = 5.0
+STANDBY_SECONDS = 1.0
+RECONCILE_SECONDS_MAX = 900.0
+"""A worker that reconciles one dataflow for longer is stuck. A reconciliation makes up to two dozen requests of at most 35 s each
+(`kube.SECONDS_MAX`): a slow API server is no reason to restart the operator."""
+
+
+@dataclass
+class Controller:
+    """Reconciles dataflows on its own threads.
+
+    Attributes:
+        queue: the dataflows to reconcile.
+        reconcile: reconciles one dataflow, by namespace and name.
+        kube: lists dataflows.
+        metrics: counts reconciliations.
+        namespaces: to list; empty: all.
+        resync_seconds: between two listings.
+        workers: number of worker threads.
+        selector: label selector of the dataflows to list; empty: all.
+        is_leader: whether this process may act; while it may not, nothing is reconciled, and the queue stays as it is.
+    """
+
+    queue: WorkQueue
+    reconcile: Callable[[str, str], Result]
+    kube: Kube
+    metrics: OperatorMetrics
+    namespaces: Sequence[str]
+    resync_seconds: float
+    workers: int
+    selector: str = ""
+    is_leader: Callable[[], bool] = lambda: True
+    _listed_at: float | None = None
+    _heartbeats: dict[int, float] = field(default_factory=dict)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start the threads."""
+        for number in range(self.workers):
+            self._heartbeats[number] = time.monotonic()
+            name = f"reconcile-{number}"
+            self._threads.append(threading.Thread(target=self._work, args=(number,), name=name, daemon=True))
+        self._threads.append(threading.Thread(target=self._list_periodically, name="list", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, timeout_seconds: float = 10.0) -> None:
+        """Stop after the running reconciliations, or after the timeout."""
+        self._stopping.set()
+        self.queue.shut_down()
+        deadline = time.monotonic() + timeout_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def liveness_problem(self) -> str:
+        """Why the controller is not alive; empty if it is."""
+        stuck = [n for n, at in self._heartbeats.items() if time.monotonic() - at > RECONCILE_SECONDS_MAX]
+        dead = [thread.name for thread in self._threads if not thread.is_alive()]
+        return f"stuck workers: {stuck}; dead threads: {dead}" if stuck or dead else ""
+
+    def readiness_problem(self) -> str:
+        """Why the controller is not ready; empty if it is."""
+        if self._listed_at is None:
+            return "dataflows have not been listed yet"
+        ago = time.monotonic() - self._listed_at
+        return f"dataflows were last listed {ago:.0f} s ago" if ago > 3 * self.resync_seconds + 60 else ""
+
+    def _work(self, number: int) -> None:
+        while not self.queue.shutting_down:
+            self._heartbeats[number] = time.monotonic()
+            if not self.is_leader():
+                self._stopping.wait(STANDBY_SECONDS)
+                continue
+            key = self.queue.get(GET_SECONDS)
+            if key is not None:
+                self._process(key)
+
+    def _process(self, key: ObjectKey) -> None:
+        started = time.monotonic()
+        try:
+            result = self.reconcile(*key)
+        except Exception as error:  # the edge of a thread: an error in one dataflow must not stop the others
+            expected = isinstance(error, OperatorError)
+            log.log(
+                logging.WARNING if expected else logging.ERROR,
+                "reconciliation failed: %s",
+                error,
+                exc_info=not expected,
+                extra={"dataflow": "/".join(key)},
+            )
+            self.metrics.reconciles.labels("failed").inc()
+            self.metrics.failures.labels(type(error).__name__).inc()
+            self.queue.add_rate_limited(key, error.retry_after if isinstance(error, Unreachable) else 0.0)
+        else:
+            self.queue.forget(key, result.requeue_after)
+        self.metrics.reconcile_seconds.observe(time.monotonic() - started)
+
+    def _list_periodically(self) -> None:
+        while not self._stopping.is_set():
+            wait = self.resync_seconds
+            try:
+                self.queue.add_missing(self._list())
+                self._listed_at = time.monotonic()
+            except Exception as error:  # the edge of a thread: the next listing may succeed
+                log.warning("listing dataflows failed: %s", error)
+                wait = min(LIST_RETRY_SECONDS, wait)
+            self._stopping.wait(wait)
+
+    def _list(self) -> set[ObjectKey]:
+        keys: set[ObjectKey] = set()
+        for namespace in self.namespaces or (None,):
+            listed = self.kube.list(KIND, namespace, self.selector)
+            keys |= {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in listed}
+        return keys

@@ -1,0 +1,157 @@
+"""The conditions of a dataflow, except Degraded (`degraded`).
+
+A condition's time changes only with its status, so it says since when the status holds; reason and message follow the observed state.
+"""
+
+from __future__ import annotations
+
+from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
+from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.status import (
+    Condition,
+    ConditionType,
+    ConditionValue,
+    EpochStats,
+    MigrationStatus,
+    Status,
+    truncate,
+)
+from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.status.degraded import degraded, is_answer_expected, stuck_epoch_message
+from binshift_operator.status.explanation import Explanation
+
+UNKNOWN_VERSION = "an older version"
+"""In place of a version that is not reported."""
+DRIVER_VERSION = "DriverVersion"
+
+
+def conditions(
+    dataflow: Dataflow,
+    observed: ObservedState,
+    before: Status,
+    explanation: Explanation,
+    migration: MigrationStatus | None,
+    timeouts: Timeouts,
+    numbers: EpochStats,
+) -> tuple[Condition, ...]:
+    """All conditions; ``numbers``: the figures that messages name."""
+    values = {
+        ConditionType.READY: ready(dataflow, observed, before, explanation, timeouts, numbers),
+        ConditionType.PROGRESSING: ConditionValue(
+            not explanation.is_settled, explanation.reason.value, explanation.message
+        ),
+        ConditionType.MIGRATING: migrating(dataflow, observed, migration),
+        ConditionType.DEGRADED: degraded(dataflow, observed, before, explanation, timeouts),
+        ConditionType.UPDATE_PENDING: update_pending(observed, before),
+    }
+    return tuple(_condition(kind, value, dataflow.generation, before, observed.now) for kind, value in values.items())
+
+
+def _condition(kind: ConditionType, value: ConditionValue, generation: int, before: Status, now: float) -> Condition:
+    last = before.condition(kind)
+    since = last.since if last is not None and last.status is value.status else now
+    return Condition(kind, value.status, value.reason, truncate(value.message), generation, since)
+
+
+def ready(
+    dataflow: Dataflow,
+    observed: ObservedState,
+    before: Status,
+    explanation: Explanation,
+    timeouts: Timeouts,
+    numbers: EpochStats,
+) -> ConditionValue:
+    """Ready: epochs are committed, or would be if there were input."""
+    runtime, driver = observed.runtime, observed.driver
+    if dataflow.suspend:
+        return ConditionValue(False, "Suspended", "the stream is suspended")
+    if explanation.reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
+        return ConditionValue(False, "Finished", "the program has ended by itself")
+    if runtime is not None:
+        return _ready_runtime(runtime, observed.now, timeouts, numbers)
+    if driver is None:
+        return ConditionValue(False, "NoDriver", "there is no driver pod yet")
+    last, awaiting = before.condition(ConditionType.READY), before.awaiting
+    silent = awaiting if awaiting is not None and awaiting.reason == ProgressingReason.RUNTIME else None
+    recently = silent is None or observed.now - silent.since <= timeouts.fresh_seconds
+    if driver.ready and last is not None and last.status and recently:
+        return ConditionValue(True, last.reason, last.message)
+    reason = "ControlUnreachable" if is_answer_expected(driver, observed.now, timeouts) else "Starting"
+    return ConditionValue(False, reason, f"the driver does not answer: {observed.unreachable}")
+
+
+def _ready_runtime(runtime: ObservedRuntime, now: float, timeouts: Timeouts, numbers: EpochStats) -> ConditionValue:
+    if runtime.state is not RunState.RUNNING:
+        state = runtime.state.value
+        return ConditionValue(False, state, runtime.reason or f"the program is {state.lower()}")
+    stuck = stuck_epoch_message(runtime, timeouts.epoch_seconds_max)
+    fresh = runtime.committed_at is not None and now - runtime.committed_at <= timeouts.fresh_seconds
+    if fresh and not stuck:
+        return ConditionValue(True, "EpochCommitted", f"Epochs are committed; {_newest_epoch(numbers)}")
+    away = runtime.holding - runtime.registered
+    if away:
+        workers = ", ".join(map(str, sorted(away)[:8]))
+        return ConditionValue(False, "WorkersAway", f"epoch {runtime.epoch + 1} waits for workers {workers}")
+    if not runtime.registered:
+        return ConditionValue(False, "NoWorkers", "no worker is registered with Spark")
+    if stuck:
+        return ConditionValue(False, DegradedReason.EPOCH_HANGS.value, stuck)
+    if runtime.running_epoch is not None:
+        return ConditionValue(True, "EpochRunning", f"epoch {runtime.running_epoch.epoch} is running")
+    if runtime.epoch < 0:
+        return ConditionValue(True, "Idle", "the query is running and has had no input yet")
+    holding = len(runtime.holding)
+    executors = "executor that holds state is" if holding == 1 else f"{holding} executors that hold state are"
+    return ConditionValue(True, "Idle", f"No new input; {_newest_epoch(numbers)}. The {executors} registered")
+
+
+def _newest_epoch(numbers: EpochStats) -> str:
+    if numbers.committed_at is None:
+        return f"the newest is {numbers.epoch}"
+    minutes, seconds = divmod(int(numbers.committed_at) % 86_400, 60)
+    return f"the newest is {numbers.epoch}, committed at {minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"
+
+
+def migrating(dataflow: Dataflow, observed: ObservedState, migration: MigrationStatus | None) -> ConditionValue:
+    """Migrating: bins are moving."""
+    if migration is None or migration.ended or dataflow.suspend:
+        return ConditionValue(False, "Idle", "no bins are moving")
+    if observed.runtime is None or observed.runtime.state is not RunState.RUNNING:
+        return ConditionValue(None, "NotRunning", "bins were moving when the driver last answered")
+    moved = (
+        "" if migration.bins_total is None else f", {migration.bins_moved or 0} of {migration.bins_total} bins moved"
+    )
+    message = f"{migration.strategy} migration is {migration.phase}{moved}"
+    return ConditionValue(True, migration.phase.capitalize(), message)
+
+
+def update_pending(observed: ObservedState, before: Status) -> ConditionValue:
+    """UpdatePending: driver, pods and operator are not of one version of binshift.
+
+    Only a report. A pod keeps the template it was created from, so after an upgrade of the operator a replaced pod may run beside pods of an
+    older template; and the driver's version is that of the user's image, which only the user can rebuild.
+    """
+    operator = observed.operator_version
+    driver = _driver_version(observed, before)
+    pods = {pod.operator_version for pod in observed.pods if pod.deleting_since is None}
+    if driver != operator:
+        message = (
+            f"the operator runs binshift {operator}, the driver {driver or UNKNOWN_VERSION}: "
+            f"rebuild the image from the spark image of {operator}"
+        )
+        return ConditionValue(True, DRIVER_VERSION, message)
+    if pods - {operator}:
+        versions = ", ".join(sorted(each or UNKNOWN_VERSION for each in pods))
+        message = f"the operator runs binshift {operator}, the pod templates are of {versions}: raise restartNonce when convenient"
+        return ConditionValue(True, "PodVersions", message)
+    return ConditionValue(False, "OneVersion", f"operator, driver and pods run binshift {operator}")
+
+
+def _driver_version(observed: ObservedState, before: Status) -> str:
+    """The version that the driver reports or, while it does not answer, last reported; empty for one too old to report any."""
+    if observed.runtime is not None:
+        return observed.runtime.version
+    last = before.condition(ConditionType.UPDATE_PENDING)
+    unreported = last is not None and last.reason == DRIVER_VERSION
+    return before.version if before.version or unreported else observed.operator_version

@@ -1,0 +1,201 @@
+"""The condition Degraded: the problems of a dataflow that a user must act upon, and the most urgent of them.
+
+Most problems are reported only after they have lasted for a while, because many resolve themselves: a node autoscaler needs minutes, an
+image registry may be busy. Durations in messages are whole minutes, so that a message changes at most once a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from binshift_operator.model.observed import ObservedRuntime, ObservedState, Pod, PodState, RunState
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason
+from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.status import ConditionValue, Status
+from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.status.explanation import Explanation
+
+Problem: TypeAlias = tuple[DegradedReason, str]
+
+HEALTHY: Final = "no problems"
+EPOCH_STAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "plan": ("reads its offsets and plans its route", "the checkpoint's storage"),
+    "executors": ("waits for its executors", "the executors' pods"),
+    "job": ("runs its Spark job", "the sink, the program's own functions and the executors' logs"),
+    "record": ("writes its record", "the checkpoint's storage"),
+}
+"""For each stage of an epoch: what the epoch does, and what to check if it is stuck there."""
+UNKNOWN_STAGE: Final = ("does not end", "the sink and the executors' logs")
+RUNS_FAILED_MIN: Final = 3
+"""A lost executor fails one or two runs; a full disk or an unavailable sink fails more."""
+FAILING_SECONDS_MIN: Final = 10.0
+"""A shorter failure is over before anyone can react."""
+POD_REASONS: Final = {
+    PodState.IMAGE: DegradedReason.IMAGE_PULL,
+    PodState.CONFIG: DegradedReason.INVALID_CONFIG,
+    PodState.OUT_OF_MEMORY: DegradedReason.OUT_OF_MEMORY,
+    PodState.CRASHING: DegradedReason.CRASHING,
+    PodState.UNSCHEDULABLE: DegradedReason.UNSCHEDULABLE,
+    PodState.EVICTED: DegradedReason.EVICTED,
+    PodState.NOT_STARTED: DegradedReason.NOT_STARTED,
+}
+
+
+def degraded(
+    dataflow: Dataflow, observed: ObservedState, before: Status, explanation: Explanation, timeouts: Timeouts
+) -> ConditionValue:
+    """Degraded: a user must act; the reason is the most urgent problem."""
+    problems = [explanation.degraded] if explanation.degraded is not None else []
+    problems += [(DegradedReason.INVALID_SPEC, observed.render_error)] if observed.render_error else []
+    problems += [(DegradedReason.TWO_OPERATORS, observed.rivals)] if observed.rivals else []
+    problems += [(DegradedReason.REFUSED, f"{write}: {error}") for write, error in observed.refusals.items()]
+    problems += _missing_pods(observed, timeouts)
+    problems += _program(observed.runtime)
+    stuck = stuck_epoch_message(observed.runtime, timeouts.epoch_seconds_max)
+    problems += [(DegradedReason.EPOCH_HANGS, stuck)] if stuck else []
+    problems += [
+        _pod(dataflow, observed, pod)
+        for pod in observed.pods
+        if pod.state is not PodState.FINE and pod.deleting_since is None and _is_lasting(pod, observed.now, timeouts)
+    ]
+    problems += _kept_by_finalizers(observed, timeouts)
+    problems += _unreachable(observed, before, timeouts)
+    if not problems:
+        return ConditionValue(False, "AsExpected", HEALTHY)
+    order = list(DegradedReason)
+    reason, message = min(problems, key=lambda each: order.index(each[0]))
+    return ConditionValue(True, reason.value, message)
+
+
+def stuck_epoch_message(runtime: ObservedRuntime | None, epoch_seconds_max: float) -> str:
+    """The message about an epoch that keeps failing or runs for too long; empty if there is none.
+
+    A stream without input has no running epoch, so it is never stuck. The driver measures the epoch's age with its own clock, so the
+    clocks of several nodes need not agree.
+    """
+    epoch = None if runtime is None or runtime.state is not RunState.RUNNING else runtime.running_epoch
+    if epoch is None:
+        return ""
+    if epoch.last_error and epoch.runs > RUNS_FAILED_MIN and epoch.seconds >= FAILING_SECONDS_MIN:
+        return f"epoch {epoch.epoch} has failed {epoch.runs - 1} times and is retried; last error: {epoch.last_error}"
+    if epoch.seconds <= epoch_seconds_max:
+        return ""
+    duration = f"{epoch.seconds // 60:.0f} min" if epoch.seconds >= 60 else f"{epoch_seconds_max:g} s"
+    run = f", in run {epoch.runs}," if epoch.runs > 1 else ""
+    activity, suspect = EPOCH_STAGES.get(epoch.part, UNKNOWN_STAGE)
+    return f"epoch {epoch.epoch} has been running for over {duration}{run} and {activity}: check {suspect}, and the driver's log"
+
+
+def is_answer_expected(driver: Pod, now: float, timeouts: Timeouts) -> bool:
+    """Whether the driver should answer: it is ready, or old enough (if its node is lost, it is not ready)."""
+    return driver.ready or (driver.created_at is not None and now - driver.created_at > timeouts.driver_start_seconds)
+
+
+def _missing_pods(observed: ObservedState, timeouts: Timeouts) -> list[Problem]:
+    """Pods that cannot be created, for example because of a quota, a policy or a webhook."""
+    return [
+        (
+            DegradedReason.PODS_NOT_CREATED,
+            f"{child.value}: {missing.count} pods are not created: {missing.reason or 'see the events of the StatefulSet'}",
+        )
+        for child, missing in observed.missing_pods.items()
+        if observed.now - missing.since > timeouts.pods_wait_seconds
+    ]
+
+
+def _program(runtime: ObservedRuntime | None) -> list[Problem]:
+    if runtime is not None and runtime.state is RunState.FENCED:
+        return [(DegradedReason.FENCED, runtime.reason or "another run owns the checkpoint")]
+    if runtime is not None and runtime.state is RunState.FAILED:
+        return [(DegradedReason.PROGRAM_FAILED, runtime.reason or "the program has ended with an error")]
+    if runtime is not None and runtime.state is RunState.LOADING and runtime.failures:
+        return [(DegradedReason.PROGRAM_FAILED, runtime.reason)]  # it failed, and is restarted
+    return []
+
+
+def _unreachable(observed: ObservedState, before: Status, timeouts: Timeouts) -> list[Problem]:
+    driver, awaiting = observed.driver, before.awaiting
+    if observed.runtime is not None or driver is None:
+        return []
+    if awaiting is None or awaiting.reason != ProgressingReason.RUNTIME:
+        return []
+    lasting = observed.now - awaiting.since > timeouts.unreachable_seconds
+    if not (lasting and is_answer_expected(driver, observed.now, timeouts)):
+        return []
+    state = "ready" if driver.ready else "not ready, its node may be lost"
+    message = (
+        f"The operator has not reached the control API of pod {driver.name} ({state}){_for(awaiting.since, observed.now)}: "
+        f"{observed.unreachable}. The stream may still be running. Check for a NetworkPolicy that blocks the operator, and for a "
+        f"driver without CPU: kubectl top pod {driver.name}"
+    )
+    return [(DegradedReason.CONTROL_UNREACHABLE, message)]
+
+
+def _is_lasting(pod: Pod, now: float, timeouts: Timeouts) -> bool:
+    """Whether a pod has been in its state for long enough to report it."""
+    match pod.state:
+        case PodState.IMAGE:
+            seconds = timeouts.pods_wait_seconds
+        case PodState.UNSCHEDULABLE | PodState.EVICTED | PodState.NOT_STARTED:
+            seconds = timeouts.unplaced_seconds
+        case _:
+            seconds = 0.0
+    return pod.state_since is None or now - pod.state_since >= seconds
+
+
+def _pod(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> Problem:
+    reason = POD_REASONS[pod.state]
+    if pod.is_driver and reason is DegradedReason.CRASHING and pod.message:
+        reason = DegradedReason.PROGRAM_FAILED
+    if reason is DegradedReason.UNSCHEDULABLE:
+        return reason, _unschedulable(dataflow, observed, pod)
+    if reason is DegradedReason.NOT_STARTED:
+        return reason, (
+            f"Pod {pod.name} has a node but has not started{_for(pod.state_since, observed.now)}: {pod.message}. Possible causes: a "
+            f"volume cannot be mounted, an init container does not end, or no IP address is left; see kubectl describe pod {pod.name}"
+        )
+    return reason, f"pod {pod.name}: {pod.message or pod.state.value}"
+
+
+def _kept_by_finalizers(observed: ObservedState, timeouts: Timeouts) -> list[Problem]:
+    """Deleted pods that only finalizers of other controllers keep; a StatefulSet creates no replacement meanwhile."""
+    return [
+        (
+            DegradedReason.NOT_DELETED,
+            (
+                f"Pod {pod.name} was deleted{_ago(pod.deleting_since, observed.now)} and cannot be replaced while it has finalizers: "
+                f"{', '.join(pod.finalizers)}. Repair the controller that should remove them; if it is gone for good, remove them: "
+                f"kubectl edit pod {pod.name}"
+            ),
+        )
+        for pod in observed.pods
+        if pod.only_finalizers_left
+        and pod.deleting_since is not None
+        and observed.now - pod.deleting_since >= timeouts.unplaced_seconds
+    ]
+
+
+def _unschedulable(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> str:
+    component = "driver" if pod.is_driver else "executor"
+    requests = ((dataflow.raw.get(component) or {}).get("resources") or {}).get("requests") or {}
+    now = f" (now {', '.join(f'{name} {amount}' for name, amount in requests.items())})" if requests else ""
+    registered = 0 if observed.runtime is None else len(observed.runtime.registered)
+    effect = (
+        "the stream waits for it" if pod.is_driver else f"{registered} of {dataflow.replicas} executors are registered"
+    )
+    fewer = "" if pod.is_driver else "lower spec.replicas, "
+    return (
+        f"Pod {pod.name} has had no node{_for(pod.state_since, observed.now)}; {effect}. The scheduler: {pod.message.rstrip('. ')}. "
+        f"Add nodes, {fewer}or lower {component}.resources.requests{now}"
+    )
+
+
+def _for(since: float | None, now: float) -> str:
+    minutes = 0 if since is None else int(now - since) // 60
+    return f" for {minutes} min" if minutes else ""
+
+
+def _ago(since: float, now: float) -> str:
+    minutes = int(now - since) // 60
+    return f" {minutes} min ago" if minutes else ""

@@ -1,0 +1,74 @@
+"""The events of a status change: each `EventRecord` becomes a Kubernetes Event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from binshift_operator.model.reasons import SettledReason
+from binshift_operator.model.status import Condition, ConditionType, MigrationStatus, Status, truncate
+from binshift_operator.status.degraded import HEALTHY
+
+SILENT: tuple[str, ...] = (
+    SettledReason.SETTLED,
+    SettledReason.MIGRATION_TIMED_OUT,
+    SettledReason.MIGRATION_CANCELLED,
+)
+"""Reasons of Progressing without an event of their own: the event Settled, or Degraded's, has the details."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event to be recorded."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+def transitions(before: Status, after: Status) -> tuple[EventRecord, ...]:
+    """The events of the change from one status to the next."""
+    events: list[EventRecord] = []
+    for kind in ConditionType:
+        last, now = before.condition(kind), after.condition(kind)
+        if now is not None and (last is None or (last.status, last.reason) != (now.status, now.reason)):
+            events += _condition(last, now)
+    events += _migration(before.migration, after.migration, timed_out=after.timed_out_generation != 0)
+    if after.settled_generation != before.settled_generation:
+        events.append(EventRecord("Settled", f"generation {after.settled_generation} is in place"))
+    return tuple(events)
+
+
+def _condition(last: Condition | None, now: Condition) -> list[EventRecord]:
+    if now.type is ConditionType.MIGRATING or (last is None and not now.status):
+        return []  # migrations have their own events, and a condition that was never true needs none
+    if now.type is ConditionType.DEGRADED:
+        return [EventRecord(now.reason, now.message, warning=True) if now.status else EventRecord("Recovered", HEALTHY)]
+    if now.type is ConditionType.READY:
+        if last is not None and last.status is now.status:
+            return []
+        return [EventRecord("Ready" if now.status else "NotReady", now.message, warning=not now.status)]
+    return [] if now.reason in SILENT else [EventRecord(now.reason, now.message)]
+
+
+def _migration(last: MigrationStatus | None, now: MigrationStatus | None, timed_out: bool) -> list[EventRecord]:
+    if now is None:
+        return []
+    new = last is None or (last.id, last.started_at) != (now.id, now.started_at)
+    if new and not now.ended:
+        return [EventRecord("MigrationStarted", f"{now.strategy} migration {now.id} has started")]
+    if now.ended and (new or (last is not None and not last.ended)):
+        return [_migration_ended(now, timed_out)]
+    return []
+
+
+def _migration_ended(now: MigrationStatus, timed_out: bool) -> EventRecord:
+    """A cancelled migration is no warning: either a newer target replaces it, or Degraded has the reason."""
+    moved = "" if now.bins_total is None else f": {now.bins_moved or 0} of {now.bins_total} bins moved"
+    took = "" if now.started_at is None or now.ended_at is None else f" in {now.ended_at - now.started_at:.1f} s"
+    if now.phase == "settled":
+        return EventRecord("MigrationSettled", f"migration {now.id} has ended{took}{moved}")
+    timed_out = timed_out and now.phase == "cancelled"
+    why = "it took longer than spec.migration.timeout" if timed_out else truncate(now.reason, 400)
+    outcome = "was cancelled" if now.phase == "cancelled" else now.phase
+    message = f"migration {now.id} {outcome}{moved}; {why}"
+    return EventRecord(f"Migration{now.phase.capitalize()}", message, warning=now.phase == "failed")

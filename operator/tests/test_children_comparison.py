@@ -1,0 +1,141 @@
+"""What is drift and what is not: what is empty, what is mounted twice, and what is nobody's to remove."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sim_server import without_empty
+from test_children_rendering import all_of, dataflow, lived
+
+from binshift_operator.children import compare, next_attempt, with_applied_hash
+from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered
+from binshift_operator.model.names import Child
+from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
+
+EMPTY = {
+    "spec.application.env": [{"name": "A", "value": ""}],
+    "spec.executor": {
+        "pod": {
+            "tolerations": [{"key": "", "operator": "Exists", "effect": ""}],
+            "volumes": [{"name": "data", "emptyDir": {"sizeLimit": None}}],
+            "volumeMounts": [
+                {"name": "data", "mountPath": "/a", "readOnly": False},
+                {"name": "data", "mountPath": "/b", "readOnly": True},
+            ],
+        }
+    },
+}
+MANIFEST = all_of(EMPTY)[Child.EXECUTORS]
+
+
+def seen(live: dict[str, Any], attempt: ApplyAttempt | None = None, now: float = 0.0) -> ObservedChild:
+    """What is found of the executors."""
+    return compare(live, MANIFEST, dataflow().key, attempt, now)
+
+
+def worker(live: dict[str, Any]) -> dict[str, Any]:
+    """The container in it."""
+    found: dict[str, Any] = live["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def test_what_is_empty_may_be_left_out() -> None:
+    """An empty value, false and an empty key are not there when the server answers, and nothing has drifted."""
+    live = without_empty(lived(MANIFEST))
+    assert live != lived(MANIFEST)
+    assert seen(live).state is ChildState.CURRENT
+
+
+def test_one_volume_in_two_places() -> None:
+    """Mounts are told from each other by where they are, in whatever order; one that is gone or different is noticed."""
+    live = lived(MANIFEST)
+    worker(live)["volumeMounts"].reverse()
+    assert seen(live).state is ChildState.CURRENT
+    writable = copy.deepcopy(live)
+    next(each for each in worker(writable)["volumeMounts"] if each["mountPath"] == "/b")["readOnly"] = False
+    assert seen(writable).state is ChildState.DRIFTED
+    worker(live)["volumeMounts"] = [each for each in worker(live)["volumeMounts"] if each["mountPath"] != "/a"]
+    assert seen(live).state is ChildState.DRIFTED
+
+
+def test_what_is_empty_is_compared_where_it_is_there() -> None:
+    """A value where none was asked for is drift, as is the absence of one that was."""
+    live = lived(MANIFEST)
+    variable = next(each for each in worker(live)["env"] if each["name"] == "A")
+    variable["value"] = "x"
+    assert seen(live).state is ChildState.DRIFTED
+    del variable["value"]
+    assert seen(live).state is ChildState.CURRENT
+    del worker(live)["image"]
+    assert seen(live).state is ChildState.DRIFTED
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(0, 2), st.sampled_from(["", "x"])),
+    lambda parts: st.dictionaries(st.sampled_from("abc"), parts, max_size=3) | st.lists(parts, max_size=2),
+    max_leaves=12,
+)
+
+
+def least(value: Any) -> Any:
+    """A value without anything that is empty."""
+    if isinstance(value, list):
+        return [least(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: least(each) for name, each in value.items() if each}
+
+
+@given(VALUES)
+def test_nothing_drifts_by_being_left_out(spec: Any) -> None:
+    """Whatever is rendered, an answer without its empty fields is as rendered."""
+    manifest = {"metadata": {"name": "a"}, "spec": spec}
+    assert is_as_rendered(with_applied_hash(manifest), manifest)
+    assert is_as_rendered({**with_applied_hash(manifest), **least({"spec": spec})}, manifest)
+
+
+def changed_again() -> dict[str, Any]:
+    """As applied, but for what somebody changes after every application."""
+    live = lived(MANIFEST)
+    live["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 7
+    return live
+
+
+@pytest.mark.parametrize(
+    ("attempt", "found", "again"),
+    [
+        (None, ChildState.DRIFTED, False),
+        (ApplyAttempt(applied_hash(MANIFEST), 1, 999.0), ChildState.CONTESTED, False),
+        (ApplyAttempt(applied_hash(MANIFEST), 1, 997.0), ChildState.CONTESTED, True),
+        (ApplyAttempt(applied_hash(MANIFEST), 5, 990.0), ChildState.CONTESTED, False),
+        (ApplyAttempt(applied_hash(MANIFEST), 99, 1000.0 - AGAIN_SECONDS_MAX), ChildState.CONTESTED, True),
+        (ApplyAttempt(applied_hash(MANIFEST), 1, 1000.0 - FORGET_SECONDS), ChildState.DRIFTED, False),
+        (ApplyAttempt("of another spec", 1, 999.0), ChildState.DRIFTED, False),
+    ],
+)
+def test_what_does_not_last_is_kept(attempt: ApplyAttempt | None, found: ChildState, again: bool) -> None:
+    """What was just applied and is different again is kept so, and applied more and more rarely; not for ever, and not for another spec."""
+    child = seen(changed_again(), attempt, 1000.0)
+    assert (child.state, child.retry_due) == (found, again)
+
+
+def test_an_edit_is_never_kept() -> None:
+    """A manifest that was not applied yet is drift, however lately another one was."""
+    newer = all_of({**EMPTY, "spec.image": "example/clicks:2"})[Child.EXECUTORS]
+    attempt = ApplyAttempt(applied_hash(newer), 3, 999.0)
+    assert compare(changed_again(), newer, dataflow().key, attempt, 1000.0).state is ChildState.DRIFTED
+
+
+def test_tries_are_counted() -> None:
+    """Only an application that did not last counts; another manifest, or a long time, begins anew."""
+    drifted, kept = ObservedChild(ChildState.DRIFTED), ObservedChild(ChildState.CONTESTED)
+    first = next_attempt(drifted, MANIFEST, None, 10.0)
+    assert first == ApplyAttempt(applied_hash(MANIFEST), 1, 10.0)
+    assert next_attempt(kept, MANIFEST, first, 20.0).attempts == 2
+    assert next_attempt(ObservedChild(ChildState.CURRENT), MANIFEST, first, 20.0).attempts == 1
+    assert next_attempt(kept, MANIFEST, ApplyAttempt(first.manifest_hash, 7, 10.0), 10.0 + FORGET_SECONDS).attempts == 1
+    assert next_attempt(kept, MANIFEST, ApplyAttempt("another", 7, 10.0), 20.0).attempts == 1

@@ -1,0 +1,56 @@
+"""A query that takes its time to stop: it is asked once, and nobody hurries meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sim_cluster import SimCluster
+from sim_runtime import Query
+
+from binshift_operator.reconcile import NEXT_STEP_SECONDS
+
+
+@pytest.mark.parametrize("edit", [{"image": "example/clicks:2"}, {"suspend": True}], ids=["restart", "suspend"])
+@pytest.mark.parametrize("says", [True, False], ids=["says so", "earlier version"])
+def test_a_stop_is_asked_for_once(edit: dict[str, Any], says: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While an epoch takes long to finish there are few looks, and one request to stop; of a driver that says nothing, one a look."""
+    cluster = SimCluster().start(2)
+    cluster.converge()
+    (query,) = cluster.queries.values()
+    query.lasting = 15
+    if not says:
+        shown = Query._shown
+        monkeypatch.setattr(Query, "_shown", lambda self: shown(self) | {"stopping": None})
+    cluster.edit(**edit)
+    tried, pauses = list[str](), list[float | None]()
+    for _ in range(10):
+        cluster.server.requests.clear()
+        pauses.append(cluster.reconciler.reconcile("default", "clicks").requeue_after)
+        tried += [each for each in cluster.server.requests if each.startswith("PATCH") and "statefulset" in each]
+        cluster.tick()
+    assert query.state == "Running"
+    assert pauses.count(NEXT_STEP_SECONDS) == 1
+    if says:
+        assert query.asked == 1
+        assert len(tried) == (2 if "image" in edit else 0)
+    cluster.edit(suspend=False)
+    cluster.converge()
+
+
+def test_a_stop_that_was_lost_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that the driver never got is made until it says that it stops."""
+    cluster = SimCluster().start(2)
+    cluster.converge()
+    (query,) = cluster.queries.values()
+    query.lasting = 5
+    answer = Query.answer
+    lost = iter([True, True])
+
+    def deaf(self: Query, method: str, path: str, body: Any) -> Any:
+        return {} if path == "/v1/stop" and next(lost, False) else answer(self, method, path, body)
+
+    monkeypatch.setattr(Query, "answer", deaf)
+    cluster.edit(suspend=True)
+    cluster.converge()
+    assert query.asked == 1

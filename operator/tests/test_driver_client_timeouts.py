@@ -1,0 +1,44 @@
+"""How long the operator waits for a driver: shortly for a connection, longer for an answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from binshift_operator import driver_client
+from binshift_operator.driver_client import DriverClient
+from binshift_operator.errors import TimedOut, Unreachable
+
+
+def test_an_address_that_says_nothing_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that is gone: the time for a connection counts, and not the longer one for an answer."""
+    monkeypatch.setattr(driver_client, "CONNECT_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(driver_client, "SECONDS_MAX", 3600.0)
+    with ExitStack() as held:
+        listening = held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        address = listening.getsockname()
+        held.enter_context(socket.create_connection(address))  # the one that waits; the kernel answers no other
+        with pytest.raises(TimedOut):
+            DriverClient(f"http://{address[0]}:{address[1]}", "t").dataflow()
+
+
+def test_a_driver_that_is_busy_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connected at once, it may take longer for the answer."""
+    monkeypatch.setattr(driver_client, "CONNECT_SECONDS_MAX", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
+
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                threading.Event().wait(0.3)
+                connection.sendall(b"HTTP/1.1 503 no\r\nContent-Length: 22\r\n\r\n" + b'{"message": "not yet"}')
+
+        answered = pool.submit(answer)
+        with pytest.raises(Unreachable, match="not yet"):
+            DriverClient(f"http://127.0.0.1:{listening.getsockname()[1]}", "t").dataflow()
+        answered.result()

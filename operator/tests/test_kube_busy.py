@@ -1,0 +1,89 @@
+"""An API server that is too busy, and a control API that is too slow: what is made of their answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from test_driver_client import Answers
+
+from binshift_operator import driver_client, kube
+from binshift_operator.driver_client import DriverClient
+from binshift_operator.errors import TimedOut, Unreachable
+from binshift_operator.kube import Kube, ServerConnection
+
+JSON = {"Content-Type": "application/json"}
+STATUS = json.dumps({"kind": "Status", "message": "etcd is slow", "details": {"retryAfterSeconds": 4}}).encode()
+
+
+class Busy(BaseHTTPRequestHandler):
+    """Answers with what its server was given."""
+
+    def do_GET(self) -> None:
+        status, headers, body = self.server.answer  # type: ignore[attr-defined]
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing to say."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
+    """A server on loopback that stands for the cluster's."""
+    found = HTTPServer(("127.0.0.1", 0), Busy)
+
+    def here(client_configuration: Any) -> None:
+        client_configuration.host = f"http://127.0.0.1:{found.server_address[1]}"
+
+    monkeypatch.setattr(kube, "load_incluster_config", here)
+    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread.start()
+    yield found
+    found.shutdown()
+    thread.join()
+    found.server_close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "after", "said"),
+    [
+        ((429, {"Retry-After": "7"}, b"Too many requests"), 7.0, "Too many requests"),
+        ((429, {}, b"Too many requests"), 0.0, "429"),
+        ((503, {**JSON, "Retry-After": "4"}, STATUS), 4.0, "etcd is slow"),
+        ((500, JSON, b'{"message": "failed calling webhook"}'), 0.0, "failed calling webhook"),
+        ((503, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, b"later"), 0.0, "later"),
+    ],
+)
+def test_who_is_busy_says_for_how_long(server: HTTPServer, answer: Any, after: float, said: str) -> None:
+    """An answer that says when to ask again is an error that says so, too, with the words of whoever gave it."""
+    server.answer = answer  # type: ignore[attr-defined]
+    with pytest.raises(Unreachable, match=said) as busy:
+        Kube(ServerConnection()).get("Pod", "ns", "a")
+    assert busy.value.retry_after == after
+
+
+@pytest.mark.parametrize(
+    ("answer", "late"),
+    [
+        (urllib.error.URLError(TimeoutError("timed out")), True),
+        (TimeoutError("timed out"), True),
+        (urllib.error.URLError(ConnectionRefusedError("refused")), False),
+    ],
+)
+def test_who_is_late_is_told_from_who_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, answer: Exception, late: bool
+) -> None:
+    """Only who keeps a caller waiting has timed out."""
+    monkeypatch.setattr(driver_client, "_OPENER", Answers(answer))
+    with pytest.raises(Unreachable) as silent:
+        DriverClient("http://driver", "t").dataflow()
+    assert isinstance(silent.value, TimedOut) is late

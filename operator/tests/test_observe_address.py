@@ -1,0 +1,119 @@
+"""A driver is asked at the address of the pod that was just listed: no name service can hold up a look, and no other pod gets the token."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+from sim_cluster import NAME, NS, SimCluster
+from test_reconcile_cached import at_rest
+from test_status_degraded import started
+
+from binshift_operator.configuration import Configuration
+from binshift_operator.driver_client import DriverClient
+from binshift_operator.errors import Unreachable
+from binshift_operator.probes import ProbeServer
+
+DRIVER = ("Pod", NS, f"{NAME}-driver-0")
+
+
+def asking(cluster: SimCluster, asked: list[str]) -> None:
+    """Have the operator ask where it would, and note where."""
+    connect = cluster.reconciler.observer.connect
+
+    def noted(address: str, token: str) -> DriverClient:
+        asked.append(address)
+        return connect(address, token)
+
+    observer = replace(cluster.reconciler.observer, address=Configuration().address, connect=noted)
+    cluster.reconciler.observer = observer
+
+
+def test_the_pod_that_was_listed_is_asked() -> None:
+    """While it has no address nothing is asked; then it is, and at another one as soon as it has another one, also at rest."""
+    cluster, asked = started(), list[str]()
+    asking(cluster, asked)
+    cluster.look()
+    assert asked == []
+    for address, url in (("10.0.0.7", "http://10.0.0.7:7400"), ("fd00::7", "http://[fd00::7]:7400")):
+        cluster.server.objects[DRIVER]["status"]["podIP"] = address
+        cluster.run(3)
+        at_rest(cluster)
+        asked.clear()
+        cluster.look()
+        assert asked == [url]
+    cluster.server.objects[DRIVER]["status"]["podIP"] = "10.0.0.9"
+    asked.clear()
+    cluster.look()
+    assert asked == ["http://10.0.0.9:7400"]
+
+
+def test_a_slow_name_service_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address is not looked up: a name service that answers nothing costs a look nothing."""
+    names: list[Any] = []
+    real = socket.getaddrinfo
+
+    def slow(host: Any, *more: Any, **others: Any) -> Any:
+        if not str(host).replace(".", "").isdigit():
+            names.append(host)
+            raise AssertionError(f"{host} is looked up")
+        return real(host, *more, **others)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+        nobody.close()
+        address = Configuration(control_address=f"http://{{ip}}:{port}").address(_key(), "127.0.0.1")
+        assert address is not None
+        with pytest.raises(Unreachable):
+            DriverClient(address, "t").dataflow()
+    assert names == []
+
+
+def _key() -> Any:
+    from binshift_operator.model.names import DataflowKey
+
+    return DataflowKey(NS, NAME, "u")
+
+
+def test_an_address_may_still_be_a_name() -> None:
+    """Who says where control APIs are, as for one outside of the cluster's network, is asked for no pod's address."""
+    named = Configuration.from_environment({"BINSHIFT_CONTROL_ADDRESS": "http://{pod}.{service}.{namespace}.svc:7400"})
+    assert named.address(_key(), "") == "http://clicks-driver-0.clicks-driver.default.svc:7400"
+
+
+def test_there_are_threads_enough() -> None:
+    """A webhook that times out holds a thread for half a minute: some of those hold up no other dataflow."""
+    assert Configuration().workers == 16
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine knows no IPv6")
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_probes_come_by_either_family(host: str) -> None:
+    """The kubelet of a cluster of IPv6 alone is answered, and so is any other one."""
+    server = ProbeServer(0, lambda: "", lambda: "", CollectorRegistry())
+    server.start()
+    try:
+        with urllib.request.urlopen(f"http://{host}:{server.port}/healthz", timeout=5) as answer:
+            assert answer.status == 200
+    finally:
+        server.stop()
+
+
+def test_probes_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the machine knows no IPv6, probes are answered on IPv4."""
+    real = socket.socket.bind
+
+    def bind(self: socket.socket, address: Any) -> None:
+        if self.family == socket.AF_INET6:
+            raise OSError(99, "Cannot assign requested address")
+        real(self, address)
+
+    monkeypatch.setattr("socketserver.socket.socket.bind", bind, raising=False)
+    server = ProbeServer(0, lambda: "", lambda: "", CollectorRegistry())
+    assert server.port > 0
+    server._server.server_close()

@@ -1,0 +1,251 @@
+"""A dataflow at rest costs two requests a look, and nothing is ever done by what is only remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sim_cluster import LIMITS, NAME, NS, RESYNC_SECONDS, SimCluster
+from test_status_degraded import condition, started
+from test_stopping_finished import ended
+
+from binshift_operator.errors import Unreachable
+from binshift_operator.memo import CachedObservation
+from binshift_operator.model.names import Child
+from binshift_operator.model.observed import ChildState, ClaimState, ObservedChild
+from binshift_operator.reconcile import Reconciler
+
+GLANCE = [
+    f"GET /apis/binshift.dev/v1alpha1/namespaces/{NS}/streamingdataflows/{NAME}",
+    f"GET /api/v1/namespaces/{NS}/pods",
+]
+"""What a look at a dataflow at rest asks for."""
+SERVICE = ("Service", NS, f"{NAME}-driver")
+
+
+def at_rest(cluster: SimCluster) -> SimCluster:
+    """Everything was just looked at, nothing was to be done, and it was told."""
+    cluster.reconciler.invalidate(NS, NAME)
+    cluster.look()
+    assert last(cluster) is not None
+    return cluster
+
+
+def last(cluster: SimCluster) -> CachedObservation | None:
+    """What the operator remembers."""
+    return cluster.reconciler._memos[(NS, NAME)].cached
+
+
+def remember(cluster: SimCluster, false: CachedObservation) -> None:
+    """Have it remember what is not so."""
+    cluster.reconciler._memos[(NS, NAME)].cached = false
+
+
+def asked(cluster: SimCluster) -> list[str]:
+    """What the next look asks for, and sends."""
+    cluster.look()
+    return cluster.server.requests
+
+
+def suspended() -> SimCluster:
+    """A dataflow without pods."""
+    cluster = started()
+    cluster.edit(suspend=True)
+    cluster.converge()
+    return cluster
+
+
+@pytest.mark.parametrize("make", [started, suspended, lambda: ended(SimCluster().start(2))], ids=["", "rests", "over"])
+def test_at_rest_a_look_costs_two_requests(make: Callable[[], SimCluster]) -> None:
+    """Running without input, suspended or over: a look reads the resource and its pods, and writes nothing."""
+    cluster = at_rest(make())
+    for _ in range(3):
+        assert asked(cluster) == GLANCE
+
+
+def test_figures_go_on_being_told() -> None:
+    """What the runtime says is in the status, for one write more, once what is there is old."""
+    cluster = at_rest(started())
+    cluster.tick(2)
+    cluster.status["epochCommittedAt"] = "2023-11-14T22:00:00Z"
+    epoch = cluster.log.epoch
+    assert asked(cluster)[:2] == GLANCE
+    assert len(cluster.server.requests) == 3
+    assert cluster.status["epoch"] == epoch
+
+
+def test_everything_is_read_within_the_resync() -> None:
+    """Without any event, an object that nobody watches is put right within the resync."""
+    cluster = at_rest(started())
+    cluster.deaf = True
+    cluster.server.remove(SERVICE)
+    cluster.look()
+    assert SERVICE not in cluster.server.objects
+    cluster.run(int(RESYNC_SECONDS))
+    assert SERVICE in cluster.server.objects
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda cluster: cluster.server.edit("StatefulSet", NS, f"{NAME}-executor", {"replicas": 3}),
+        lambda cluster: cluster.server.remove(("Pod", NS, f"{NAME}-executor-0")),
+        lambda cluster: cluster.edit(migration={"timeout": "1h"}),
+        lambda cluster: cluster.reconciler.invalidate(NS, NAME),
+    ],
+    ids=["a StatefulSet", "a pod", "the spec", "anything"],
+)
+def test_an_event_ends_it(change: Callable[[SimCluster], object]) -> None:
+    """After an event about anything that is watched, everything is read again."""
+    cluster = at_rest(started())
+    change(cluster)
+    assert len(asked(cluster)) > 10
+
+
+def test_an_event_during_a_look_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens while everything is read leads to another look at everything."""
+    cluster = at_rest(started())
+    look = cluster.reconciler.observer.observe
+
+    def meanwhile(*arguments: object) -> object:
+        cluster.reconciler.invalidate(NS, NAME)
+        return look(*arguments)  # type: ignore[arg-type]
+
+    cluster.reconciler.invalidate(NS, NAME)
+    monkeypatch.setattr(type(cluster.reconciler.observer), "observe", lambda _, *arguments: meanwhile(*arguments))
+    cluster.look()
+    assert len(asked(cluster)) > 10
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_other_pods_are_seen_without_an_event(deaf: bool) -> None:
+    """A pod that goes, or comes again under its name, is noticed at the next look, heard of or not."""
+    cluster = at_rest(started())
+    cluster.deaf = deaf
+    cluster.server.remove(("Pod", NS, f"{NAME}-executor-1"), at_once=True)
+    assert len(asked(cluster)) > 10
+    cluster.converge()
+    at_rest(cluster)
+    cluster.server.remove(("Pod", NS, f"{NAME}-executor-1"), at_once=True)
+    cluster.tick()
+    assert len(asked(cluster)) > 10
+
+
+def test_a_driver_that_goes_silent_is_looked_at_in_full() -> None:
+    """Silence is no rest."""
+    cluster = at_rest(started())
+    cluster.silent = True
+    assert len(asked(cluster)) > 10
+    assert last(cluster) is None
+
+
+def test_a_clock_that_is_set_back_keeps_nothing() -> None:
+    """What was seen in the future is not believed."""
+    cluster = at_rest(started())
+    cluster.now -= 3600
+    assert len(asked(cluster)) > 10
+
+
+def test_what_a_person_may_put_right_is_not_remembered() -> None:
+    """Trouble with the checkpoint goes from the status at the first look after it was put right."""
+    cluster = started()
+    claim = cluster.server.objects.pop(("PersistentVolumeClaim", NS, NAME))
+    cluster.run(int(RESYNC_SECONDS))
+    assert condition(cluster, "Degraded")["reason"] == "CheckpointNotFound"
+    assert last(cluster) is None
+    cluster.server.objects[("PersistentVolumeClaim", NS, NAME)] = claim
+    cluster.look()
+    assert condition(cluster, "Degraded")["status"] == "False"
+
+
+def test_no_resync_no_memory() -> None:
+    """Where everything shall be read more often than a dataflow at rest is looked at, it is read every time."""
+    cluster = at_rest(started())
+    cluster.reconciler.resync_seconds = LIMITS.rest_seconds
+    assert len(asked(cluster)) > 10
+
+
+def test_a_token_does_not_show() -> None:
+    """What is remembered can be printed."""
+    seen = last(at_rest(started()))
+    assert seen is not None
+    assert seen.token is not None
+    assert seen.token not in repr(seen)
+
+
+FALSE = st.builds(
+    ObservedChild,
+    st.sampled_from(ChildState),
+    uid=st.sampled_from(["", "uid-of-another"]),
+    resource_version=st.sampled_from(["", "1"]),
+    replicas=st.integers(0, 6),
+    is_generation_observed=st.booleans(),
+    retry_due=st.booleans(),
+)
+
+
+@given(
+    children=st.dictionaries(st.sampled_from(Child), FALSE),
+    keys=st.sampled_from([None, "another"]),
+    claim=st.sampled_from(ClaimState),
+    invalid=st.sampled_from(["", "too small"]),
+    runs=st.booleans(),
+)
+def test_what_is_not_so_leads_to_nothing(
+    children: dict[Child, ObservedChild], keys: str | None, claim: ClaimState, invalid: str, runs: bool
+) -> None:
+    """Whatever is remembered wrongly, nothing is written but the status, which tells of no trouble, and soon nothing is remembered so."""
+    cluster = at_rest(PREPARED[runs].fork())
+    seen = last(cluster)
+    assert seen is not None
+    # No problem is ever cached. A suspended dataflow, which needs neither claim nor spec, would report one that was.
+    problems = {"claim": claim, "render_error": invalid} if runs else {}
+    children = {**seen.observed.children, **children}
+    observed = replace(seen.observed, children=children, keys_hash=keys, **problems)  # type: ignore[arg-type]
+    remember(cluster, replace(seen, observed=observed))
+    cluster.server.writes.clear()
+    cluster.deaf = True
+    cluster.run(int(RESYNC_SECONDS))
+    assert [write for write in cluster.server.writes if "/status" not in write] == []
+    assert cluster.settled()
+    found = last(cluster)
+    assert found is None or found.observed.children == seen.observed.children
+
+
+PREPARED = {True: started(), False: suspended()}
+"""Dataflows at rest, with and without pods."""
+
+
+def test_nothing_can_be_done_by_what_was_glanced_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the operator ever try to act by what it remembers, it ends the look instead."""
+    cluster = at_rest(started())
+    cluster.server.remove(SERVICE)
+    real = Reconciler._decide
+
+    def mistaken(self: Reconciler, *arguments: object) -> object:
+        seen, decision = real(self, *arguments)  # type: ignore[arg-type]
+        return replace(seen, complete=False), decision
+
+    monkeypatch.setattr(Reconciler, "_decide", mistaken)
+    cluster.reconciler.invalidate(NS, NAME)
+    cluster.server.writes.clear()
+    with pytest.raises(AssertionError, match="not read just now"):
+        cluster.reconciler.reconcile(NS, NAME)
+    assert cluster.server.writes == []
+
+
+def test_a_glance_that_fails_is_followed_by_a_full_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the pods could not be read, nothing else is taken for granted at the next look."""
+    cluster = at_rest(started())
+
+    def away(*_: object) -> None:
+        raise Unreachable("the API server is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(cluster.reconciler.observer), "observe_pods", away)
+        with pytest.raises(Unreachable):
+            cluster.reconciler.reconcile(NS, NAME)
+    assert len(asked(cluster)) > 10

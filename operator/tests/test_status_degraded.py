@@ -1,0 +1,294 @@
+"""What a person is told when something is wrong around a dataflow, and what goes on all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+from sim_cluster import NAME, NS, RESYNC_SECONDS, SDF, SimCluster
+from sim_runtime import Query
+
+from binshift_operator import reconcile
+from binshift_operator.driver_client import DriverClient
+from binshift_operator.errors import Forbidden, TimedOut, Unreachable
+from binshift_operator.memo import CONTROL_BACKOFF_SECONDS, TRANSIENT_FAILURES_MAX, Memo
+from binshift_operator.metrics import OUTCOMES, OperatorMetrics
+from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.reasons import ProgressingReason
+from binshift_operator.model.status import Awaiting, Status
+
+SMALL = {"resources": {"limits": {"memory": "600Mi"}}}
+
+
+def started(replicas: int = 2) -> SimCluster:
+    """A dataflow that has come up."""
+    cluster = SimCluster().start(replicas)
+    cluster.converge()
+    return cluster
+
+
+def condition(cluster: SimCluster, kind: str) -> dict[str, str]:
+    """One of the conditions."""
+    return next(each for each in cluster.status["conditions"] if each["type"] == kind)
+
+
+def test_a_wrong_spec_blinds_nobody() -> None:
+    """While the spec asks for what cannot be, epochs, Ready and phase are as they are, and children that can be rendered are repaired."""
+    cluster = started()
+    cluster.edit(executor=SMALL)
+    cluster.run(3)
+    epoch = cluster.status["epoch"]
+    cluster.server.remove(("Service", NS, f"{NAME}-driver"))
+    cluster.run(65)
+    assert cluster.status["epoch"] > epoch
+    assert cluster.status["phase"] == "Running"
+    assert condition(cluster, "Ready")["status"] == "True"
+    assert (condition(cluster, "Degraded")["reason"], cluster.settled()) == ("InvalidSpec", False)
+    assert ("Service", NS, f"{NAME}-driver") in cluster.server.objects
+    cluster.silent = True
+    cluster.run(40)
+    assert condition(cluster, "Ready")["status"] == "False"
+    cluster.edit(executor={})
+    cluster.converge()
+
+
+def test_a_wrong_spec_can_be_suspended() -> None:
+    """A running dataflow is brought to rest although its pods cannot be rendered, in order, and comes back with a right spec."""
+    cluster = started(3)
+    cluster.edit(executor=SMALL)
+    cluster.run(3)
+    cluster.edit(suspend=True)
+    cluster.run(30)
+    assert not [key for key in cluster.server.objects if key[0] == "Pod"]
+    assert cluster.status["phase"] == "Suspended"
+    assert condition(cluster, "Degraded")["reason"] == "InvalidSpec"
+    cluster.edit(suspend=False)
+    cluster.run(10)
+    assert not [key for key in cluster.server.objects if key[0] == "Pod"]
+    cluster.edit(executor={})
+    cluster.converge()
+
+
+def test_what_the_api_server_refuses_stops_nothing() -> None:
+    """Templates that the API server does not take are told of, and the stream goes on with the pods it has; an edit heals it."""
+    cluster = started()
+    pods = {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")}
+    cluster.server.refusing = {"statefulsets": (422, "nodeSelector: Invalid value")}
+    cluster.edit(executor={"pod": {"nodeSelector": {"a b": "c"}}})
+    epoch = cluster.log.epoch
+    cluster.run(30)
+    assert cluster.log.epoch >= epoch + 28
+    assert {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")} == pods
+    degraded = condition(cluster, "Degraded")
+    assert (degraded["reason"], "Invalid value" in degraded["message"]) == ("Refused", True)
+    assert (condition(cluster, "Ready")["status"], cluster.status["phase"]) == ("True", "Running")
+    assert condition(cluster, "Progressing")["reason"] == "Spec"
+    cluster.edit(executor={})
+    cluster.converge()
+    assert {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")} == pods
+
+
+def test_a_size_that_is_none_is_told() -> None:
+    """A heap that Spark could not read is told of before anything is restarted for it."""
+    cluster = started()
+    cluster.edit(sparkConf={"spark.executor.memory": "2Gi"})
+    cluster.run(3)
+    assert "spark.executor.memory is '2Gi'" in condition(cluster, "Degraded")["message"]
+    assert condition(cluster, "Ready")["status"] == "True"
+
+
+def test_what_cannot_be_read_is_told() -> None:
+    """An object that is older than the rules of its definition is told of; it counts while it is there, and no longer."""
+    cluster = SimCluster().start()
+    registry = CollectorRegistry()
+    cluster.reconciler.metrics = OperatorMetrics(registry)
+    cluster.edit(replicas=0)
+    cluster.look()
+    assert "suspend: true" in condition(cluster, "Degraded")["message"]
+    assert registry.get_sample_value("binshift_operator_dataflows", {"condition": "Degraded"}) == 1
+    assert registry.get_sample_value("binshift_operator_troubles", {"reason": "InvalidSpec"}) == 1
+    cluster.server.remove(SDF)
+    cluster.look()
+    assert registry.get_sample_value("binshift_operator_troubles", {"reason": "InvalidSpec"}) == 0
+    assert registry.get_sample_value("binshift_operator_dataflows", {"condition": "Degraded"}) == 0
+
+
+def test_an_epoch_that_hangs_is_told() -> None:
+    """A dataflow whose epoch does not end is not ready, a person is told for how long and what to look at, and it heals by itself."""
+    cluster = started()
+    (query,) = cluster.queries.values()
+    query.hanging = True
+    cluster.run(10)
+    assert (condition(cluster, "Ready")["status"], condition(cluster, "Ready")["reason"]) == ("True", "EpochRunning")
+    cluster.run(10)
+    assert (condition(cluster, "Ready")["status"], condition(cluster, "Ready")["reason"]) == ("False", "EpochHangs")
+    said = condition(cluster, "Degraded")
+    assert (said["status"], said["reason"]) == ("True", "EpochHangs")
+    assert f"epoch {cluster.log.epoch + 1} has been running for over 15 s" in said["message"]
+    assert "check the sink" in said["message"]
+    cluster.run(60)
+    assert "over 1 min" in condition(cluster, "Degraded")["message"]
+    query.hanging = False
+    cluster.converge()
+    assert condition(cluster, "Ready")["status"] == "True"
+
+
+def test_counters_are_there_before_they_count() -> None:
+    """What may be awaited, and how a look may end, is shown as 0 before it happens: else its first time would be lost."""
+    registry = CollectorRegistry()
+    metrics = OperatorMetrics(registry)
+    for reason in ProgressingReason:
+        assert registry.get_sample_value("binshift_operator_awaited_seconds_count", {"reason": reason.value}) == 0
+    for outcome in OUTCOMES:
+        assert registry.get_sample_value("binshift_operator_reconciles_total", {"outcome": outcome}) == 0
+    metrics.record_status(
+        DataflowKey("ns", "clicks", "a"),
+        Status(awaiting=Awaiting(ProgressingReason.REGISTRATION.value, 10.0)),
+        Status(),
+        25.0,
+    )
+    assert registry.get_sample_value("binshift_operator_awaited_seconds_sum", {"reason": "Registration"}) == 15
+
+
+def test_another_of_the_same_name_counts_once() -> None:
+    """A dataflow that took another one's place, without anybody having seen it go, leaves no ghost."""
+    registry = CollectorRegistry()
+    metrics = OperatorMetrics(registry)
+    for uid in ("a", "b"):
+        metrics.record_status(DataflowKey("ns", "clicks", uid), Status(), Status(), 0.0)
+    assert registry.get_sample_value("binshift_operator_phases", {"phase": "Pending"}) == 1
+    metrics.remove("ns", "clicks")
+    assert registry.get_sample_value("binshift_operator_phases", {"phase": "Pending"}) == 0
+
+
+def test_the_operators_own_mistake_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the operator's own ends the look, and is not told as a wrong spec."""
+    cluster = started()
+
+    def mistaken(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(reconcile, "decide", mistaken)
+    with pytest.raises(KeyError):
+        cluster.reconciler.reconcile(NS, NAME)
+    assert condition(cluster, "Degraded")["status"] == "False"
+
+
+def test_pods_that_cannot_be_made() -> None:
+    """Pods that a quota forbids are told of in the controller's words, after a while, although there is no pod to look at."""
+    cluster = started(2)
+    cluster.no_pods = "exceeded quota: small"
+    cluster.edit(replicas=4)
+    cluster.run(20)
+    assert condition(cluster, "Degraded")["status"] == "False"
+    cluster.run(25)
+    said = condition(cluster, "Degraded")
+    assert said["reason"] == "PodsNotCreated"
+    assert "2 pods are not created" in said["message"]
+    assert "exceeded quota: small" in said["message"]
+    cluster.converge()
+
+
+def test_pods_that_cannot_be_made_without_the_right_to_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator that may not list events says less, and works as ever."""
+    cluster = started(2)
+    listed = cluster.reconciler.kube.list
+
+    def forbidden(kind: str, *more: Any, **named: Any) -> Any:
+        if kind == "Event":
+            raise Forbidden("no")
+        return listed(kind, *more, **named)
+
+    monkeypatch.setattr(cluster.reconciler.observer.kube, "list", forbidden)
+    cluster.no_pods = "exceeded quota: small"
+    cluster.edit(replicas=4)
+    cluster.run(45)
+    assert condition(cluster, "Degraded")["reason"] == "PodsNotCreated"
+
+
+def test_writes_that_a_webhook_fails_are_told() -> None:
+    """A write that fails time and again is told of with what was answered; until then it is nobody's business, and the waits grow."""
+    cluster = started()
+    cluster.server.refusing = {"services": (500, "failed calling webhook")}
+    cluster.tick(int(RESYNC_SECONDS))
+    cluster.server.remove(("Service", NS, f"{NAME}-driver"))
+    with pytest.raises(Unreachable, match=r"DriverService.*failed calling webhook"):
+        cluster.reconciler.reconcile(NS, NAME)
+    assert condition(cluster, "Degraded")["status"] == "False"
+    cluster.run(TRANSIENT_FAILURES_MAX + 1)
+    assert condition(cluster, "Degraded")["reason"] == "Refused"
+    assert "failed calling webhook" in condition(cluster, "Degraded")["message"]
+    cluster.converge()
+
+
+def test_refused_targets_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that takes no target is told of, in its words."""
+    cluster = started()
+
+    def no(*_: object) -> None:
+        raise Forbidden("only the owner may")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Query, "_put", no)
+        cluster.edit(replicas=3)
+        cluster.run(TRANSIENT_FAILURES_MAX + 10)
+        assert condition(cluster, "Degraded")["reason"] == "Refused"
+        assert "target for the runtime: only the owner may" in condition(cluster, "Degraded")["message"]
+    cluster.converge()
+
+
+def test_failures_in_a_row() -> None:
+    """What is refused for what it says is told at once, other things after some tries in a row of the same."""
+    memo = Memo("u")
+    memo.record_failure("ConfigMap", "no such field", permanent=True)
+    assert memo.refusals == {"ConfigMap": "no such field"}
+    for _ in range(TRANSIENT_FAILURES_MAX - 1):
+        memo.record_failure("target for the runtime", "not yet", permanent=False)
+    assert memo.refusals == {}
+    memo.record_failure("request to stop", "not yet", permanent=False)
+    assert memo.refusals == {}
+    for _ in range(TRANSIENT_FAILURES_MAX - 1):
+        memo.record_failure("request to stop", "not yet", permanent=False)
+    assert list(memo.refusals) == ["request to stop"]
+
+
+def test_a_dead_driver_holds_no_threads() -> None:
+    """A control API that did not answer in time is left alone for some seconds; that of a new pod is asked at once."""
+    cluster = started()
+    asked: list[float] = []
+
+    class Late(DriverClient):
+        def _ask(self, method: str, path: str, body: Any = None) -> Any:
+            asked.append(cluster.now)
+            raise TimedOut("timed out")
+
+    cluster.reconciler.observer = replace(cluster.reconciler.observer, connect=Late)
+    cluster.silent = True
+    cluster.run(int(2 * CONTROL_BACKOFF_SECONDS) - 5)
+    assert len(asked) == 2
+    cluster.server.remove(("Pod", NS, f"{NAME}-driver-0"), at_once=True)
+    cluster.queries.clear()
+    cluster.tick()
+    cluster.look()
+    assert len(asked) == 3
+
+
+def test_memos_are_of_one_dataflow() -> None:
+    """Another dataflow that takes the name inherits nothing that was noted of the one before."""
+    reconciler = SimCluster().reconciler
+    first = reconciler._memo(DataflowKey(NS, NAME, "a"))
+    assert reconciler._memo(DataflowKey(NS, NAME, "a")) is first
+    assert reconciler._memo(DataflowKey(NS, NAME, "b")) is not first
+
+
+def test_an_autoscaler_hides_no_dead_driver() -> None:
+    """Edits that come more often than the report of a silent driver do not delay it: the stream is not Ready, and Degraded says why."""
+    cluster = started()
+    cluster.silent = True
+    for edit in range(20):
+        cluster.edit(replicas=2 + edit % 2)
+        cluster.run(15)
+    assert condition(cluster, "Ready")["status"] == "False"
+    assert condition(cluster, "Degraded")["reason"] == "ControlUnreachable"
