@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from binshift.errors import Fenced, InvalidQuery, TaskFailed
 from binshift.log import outputs, terms
 from binshift.log.storage import open_storage
 from binshift.model import Epoch, Term
+from binshift.spark.jvm import Jvm
 from binshift.spark.sinks import FileSink, sink_for
 from binshift.spark.sinks.local_folders import LocalFolders
 from binshift.spark.sinks.manifest import Manifest, parsed
@@ -117,6 +119,17 @@ def test_files_that_were_cut_off_are_not_published(
     (tmp_path / "_staged-0-x" / ".part-0").write_bytes(b"1234")
     with pytest.raises(TaskFailed, match="4 bytes of the 5"):
         LocalFolders(tmp_path).seal(Manifest("_staged-0-x", ((5, "part-0"),)))
+
+
+def test_an_epoch_of_which_no_job_told_is_not_one_without_files(
+    spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Spark writes in another way than it was told to, and leaves no mark of its own, the run fails."""
+    unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+    sink = FileSink("parquet", str(tmp_path), ["n", "user"], options=unmarked)
+    monkeypatch.setattr(Jvm, "staged_files", lambda self, session: contextlib.nullcontext())
+    with pytest.raises(TaskFailed, match="no job has told what it wrote to _staged-0-"):
+        sink.write(result(1, 2), 0)
 
 
 def test_what_no_task_names_stays_hidden(spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path) -> None:

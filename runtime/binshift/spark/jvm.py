@@ -23,7 +23,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift import s3
-from binshift.errors import InvalidSettings
+from binshift.errors import InvalidSettings, TaskFailed
 
 SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "StagedFiles")
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
@@ -138,8 +138,18 @@ class Jvm:
                 spark.conf.set(COMMIT_PROTOCOL, before)
 
     def written(self, folder: str) -> str:
-        """What tasks have written to a folder of that name: for each file a line with its size, a tab and its name."""
-        return str(self._take.invoke(None, self._array("java.lang.Object", [folder])))
+        """What tasks have written to a folder of that name: for each file a line with its size, a tab and its name.
+
+        Raises:
+            TaskFailed: no job has said that it wrote there; that is not the same as no files.
+        """
+        lines = self._take.invoke(None, self._array("java.lang.Object", [folder]))
+        if lines is None:
+            raise TaskFailed(
+                f"no job has told what it wrote to {folder}: Spark did not write it by {STAGED_FILES}; does the program "
+                f"change {COMMIT_PROTOCOL} while its query runs?"
+            )
+        return str(lines)
 
     def _method(self, of: str, name: str) -> Any:
         return next(method for method in self._class(of).getMethods() if method.getName() == name)
