@@ -76,7 +76,7 @@ test-cluster: $(READY) $(CLASSES) ## tests on a small local Spark cluster
 
 .PHONY: oracle
 oracle: $(READY) $(CLASSES) ## random histories with faults compared with the reference: simulated, then on a local cluster
-	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests -m "oracle and not cluster"
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $$(nproc) --dist worksteal runtime/tests -m "oracle and not cluster"
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and oracle"
 
 .PHONY: faults
