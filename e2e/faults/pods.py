@@ -55,14 +55,17 @@ def kill_python(kube: Kube, pod: str) -> None:
 
 
 HOG = """
-import mmap, pathlib
+import os, pathlib
 pathlib.Path('/proc/1/oom_score_adj').write_text('1000')
-held = []
+held = os.memfd_create('hog')
 while True:
-    held.append(mmap.mmap(-1, 16 << 20))
-    held[-1].write(bytes(16 << 20))
+    os.write(held, bytes(16 << 20))
 """
-"""Fills the container's memory, having made its first process the one that the kernel kills for it."""
+"""Fills the container's memory with a file that no process maps, so that the kernel kills the first process and not this one.
+
+The kernel kills the process with the highest sum of mapped memory and score adjustment. Pods have an adjustment of nearly 1000
+(quality of service "Burstable"), so a process that mapped the memory would have the highest sum.
+"""
 
 
 def exhaust_memory(kube: Kube, pod: str, container: str) -> None:
