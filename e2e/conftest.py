@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from clusters import ROOT, Cluster, bring_up
+from dataflow import Dataflow
 from stage import Stage, build_images, install, make_namespace, renew, stage, sweep, system
 from story import Story
 from waits import longest
@@ -51,6 +52,12 @@ def module_scene(cluster: Cluster, chart: None) -> Iterator[Stage]:
     """A namespace for all the tests of a file that leave nothing in it."""
     with stage(cluster) as made:
         yield made
+
+
+@pytest.fixture
+def running(scene: Stage) -> Dataflow:
+    """The stage's dataflow: Ready, settled, and calm for some epochs."""
+    return scene.calm()
 
 
 @pytest.fixture

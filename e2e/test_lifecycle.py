@@ -20,11 +20,6 @@ def scene(module_scene: Stage) -> Stage:
     return module_scene
 
 
-@pytest.fixture
-def running(scene: Stage) -> Dataflow:
-    return scene.calm()
-
-
 def test_kubectl_wait_returns(scene: Stage, told: Story) -> None:
     """`kubectl wait` returns for Ready, and for a settled scale, when they are so and not before."""
     dataflow = scene.apply()

@@ -25,12 +25,6 @@ def scene(module_scene: Stage) -> Stage:
     return module_scene
 
 
-@pytest.fixture
-def running(scene: Stage) -> Dataflow:
-    """The dataflow of these stories: Ready, settled, and calm for some epochs."""
-    return scene.calm()
-
-
 def test_executor_out_of_memory(scene: Stage, running: Dataflow, told: Story) -> None:
     """The kernel kills an executor's container for its memory: Degraded gives that reason, the executor returns, no row is wrong."""
     with told.act():

@@ -28,11 +28,6 @@ def scene(module_scene: Stage) -> Stage:
     return module_scene
 
 
-@pytest.fixture
-def running(scene: Stage) -> Dataflow:
-    return scene.calm()
-
-
 def test_rescale(running: Dataflow, told: Story) -> None:
     """2 to 4 to 3 executors by `kubectl scale`; every row of every epoch is right, and none is late by much."""
     with told.act():
