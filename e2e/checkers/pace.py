@@ -1,7 +1,7 @@
 """How even the stream was, from the times its epochs were committed at: what a record waited, and which epochs fell out.
 
-The rate source makes rows by the clock, whether or not anybody takes them (open loop), and an epoch is due every second. An
-epoch that takes several seconds of the source at once tells that others fell out. Pure.
+The rate source makes rows by the clock, whether or not they are read (open loop), and an epoch is due every second. An
+epoch that takes several seconds of the source at once shows that others were missed. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 ROWS_A_SECOND = 100
-"""How many of a second's rows are looked at."""
+"""How many of a second's rows are measured."""
 
 
 @dataclass(frozen=True)
