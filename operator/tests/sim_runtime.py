@@ -226,7 +226,7 @@ class SimControl(DriverClient):
 
     __slots__ = ("_extra",)
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
         query, wrote, keys = self._extra
         found = query()
         if found is None:

@@ -162,7 +162,7 @@ def test_without_the_lease_nothing_is_written() -> None:
     """A process that has lost its Lease in the middle of a look changes nothing: neither objects nor the runtime."""
     cluster = started()
     reconciler = cluster.reconciler
-    kube = Kube(cluster.server, leading=lambda: False)
+    kube = Kube(cluster.server, is_leader=lambda: False)
     reconciler.kube, reconciler.actor = kube, Actor(kube)
     reconciler.observer = replace(reconciler.observer, kube=kube)
     cluster.edit(replicas=4)

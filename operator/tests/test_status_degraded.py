@@ -260,7 +260,7 @@ def test_a_dead_driver_holds_no_threads() -> None:
     asked: list[float] = []
 
     class Late(DriverClient):
-        def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        def _request(self, method: str, path: str, body: Any = None) -> Any:
             asked.append(cluster.now)
             raise TimedOut("timed out")
 
