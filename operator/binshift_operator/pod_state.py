@@ -51,7 +51,6 @@ def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         state=state,
         message=truncate(message, 900),
-        restarts=sum(int(each.get("restartCount") or 0) for each in containers(status)),
         state_since=_since(state, conditions, meta),
         ip=str(status.get("podIP") or ""),
         operator_version=annotations.get(names.ANNOTATION_VERSION, ""),
