@@ -1,15 +1,15 @@
-"""A pod of the API server as decisions see it: how it does, by what a person would have to do about it. Pure but for dates."""
+"""Parses a pod of the API server into the form that decisions use: its state, by what a user must do about it. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from binshift_operator.model import names
 from binshift_operator.model.observed import Pod, PodState
 from binshift_operator.model.status import truncate
+from binshift_operator.status_codec import parse_time
 
 NO_IMAGE: Final = frozenset(
     {
@@ -24,9 +24,9 @@ NO_IMAGE: Final = frozenset(
 NO_START: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 NOT_YET: Final = frozenset({"ContainerCreating", "PodInitializing"})
 RECENT_SECONDS: Final = 600.0
-"""How long a container's end by the out-of-memory killer is told of."""
+"""How long the end of a container by the out-of-memory killer is reported."""
 RECOVERED_SECONDS: Final = 120.0
-"""How long a container has to run after that, until it is told of no longer."""
+"""A container that has run for this long since then is no longer reported."""
 
 
 def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
@@ -42,7 +42,7 @@ def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
         uid=meta["uid"],
         slot=_slot(meta["name"]),
         is_driver=(meta.get("labels") or {}).get(names.LABEL_COMPONENT) == names.DRIVER,
-        deleting_since=None if due is None else seconds(due) - grace,
+        deleting_since=None if due is None else parse_time(due) - grace,
         grace_seconds=grace,
         node_lost=(conditions.get("DisruptionTarget") or {}).get("reason") == "DeletionByTaintManager",
         finalizers=tuple(map(str, meta.get("finalizers") or ())),
@@ -54,7 +54,7 @@ def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
         state_since=_since(state, conditions, meta),
         ip=str(status.get("podIP") or ""),
         operator_version=annotations.get(names.ANNOTATION_VERSION, ""),
-        created_at=seconds(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
+        created_at=parse_time(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
     )
 
 
@@ -69,7 +69,7 @@ def _state(found: Mapping[str, Any], conditions: Mapping[str, Any], now: float) 
     if status.get("phase") == "Failed":
         return PodState.EVICTED, f"{status.get('reason') or 'Failed'}: {status.get('message') or 'the pod has ended'}"
     scheduled = conditions.get("PodScheduled") or {}
-    # Other reasons are the scheduler's own hiccups: it tries again at once.
+    # Other reasons are transient errors of the scheduler, which retries at once.
     if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         return PodState.UNSCHEDULABLE, str(scheduled.get("message") or scheduled.get("reason") or "")
     for container in containers(status):
@@ -83,21 +83,21 @@ def _state(found: Mapping[str, Any], conditions: Mapping[str, Any], now: float) 
 
 
 def containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of a pod's status: those that run before the others, or beside them as sidecars do, and the others."""
+    """The statuses of init containers, sidecars and containers."""
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def _reason(container: Mapping[str, Any]) -> str:
-    """Why a container waits; empty if it does not."""
+    """The reason for which a container waits; empty if it does not."""
     waiting = (container.get("state") or {}).get("waiting") or {}
     return str(waiting.get("reason") or "")
 
 
 def _since(state: PodState, conditions: Mapping[str, Any], meta: Mapping[str, Any]) -> float | None:
-    """Since when a pod has been like that, as far as its conditions say; None if they do not."""
+    """Since when a pod has been in its state, from its conditions; None if unknown."""
     kind = "PodScheduled" if state is PodState.UNSCHEDULABLE else "Ready"
     at = (conditions.get(kind) or {}).get("lastTransitionTime") or meta.get("creationTimestamp")
-    return None if at is None else seconds(at)
+    return None if at is None else parse_time(at)
 
 
 def _of_container(container: Mapping[str, Any], now: float) -> Iterator[tuple[PodState, str]]:
@@ -111,19 +111,14 @@ def _of_container(container: Mapping[str, Any], now: float) -> Iterator[tuple[Po
     now_ended = (container.get("state") or {}).get("terminated")
     ended = now_ended or (container.get("lastState") or {}).get("terminated") or {}
     running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
-    recovered = running is not None and now - seconds(running) >= RECOVERED_SECONDS
-    recent = "finishedAt" in ended and now - seconds(ended["finishedAt"]) < RECENT_SECONDS and not recovered
+    recovered = running is not None and now - parse_time(running) >= RECOVERED_SECONDS
+    recent = "finishedAt" in ended and now - parse_time(ended["finishedAt"]) < RECENT_SECONDS and not recovered
     if ended.get("reason") == "OOMKilled" and recent:
         times = container.get("restartCount") or 0
         yield (
             PodState.OUT_OF_MEMORY,
-            f"container {name} exceeded limits.memory and was killed; it was started {times} times again",
+            f"container {name} exceeded limits.memory and was killed; it was restarted {times} times",
         )
     if reason == "CrashLoopBackOff":
-        said = str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}").strip()
-        yield PodState.CRASHING, f"container {name} ends again and again: {said}"
-
-
-def seconds(text: str) -> float:
-    """A point in time of the API server, in seconds since 1970."""
-    return datetime.fromisoformat(text).timestamp()
+        why = str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}").strip()
+        yield PodState.CRASHING, f"container {name} crashes repeatedly: {why}"

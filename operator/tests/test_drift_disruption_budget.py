@@ -24,7 +24,7 @@ def started(replicas: int) -> SimCluster:
 
 
 def test_executors_without_room_do_not_block_the_drain_of_nodes() -> None:
-    """Of the executors that are there, one may be evicted, although others cannot be scheduled; once they are there, still one."""
+    """Of the existing executors one can be evicted, although others cannot be scheduled; once they run, still one."""
     cluster = started(2)
     assert allowed(cluster) == 1
     cluster.no_room = {2, 4}

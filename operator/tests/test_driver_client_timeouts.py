@@ -14,7 +14,7 @@ from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import TimedOut, Unreachable
 
 
-def test_an_address_that_says_nothing_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_address_times_out_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that is gone: the time for a connection counts, and not the longer one for an answer."""
     monkeypatch.setattr(driver_client, "CONNECT_SECONDS_MAX", 0.1)
     monkeypatch.setattr(driver_client, "SECONDS_MAX", 3600.0)

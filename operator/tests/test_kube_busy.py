@@ -33,7 +33,7 @@ class Busy(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing to say."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
         ((503, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, b"later"), 0.0, "later"),
     ],
 )
-def test_who_is_busy_says_for_how_long(server: HTTPServer, answer: Any, after: float, said: str) -> None:
-    """An answer that says when to ask again is an error that says so, too, with the words of whoever gave it."""
+def test_busy_server_names_the_retry_delay(server: HTTPServer, answer: Any, after: float, said: str) -> None:
+    """A response with a retry delay becomes an error with that delay and the original message."""
     server.answer = answer  # type: ignore[attr-defined]
     with pytest.raises(Unreachable, match=said) as busy:
         Kube(ServerConnection()).get("Pod", "ns", "a")

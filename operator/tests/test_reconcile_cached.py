@@ -1,4 +1,4 @@
-"""A dataflow at rest costs two requests a look, and nothing is ever done by what is only remembered."""
+"""A reconciliation of a settled dataflow costs two requests, and no action ever relies on a cached observation."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ GLANCE = [
     f"GET /apis/binshift.dev/v1alpha1/namespaces/{NS}/streamingdataflows/{NAME}",
     f"GET /api/v1/namespaces/{NS}/pods",
 ]
-"""What a look at a dataflow at rest asks for."""
+"""The requests of a reconciliation of a settled dataflow."""
 SERVICE = ("Service", NS, f"{NAME}-driver")
 
 
 def at_rest(cluster: SimCluster) -> SimCluster:
-    """Everything was just looked at, nothing was to be done, and it was told."""
+    """Everything was just read, nothing was to be done, and the status was published."""
     cluster.reconciler.invalidate(NS, NAME)
-    cluster.look()
+    cluster.reconcile()
     assert last(cluster) is not None
     return cluster
 
@@ -45,8 +45,8 @@ def remember(cluster: SimCluster, false: CachedObservation) -> None:
 
 
 def asked(cluster: SimCluster) -> list[str]:
-    """What the next look asks for, and sends."""
-    cluster.look()
+    """The requests of the next reconciliation."""
+    cluster.reconcile()
     return cluster.server.requests
 
 
@@ -59,15 +59,15 @@ def suspended() -> SimCluster:
 
 
 @pytest.mark.parametrize("make", [started, suspended, lambda: ended(SimCluster().start(2))], ids=["", "rests", "over"])
-def test_at_rest_a_look_costs_two_requests(make: Callable[[], SimCluster]) -> None:
-    """Running without input, suspended or over: a look reads the resource and its pods, and writes nothing."""
+def test_settled_reconciliation_costs_two_requests(make: Callable[[], SimCluster]) -> None:
+    """Running without input, suspended or ended: a reconciliation reads the resource and its pods, and writes nothing."""
     cluster = at_rest(make())
     for _ in range(3):
         assert asked(cluster) == GLANCE
 
 
-def test_figures_go_on_being_told() -> None:
-    """What the runtime says is in the status, for one write more, once what is there is old."""
+def test_figures_stay_up_to_date() -> None:
+    """What the runtime reports is in the status, for one more write, once the current figures are old."""
     cluster = at_rest(started())
     cluster.tick(2)
     cluster.status["epochCommittedAt"] = "2023-11-14T22:00:00Z"
@@ -78,11 +78,11 @@ def test_figures_go_on_being_told() -> None:
 
 
 def test_everything_is_read_within_the_resync() -> None:
-    """Without any event, an object that nobody watches is put right within the resync."""
+    """Without any event, an object that is not watched is repaired within the resync interval."""
     cluster = at_rest(started())
     cluster.deaf = True
     cluster.server.remove(SERVICE)
-    cluster.look()
+    cluster.reconcile()
     assert SERVICE not in cluster.server.objects
     cluster.run(int(RESYNC_SECONDS))
     assert SERVICE in cluster.server.objects
@@ -105,24 +105,24 @@ def test_an_event_ends_it(change: Callable[[SimCluster], object]) -> None:
     assert len(asked(cluster)) > 10
 
 
-def test_an_event_during_a_look_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What happens while everything is read leads to another look at everything."""
+def test_event_during_a_reconciliation_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change while everything is read leads to another full observation."""
     cluster = at_rest(started())
-    look = cluster.reconciler.observer.observe
+    observe = cluster.reconciler.observer.observe
 
     def meanwhile(*arguments: object) -> object:
         cluster.reconciler.invalidate(NS, NAME)
-        return look(*arguments)  # type: ignore[arg-type]
+        return observe(*arguments)  # type: ignore[arg-type]
 
     cluster.reconciler.invalidate(NS, NAME)
     monkeypatch.setattr(type(cluster.reconciler.observer), "observe", lambda _, *arguments: meanwhile(*arguments))
-    cluster.look()
+    cluster.reconcile()
     assert len(asked(cluster)) > 10
 
 
 @pytest.mark.parametrize("deaf", [False, True])
 def test_other_pods_are_seen_without_an_event(deaf: bool) -> None:
-    """A pod that goes, or comes again under its name, is noticed at the next look, heard of or not."""
+    """A pod that is deleted, or recreated under its name, is noticed in the next reconciliation, with or without an event."""
     cluster = at_rest(started())
     cluster.deaf = deaf
     cluster.server.remove(("Pod", NS, f"{NAME}-executor-1"), at_once=True)
@@ -134,7 +134,7 @@ def test_other_pods_are_seen_without_an_event(deaf: bool) -> None:
     assert len(asked(cluster)) > 10
 
 
-def test_a_driver_that_goes_silent_is_looked_at_in_full() -> None:
+def test_silent_driver_is_observed_in_full() -> None:
     """Silence is no rest."""
     cluster = at_rest(started())
     cluster.silent = True
@@ -149,20 +149,20 @@ def test_a_clock_that_is_set_back_keeps_nothing() -> None:
     assert len(asked(cluster)) > 10
 
 
-def test_what_a_person_may_put_right_is_not_remembered() -> None:
-    """Trouble with the checkpoint goes from the status at the first look after it was put right."""
+def test_problem_that_a_user_can_fix_is_not_cached() -> None:
+    """A problem with the checkpoint is removed from the status in the first reconciliation after its repair."""
     cluster = started()
     claim = cluster.server.objects.pop(("PersistentVolumeClaim", NS, NAME))
     cluster.run(int(RESYNC_SECONDS))
     assert condition(cluster, "Degraded")["reason"] == "CheckpointNotFound"
     assert last(cluster) is None
     cluster.server.objects[("PersistentVolumeClaim", NS, NAME)] = claim
-    cluster.look()
+    cluster.reconcile()
     assert condition(cluster, "Degraded")["status"] == "False"
 
 
 def test_no_resync_no_memory() -> None:
-    """Where everything shall be read more often than a dataflow at rest is looked at, it is read every time."""
+    """If the resync interval is shorter than that of a settled dataflow, everything is read every time."""
     cluster = at_rest(started())
     cluster.reconciler.resync_seconds = LIMITS.rest_seconds
     assert len(asked(cluster)) > 10
@@ -197,7 +197,7 @@ FALSE = st.builds(
 def test_what_is_not_so_leads_to_nothing(
     children: dict[Child, ObservedChild], keys: str | None, claim: ClaimState, invalid: str, runs: bool
 ) -> None:
-    """Whatever is remembered wrongly, nothing is written but the status, which tells of no trouble, and soon nothing is remembered so."""
+    """Whatever the cache has wrong, only the status is written, it reports no problem, and the cache is soon correct."""
     cluster = at_rest(PREPARED[runs].fork())
     seen = last(cluster)
     assert seen is not None
@@ -216,11 +216,11 @@ def test_what_is_not_so_leads_to_nothing(
 
 
 PREPARED = {True: started(), False: suspended()}
-"""Dataflows at rest, with and without pods."""
+"""Settled dataflows, with and without pods."""
 
 
-def test_nothing_can_be_done_by_what_was_glanced_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should the operator ever try to act by what it remembers, it ends the look instead."""
+def test_cached_observation_permits_no_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the operator ever try to act upon a cached observation, the reconciliation fails instead."""
     cluster = at_rest(started())
     cluster.server.remove(SERVICE)
     real = Reconciler._decide
@@ -237,8 +237,8 @@ def test_nothing_can_be_done_by_what_was_glanced_at(monkeypatch: pytest.MonkeyPa
     assert cluster.server.writes == []
 
 
-def test_a_glance_that_fails_is_followed_by_a_full_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the pods could not be read, nothing else is taken for granted at the next look."""
+def test_failed_cached_observation_leads_to_a_full_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the pods could not be read, nothing else is assumed in the next reconciliation."""
     cluster = at_rest(started())
 
     def away(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""The operator in a made-up cluster: whatever happens, it comes to what the spec asks for, and does no harm on the way."""
+"""The operator in a simulated cluster: whatever happens, it converges to the spec, and does no harm on the way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def started(replicas: int = 2) -> SimCluster:
 
 
 def test_comes_up() -> None:
-    """A new dataflow gets its pods, its target and its bins, and says so."""
+    """A new dataflow gets its pods, its target and its bins, and reports it."""
     cluster = started(3)
     assert cluster.status["phase"] == "Running"
     assert cluster.status["replicas"] == cluster.status["readyReplicas"] == 3
@@ -30,7 +30,7 @@ def test_rests_without_writing() -> None:
     cluster.silent = False
     epoch = cluster.status["epoch"]
     for _ in range(5):
-        cluster.look()
+        cluster.reconcile()
     new = cluster.server.writes[len(before) :]
     assert all("status" in write for write in new)
     assert len(new) <= 1
@@ -39,7 +39,7 @@ def test_rests_without_writing() -> None:
 
 @pytest.mark.parametrize("way", [(2, 4), (4, 2), (1, 5, 3, 2), (3, 3)])
 def test_scales(way: tuple[int, ...]) -> None:
-    """Growing and shrinking end with exactly the workers asked for."""
+    """Growing and shrinking end with exactly the requested workers."""
     cluster = started(way[0])
     for replicas in way[1:]:
         cluster.edit(replicas=replicas)
@@ -58,7 +58,7 @@ def test_edit_in_the_middle_of_a_migration() -> None:
 
 
 def test_what_cannot_be_scheduled_is_not_waited_for() -> None:
-    """Executors without room leave the stream going, are told of in the scheduler's words, and the others are used in time."""
+    """Executors without room leave the stream running, are reported with the scheduler's message, and the others are used in time."""
     cluster = started(2)
     cluster.no_room = {3, 4}
     cluster.edit(replicas=5)
@@ -84,7 +84,7 @@ def test_program_that_fails() -> None:
 
 
 def test_spec_that_cannot_be_carried_out() -> None:
-    """A container that is too small for what runs in it is told of, with how much it takes; what runs goes on, and an edit heals."""
+    """A container that is too small for its processes is reported, with the required size; the stream continues, and an edit repairs it."""
     cluster = started()
     small = {"resources": {"limits": {"memory": "600Mi"}}}
     cluster.edit(executor=small)
@@ -100,7 +100,7 @@ def test_spec_that_cannot_be_carried_out() -> None:
 
 
 def test_api_server_away_for_a_minute() -> None:
-    """The stream goes on without the API server, and nothing is to be done when it is back."""
+    """The stream continues without the API server, and nothing is to be done when it is back."""
     cluster = started()
     writes = len(cluster.server.writes)
     cluster.server.down = True
@@ -111,7 +111,7 @@ def test_api_server_away_for_a_minute() -> None:
 
 
 def test_suspend_keeps_the_checkpoint() -> None:
-    """Suspended, there is no pod and the log is as it was; resumed with fewer replicas, it goes on from there."""
+    """Suspended, there is no pod and the log is unchanged; resumed with fewer replicas, the stream continues from there."""
     cluster = started(4)
     cluster.edit(suspend=True)
     cluster.converge()
@@ -122,7 +122,7 @@ def test_suspend_keeps_the_checkpoint() -> None:
 
 
 def test_made_again_goes_on() -> None:
-    """A dataflow that is deleted takes everything with it but the checkpoint; one of the same name goes on, and owns the target."""
+    """A deleted dataflow takes everything with it but the checkpoint; one of the same name continues, and owns the target."""
     cluster = started(3)
     epoch, first = cluster.log.epoch, cluster.dataflow["metadata"]["uid"]
     cluster.server.remove(SDF)
@@ -135,14 +135,14 @@ def test_made_again_goes_on() -> None:
 
 @pytest.mark.parametrize("kind", ["Secret", "StatefulSet", "ConfigMap"])
 def test_foreign_objects_are_left_alone(kind: str) -> None:
-    """An object of a child's name that is not ours is not touched, and a person is told."""
+    """A foreign object of a child's name is not touched, and is reported."""
     names = {"Secret": f"{NAME}-keys", "StatefulSet": f"{NAME}-executor", "ConfigMap": f"{NAME}-spark"}
     cluster = SimCluster().start()
     theirs = {"kind": kind, "metadata": {"name": names[kind], "namespace": NS}, "spec": {"replicas": 0}, "data": {}}
     cluster.server.put(kind, theirs)
     version = theirs["metadata"]["resourceVersion"]
-    cluster.look()
-    cluster.look()
+    cluster.reconcile()
+    cluster.reconcile()
     assert cluster.server.objects[(kind, NS, names[kind])]["metadata"]["resourceVersion"] == version
     degraded = next(each for each in cluster.status["conditions"] if each["type"] == "Degraded")
     assert degraded["reason"] == "NameTaken"
@@ -150,7 +150,7 @@ def test_foreign_objects_are_left_alone(kind: str) -> None:
 
 
 def test_migration_that_takes_too_long() -> None:
-    """After the time-out the migration is cancelled, a person is told, and the next edit starts afresh."""
+    """After the timeout the migration is cancelled and reported, and the next edit starts a new one."""
     cluster = started(2)
     cluster.edit(replicas=4, migration={"timeout": "5s"})
     while cluster.log.target["workers"] != [0, 1, 2, 3]:

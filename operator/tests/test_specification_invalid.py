@@ -43,7 +43,7 @@ def touched(cluster: SimCluster) -> list[str]:
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_what_runs_is_seen_as_before(odd: dict[str, Any]) -> None:
-    """Epochs, workers, phase and Ready go on being told; Degraded says what is wrong, and the generation is read, not settled."""
+    """Epochs, workers, phase and Ready stay up to date; Degraded has the error, and the generation is observed, not settled."""
     cluster = started(2)
     right = copy.deepcopy(cluster.dataflow["spec"])
     cluster.edit(**odd)
@@ -63,7 +63,7 @@ def test_what_runs_is_seen_as_before(odd: dict[str, Any]) -> None:
     cluster.converge()
 
 
-def test_what_fails_meanwhile_is_told() -> None:
+def test_failure_with_an_invalid_spec_is_reported() -> None:
     """A driver that goes silent, and pods that go, are in the status; so is that they are back."""
     cluster = unreadable(started(2))
     cluster.silent = True
@@ -92,8 +92,8 @@ def test_children_are_left_alone() -> None:
     cluster.converge()
 
 
-def test_one_that_rests_is_not_told_to_be_on_its_way() -> None:
-    """A suspended dataflow without pods is still told to be suspended."""
+def test_suspended_dataflow_is_not_reported_as_suspending() -> None:
+    """A suspended dataflow without pods is still reported as suspended."""
     cluster = started(2)
     cluster.edit(suspend=True)
     cluster.converge()

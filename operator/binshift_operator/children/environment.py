@@ -1,6 +1,6 @@
-"""The environment variables of the three kinds of containers; see the table in the module of each that reads them.
+"""The environment variables of the three kinds of containers; the module of each that reads them has a table.
 
-Later ones win: binshift's own, then those of the application, then those of the pod. The CRD refuses names that are binshift's.
+The application's variables override binshift's, and those of the pod override both. The CRD rejects names that only binshift sets.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from binshift_operator.children.spark_conf import (
 from binshift_operator.children.user_template import spec_of
 from binshift_operator.model import names
 from binshift_operator.model.names import Child, DataflowKey
-from binshift_operator.model.quantities import duration
-from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.specification import Dataflow, duration
 
 Variable: TypeAlias = Mapping[str, Any]
 CONF_DIRECTORY = "/etc/binshift/spark"
 GRACE_SECONDS = 120
 """The default for an executor to be drained."""
 DRIVER_GRACE_SECONDS = 60
-"""The default for a driver to finish its epoch; the stream stands still for it where the driver's node is lost while it ends."""
+"""The default for a driver to finish its epoch; if the driver's node is lost meanwhile, the stream waits for this time."""
 ENDING_SECONDS = 20
-"""Of those, what is left for the processes themselves to end."""
+"""The part of these that is reserved for the processes to end."""
 
 
 def driver_env(dataflow: Dataflow) -> list[Variable]:
@@ -51,7 +50,7 @@ def driver_env(dataflow: Dataflow) -> list[Variable]:
 
 
 def master_env(dataflow: Dataflow) -> list[Variable]:
-    """Of the container that runs Spark's master; nothing of the user's."""
+    """Of the container that runs Spark's master; without the user's variables."""
     ours = [*_everywhere(dataflow.key, dataflow.key.driver), _plain("SPARK_DAEMON_MEMORY", master_memory(dataflow))]
     return _joined(ours)
 
@@ -74,7 +73,7 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
 
 
 def grace_seconds(dataflow: Dataflow, component: str) -> int:
-    """How long a pod may take to end: a driver's to finish its epoch, an executor's to be drained, and both to end after that."""
+    """The grace period of a pod: for a driver to finish its epoch, for an executor to be drained, and for both to end."""
     drain = (dataflow.raw.get("executor") or {}).get("drainTimeout") if component == "executor" else None
     if drain is not None:
         return math.ceil(duration(drain)) + ENDING_SECONDS
@@ -114,7 +113,7 @@ def _given(dataflow: Dataflow, component: str) -> list[Variable]:
 
 
 def _joined(*lists: Iterable[Variable]) -> list[Variable]:
-    """One list without doubles; a later one takes the place of an earlier one of its name."""
+    """One list without duplicates; a later variable replaces an earlier one of its name."""
     found: dict[str, Variable] = {}
     for each in lists:
         found |= {variable["name"]: variable for variable in each}

@@ -1,8 +1,8 @@
-"""`spark-defaults.conf`: what master, workers and program are told by the cluster, below what the user says.
+"""`spark-defaults.conf`: the defaults of master, workers and program; the user's own configuration overrides them.
 
-The processes in the pods know by themselves what Spark has to be told of addresses, ports and binshift's protocol
-(`binshift.pods.conf`). Here is what only the spec says: memory, task slots, bins, the checkpoint, and the user's own conf. How a
-container's memory is shared is `binshift.memory`'s rule; `spark.driver.memory` and `spark.executor.memory` of the user replace it.
+The processes in the pods set addresses, ports and the keys of binshift's protocol themselves (`binshift.pods.conf`). This file has what
+only the spec contains: memory, task slots, bins, the checkpoint, and the user's configuration. `binshift.memory` divides a container's
+memory; the user's `spark.driver.memory` and `spark.executor.memory` replace its result.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from decimal import Decimal
 from typing import Any, Final
 
 from binshift import memory
-from binshift_operator.model.quantities import quantity
-from binshift_operator.model.specification import DEFAULTS, Dataflow
+from binshift_operator.model.specification import DEFAULTS, Dataflow, quantity
 
 STATE_DIRECTORY = "/var/lib/binshift"
 CLAIM_DIRECTORY = "/checkpoint"
 MEMORY_DEFAULT = "2Gi"
-"""Of a container whose resources say nothing, as only an object can that is older than the CRD's rule."""
+"""For a container without memory resources, which only an object older than the CRD's rule can have."""
 
 
 def checkpoint_directory(dataflow: Dataflow) -> str:
-    """What a program should use as checkpointLocation: a path on the claim, or a location in Hadoop's spelling."""
+    """The checkpointLocation for the program: a path on the claim, or a location as a Hadoop URL."""
     kept = dataflow.checkpoint
     if kept.location is None:
         return f"{CLAIM_DIRECTORY}/{kept.path}"
@@ -43,19 +42,19 @@ def master_resources(dataflow: Dataflow) -> Mapping[str, Any]:
 
 
 def master_memory(dataflow: Dataflow) -> str:
-    """The heap of Spark's master, in Spark's notation: half of what its container has beyond what a Java process takes beside."""
+    """The heap of Spark's master, in Spark's notation: half of its container's memory beyond the overhead of a Java process."""
     spare = memory_bytes(master_resources(dataflow)) // memory.MIB - memory.DAEMON_MIB
     return f"{max(memory.DAEMON_HEAP_MIB, spare // 2)}m"
 
 
 def memory_bytes(found: Mapping[str, Any]) -> int:
-    """The memory there is to divide: the limit, or what is requested where there is none."""
+    """The memory to divide: the limit or, without one, the request."""
     limit = (found.get("limits") or {}).get("memory") or (found.get("requests") or {}).get("memory")
     return int(quantity(limit if limit is not None else MEMORY_DEFAULT))
 
 
 def task_slots(dataflow: Dataflow) -> int:
-    """Tasks that run at once on an executor: one more than its whole CPUs, 2 at least, unless it is said."""
+    """Concurrent tasks of an executor: as specified, or one more than its whole CPUs, at least 2."""
     given = (dataflow.raw.get("executor") or {}).get("taskSlots")
     if given is not None:
         return int(given)
@@ -65,10 +64,10 @@ def task_slots(dataflow: Dataflow) -> int:
 
 
 def executor_memory(dataflow: Dataflow) -> str:
-    """The executor's heap, in Spark's notation; the user's word wins.
+    """The executor's heap, in Spark's notation; the user's setting takes precedence.
 
     Raises:
-        InvalidSettings: the container is too small, or the user's word is no size; the message says what would do.
+        InvalidSettings: the container is too small, or the user's setting is not a size; the message has the remedy.
     """
     given = (dataflow.raw.get("sparkConf") or {}).get("spark.executor.memory")
     if given:
@@ -85,13 +84,13 @@ def driver_memory(dataflow: Dataflow) -> str:
 
 
 def _size(given: str, what: str) -> str:
-    """A user's size in the notation that Java has, too: Spark hands it on, and does not always take a number alone for MiB."""
+    """A user's size in a notation that Java also accepts: Spark passes it on, and does not always take a plain number for MiB."""
     mib = memory.spark_mib(given, what)
     return given if re.fullmatch("[0-9]+[kmgKMG]", given) else f"{mib}m"
 
 
 def spark_conf(dataflow: Dataflow) -> dict[str, str]:
-    """All of it, the user's over ours. Errors as `executor_memory`."""
+    """The whole configuration; the user's keys override ours. Errors as `executor_memory`."""
     ours = {
         "spark.app.name": dataflow.key.name,
         "spark.authenticate": "true",
@@ -106,10 +105,10 @@ def spark_conf(dataflow: Dataflow) -> dict[str, str]:
 
 
 def format_properties(found: Mapping[str, str]) -> str:
-    r"""The text of the file, escaped as Java's Properties want it: whatever is in a name or a value, it begins no other line.
+    r"""The text of the file, escaped for Java's Properties: no name or value can begin another line.
 
     Raises:
-        ValueError: there is a value without a name.
+        ValueError: a value has no name.
 
     >>> format_properties({"spark.b": "x\\y", "spark.a": "1"})
     'spark.a 1\nspark.b x\\\\y\n'
@@ -124,7 +123,7 @@ BREAKS: Final = {"\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 def _value(text: str) -> str:
     shown = "".join(BREAKS.get(sign, sign) for sign in text.replace("\\", "\\\\"))
-    # Space before a value, and one sign between it and its name, would be taken for what parts the two.
+    # Leading whitespace, and one of these characters, would be parsed as the separator of name and value.
     return f"\\{shown}" if text.startswith((" ", "\t", "=", ":")) else shown
 
 

@@ -11,10 +11,9 @@ from binshift_operator.model.actions import Action, CreateKeys, Step
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
-from binshift_operator.model.situation import Situation
+from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Problem, Status
-from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.status import compute_status
 
 POLLS_PER_DOUBLING = 20.0

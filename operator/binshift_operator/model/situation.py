@@ -1,4 +1,4 @@
-"""The situation of one dataflow: everything that a decision and a status are computed from."""
+"""The situation of one dataflow: everything that a decision and a status are computed from; and the operator's timeouts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,41 @@ from binshift_operator.model.observed import ObservedRuntime, ObservedState, Run
 from binshift_operator.model.reasons import ProgressingReason
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import Status
-from binshift_operator.model.timeouts import Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the operator waits.
+
+    Attributes:
+        registration_wait_seconds: for new executors to register; after that, the bins are shared by the registered ones.
+        stop_wait_seconds: for a control API that does not answer; after that, its driver is deleted without stopping the query.
+        stop_seconds_max: for a query to stop; after that, its pod is deleted (which also stops it).
+        lost_node_seconds: for a pod to end after its grace period (its node may be lost); after that, it is deleted by force.
+        retry_seconds: after a failed migration, before it is retried.
+        fresh_seconds: maximum age of the newest epoch of a healthy stream.
+        unreachable_seconds: for a control API that does not answer, before it is reported.
+        driver_start_seconds: for a new driver's pod to become ready, before it is expected to answer anyway.
+        pods_wait_seconds: for a StatefulSet to create its pods, and for an image pull, before a failure is reported.
+        unplaced_seconds: for a pod to be scheduled, started, or replaced after an eviction, before it is reported.
+        epoch_seconds_max: for an epoch to be committed after its start, before it is reported as stuck.
+        rest_seconds: between two reconciliations of a settled dataflow.
+        busy_seconds: between two reconciliations otherwise.
+    """
+
+    registration_wait_seconds: float = 120.0
+    stop_wait_seconds: float = 30.0
+    stop_seconds_max: float = 300.0
+    lost_node_seconds: float = 30.0
+    retry_seconds: float = 15.0
+    fresh_seconds: float = 30.0
+    unreachable_seconds: float = 120.0
+    driver_start_seconds: float = 300.0
+    pods_wait_seconds: float = 30.0
+    unplaced_seconds: float = 180.0
+    epoch_seconds_max: float = 300.0
+    rest_seconds: float = 10.0
+    busy_seconds: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from typing import Final
 
 from binshift_operator.model.observed import ObservedRuntime, Pod, PodState, RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
-from binshift_operator.model.situation import Situation
+from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.status import ConditionValue, Explanation, Problem, format_duration
-from binshift_operator.model.timeouts import Timeouts
 
 HEALTHY: Final = "no problems"
 EPOCH_STAGES: Final[Mapping[str, tuple[str, str]]] = {
