@@ -1,18 +1,4 @@
-"""The operator's errors. Its own mistakes are exceptions of other types, and end the reconciliation in which they occur.
-
-```
-OperatorError
-├── Unreachable         the API server or a control API does not answer; retry later
-│   └── TimedOut        the request timed out
-├── Refused             the request was rejected; the message has the reason
-│   ├── NotThere        404
-│   ├── Changed         409: the object has changed since it was observed, or exists already; observe again
-│   ├── Forbidden       401 or 403: the operator lacks a right, or has the token of another driver
-│   └── Invalid         400 or 422: the request is invalid
-├── NotLeading          this process must not write now, as another one may hold the Lease
-└── InvalidConfiguration  an environment variable of the operator is invalid
-```
-"""
+"""The operator's errors. Its own mistakes are exceptions of other types, and end the reconciliation in which they occur."""
 
 from __future__ import annotations
 
@@ -22,7 +8,7 @@ class OperatorError(Exception):
 
 
 class Unreachable(OperatorError):
-    """There is no response, or none that can be parsed, or the server is too busy."""
+    """The API server or a control API gives no response, or none that can be parsed, or is too busy (429, 5xx); retry later."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -35,27 +21,27 @@ class TimedOut(Unreachable):
 
 
 class Refused(OperatorError):
-    """The request was rejected."""
+    """The request was rejected; the message has the reason."""
 
 
 class NotThere(Refused):
-    """The object does not exist."""
+    """404: the object does not exist."""
 
 
 class Changed(Refused):
-    """The object has changed since it was observed."""
+    """409: the object has changed since it was observed, or exists already; observe again."""
 
 
 class Forbidden(Refused):
-    """The operator has no right to do this."""
+    """401 or 403: the operator lacks a right, or has the token of another driver."""
 
 
 class Invalid(Refused):
-    """The request is invalid."""
+    """400 or 422: the request is invalid."""
 
 
 class NotLeading(OperatorError):
-    """This process must not write now."""
+    """This process must not write now, as another one may hold the Lease."""
 
 
 class InvalidConfiguration(OperatorError):

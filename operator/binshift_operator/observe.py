@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift import __version__
-from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render_possible
+from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render
 from binshift_operator.children.comparison import NAMELESS
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.driver_client import DriverClient
@@ -164,7 +164,8 @@ class Observer:
         """The manifests of the children, and the errors of children that cannot be rendered."""
         if dataflow.parse_error:
             return {}, dict.fromkeys(Child, dataflow.parse_error)
-        return render_possible(dataflow, keys_hash, self.render_context)
+        manifests, errors = render(dataflow, keys_hash, self.render_context)
+        return manifests, {child: str(error) for child, error in errors.items()}
 
     def _child(self, key: DataflowKey, child: Child) -> Object | None:
         return self.kube.get(child.kind, key.namespace, key.child(child))

@@ -9,6 +9,7 @@ import pytest
 from crd_cases import BASE, FULL, GONE, S3, changed
 from hypothesis import given
 from hypothesis import strategies as st
+from rendering import render_all
 
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
@@ -17,7 +18,6 @@ from binshift_operator.children import (
     compare,
     hash_keys,
     read_keys,
-    render,
     render_secret,
     with_applied_hash,
 )
@@ -36,7 +36,7 @@ def dataflow(changes: dict[str, Any] | None = None) -> Dataflow:
 
 def all_of(changes: dict[str, Any] | None = None, keys: str | None = "k") -> dict[Child, Any]:
     """Its children."""
-    return dict(render(dataflow(changes), keys, RenderContext("binshift-system", "binshift")))
+    return render_all(dataflow(changes), keys, RenderContext("binshift-system", "binshift"))
 
 
 def pods(changes: dict[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from crd_cases import FULL
+from rendering import render_all
 from test_children_rendering import all_of, dataflow, pods
 
 from binshift.memory import DAEMON_HEAP_MIB
-from binshift_operator.children import RenderContext, render, restricted
+from binshift_operator.children import RenderContext, restricted
 from binshift_operator.configuration import Configuration
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import ANNOTATION_VERSION, Child
@@ -42,7 +43,7 @@ def test_a_service_account_of_the_users() -> None:
 def security(changes: dict[str, Any], installed: Any = None) -> list[dict[str, Any]]:
     """The security contexts of both pods, for this setting of the operator's installation."""
     context = RenderContext() if installed is None else RenderContext(pod_security_context=installed)
-    found = render(dataflow(changes), "k", context)
+    found = render_all(dataflow(changes), "k", context)
     return [found[child]["spec"]["template"]["spec"]["securityContext"] for child in (Child.DRIVER, Child.EXECUTORS)]
 
 

@@ -232,7 +232,7 @@ def test_cached_observation_permits_no_action(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Reconciler, "_decide", mistaken)
     cluster.reconciler.invalidate(NS, NAME)
     cluster.server.writes.clear()
-    with pytest.raises(AssertionError, match="not read just now"):
+    with pytest.raises(AssertionError, match="cached observation"):
         cluster.reconciler.reconcile(NS, NAME)
     assert cluster.server.writes == []
 

@@ -14,11 +14,12 @@ import pytest
 from crd_cases import BASE, S3, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import render_all
 from sim_editor import Editor, kept
 from spec_edits import LEFT_OUT, PLACES, Edit, Place, edits, valid
 
 from binshift.errors import BinshiftError
-from binshift_operator.children import RenderContext, render
+from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import Child
 from binshift_operator.model.specification import parse
@@ -82,7 +83,7 @@ def manifests(spec: dict[str, Any]) -> dict[Child, Manifest]:
     """What is rendered of a spec."""
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
-    return dict(render(parse(made), "keys", RenderContext()))
+    return render_all(parse(made), "keys", RenderContext())
 
 
 def effect(spec: dict[str, Any]) -> tuple[object, ...]:

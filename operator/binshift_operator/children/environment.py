@@ -35,41 +35,41 @@ ENDING_SECONDS = 20
 def driver_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs the program."""
     key = dataflow.key
-    ours = [
-        *_everywhere(key, key.driver),
-        _plain("BINSHIFT_MASTER", f"spark://{key.driver_host}:{PORTS.master}"),
-        _plain("BINSHIFT_CONTROL_PORT", str(PORTS.control)),
-        _plain("BINSHIFT_HEALTH_PORT", str(PORTS.health)),
-        _secret(key, "BINSHIFT_TOKEN", names.CONTROL_TOKEN),
-        _secret(key, "BINSHIFT_DRAIN_TOKEN", names.DRAIN_TOKEN),
-        _plain("BINSHIFT_CHECKPOINT", checkpoint_directory(dataflow)),
-        _plain("BINSHIFT_OWNER", key.uid),
-        _plain("BINSHIFT_STOP_SECONDS", str(grace_seconds(dataflow, "driver") - ENDING_SECONDS)),
-    ]
-    return _joined(ours, _given(dataflow, "application"), _given(dataflow, "driver"))
+    ours = {
+        **_common(key, key.driver),
+        "BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}",
+        "BINSHIFT_CONTROL_PORT": str(PORTS.control),
+        "BINSHIFT_HEALTH_PORT": str(PORTS.health),
+        "BINSHIFT_TOKEN": _secret(key, names.CONTROL_TOKEN),
+        "BINSHIFT_DRAIN_TOKEN": _secret(key, names.DRAIN_TOKEN),
+        "BINSHIFT_CHECKPOINT": checkpoint_directory(dataflow),
+        "BINSHIFT_OWNER": key.uid,
+        "BINSHIFT_STOP_SECONDS": str(grace_seconds(dataflow, "driver") - ENDING_SECONDS),
+    }
+    return _variables(ours, _given(dataflow, "application"), _given(dataflow, "driver"))
 
 
 def master_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's master; without the user's variables."""
-    ours = [*_everywhere(dataflow.key, dataflow.key.driver), _plain("SPARK_DAEMON_MEMORY", master_memory(dataflow))]
-    return _joined(ours)
+    common = _common(dataflow.key, dataflow.key.driver)
+    return _variables({**common, "SPARK_DAEMON_MEMORY": master_memory(dataflow)})
 
 
 def worker_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's worker, and so of the executor in it."""
     key = dataflow.key
-    ours = [
-        *_everywhere(key, key.executor),
-        _plain("BINSHIFT_MASTER", f"spark://{key.driver_host}:{PORTS.master}"),
-        _plain("BINSHIFT_CONTROL_URL", f"http://{key.driver_host}:{PORTS.control}"),
-        _secret(key, "BINSHIFT_DRAIN_TOKEN", names.DRAIN_TOKEN),
-        _plain("BINSHIFT_DRAIN_SECONDS", str(grace_seconds(dataflow, "executor") - ENDING_SECONDS)),
-        _plain("BINSHIFT_EXECUTOR_MEMORY", executor_memory(dataflow)),
-        _plain("BINSHIFT_EXECUTOR_CORES", str(task_slots(dataflow))),
-        _plain("BINSHIFT_STORE_DIR", f"{STATE_DIRECTORY}/store"),
-        _plain("SPARK_LOCAL_DIRS", f"{STATE_DIRECTORY}/spark"),
-    ]
-    return _joined(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
+    ours = {
+        **_common(key, key.executor),
+        "BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}",
+        "BINSHIFT_CONTROL_URL": f"http://{key.driver_host}:{PORTS.control}",
+        "BINSHIFT_DRAIN_TOKEN": _secret(key, names.DRAIN_TOKEN),
+        "BINSHIFT_DRAIN_SECONDS": str(grace_seconds(dataflow, "executor") - ENDING_SECONDS),
+        "BINSHIFT_EXECUTOR_MEMORY": executor_memory(dataflow),
+        "BINSHIFT_EXECUTOR_CORES": str(task_slots(dataflow)),
+        "BINSHIFT_STORE_DIR": f"{STATE_DIRECTORY}/store",
+        "SPARK_LOCAL_DIRS": f"{STATE_DIRECTORY}/spark",
+    }
+    return _variables(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
 
 
 def grace_seconds(dataflow: Dataflow, component: str) -> int:
@@ -88,22 +88,19 @@ def env_from(dataflow: Dataflow) -> list[Mapping[str, Any]]:
     return [] if name is None else [{"secretRef": {"name": name}}]
 
 
-def _everywhere(key: DataflowKey, service: str) -> list[Variable]:
-    return [
-        {"name": "BINSHIFT_POD", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
-        _plain("BINSHIFT_HOST", f"$(BINSHIFT_POD).{service}"),
-        {"name": "BINSHIFT_POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}},
-        _secret(key, "_SPARK_AUTH_SECRET", names.SPARK_SECRET),
-        _plain("SPARK_CONF_DIR", CONF_DIRECTORY),
-    ]
+def _common(key: DataflowKey, service: str) -> dict[str, str | Variable]:
+    """The variables of all containers: name, and value or source."""
+    return {
+        "BINSHIFT_POD": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+        "BINSHIFT_HOST": f"$(BINSHIFT_POD).{service}",
+        "BINSHIFT_POD_IP": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}},
+        "_SPARK_AUTH_SECRET": _secret(key, names.SPARK_SECRET),
+        "SPARK_CONF_DIR": CONF_DIRECTORY,
+    }
 
 
-def _plain(name: str, value: str) -> Variable:
-    return {"name": name, "value": value}
-
-
-def _secret(key: DataflowKey, name: str, which: str) -> Variable:
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": key.child(Child.KEYS), "key": which}}}
+def _secret(key: DataflowKey, which: str) -> Variable:
+    return {"secretKeyRef": {"name": key.child(Child.KEYS), "key": which}}
 
 
 def _given(dataflow: Dataflow, component: str) -> list[Variable]:
@@ -112,9 +109,9 @@ def _given(dataflow: Dataflow, component: str) -> list[Variable]:
     return found
 
 
-def _joined(*lists: Iterable[Variable]) -> list[Variable]:
+def _variables(ours: Mapping[str, str | Variable], *given: Iterable[Variable]) -> list[Variable]:
     """One list without duplicates; a later variable replaces an earlier one of its name."""
-    found: dict[str, Variable] = {}
-    for each in lists:
-        found |= {variable["name"]: variable for variable in each}
+    found = {name: {"name": name, "value" if isinstance(it, str) else "valueFrom": it} for name, it in ours.items()}
+    for each in given:
+        found |= {variable["name"]: dict(variable) for variable in each}
     return list(found.values())

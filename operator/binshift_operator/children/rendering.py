@@ -31,26 +31,17 @@ class RenderContext:
     pod_security_context: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
 
 
-def render(dataflow: Dataflow, keys_hash: str | None, context: RenderContext) -> Mapping[Child, Manifest]:
-    """The manifests by child; without the Secret's fingerprint there are no StatefulSets yet.
-
-    Raises:
-        InvalidSettings, ValueError: the spec is invalid.
-    """
-    return {child: make() for child, make in _recipes(dataflow, keys_hash, context).items()}
-
-
-def render_possible(
+def render(
     dataflow: Dataflow, keys_hash: str | None, context: RenderContext
-) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
-    """The manifests that can be rendered, and the errors of the others."""
+) -> tuple[Mapping[Child, Manifest], Mapping[Child, Exception]]:
+    """The manifests that can be rendered, and the errors of the others; without the Secret's fingerprint there are no StatefulSets."""
     found: dict[Child, Manifest] = {}
-    errors: dict[Child, str] = {}
+    errors: dict[Child, Exception] = {}
     for each, make in _recipes(dataflow, keys_hash, context).items():
         try:
             found[each] = make()
         except (BinshiftError, ValueError) as error:
-            errors[each] = str(error)
+            errors[each] = error
     return found, errors
 
 

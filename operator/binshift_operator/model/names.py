@@ -62,6 +62,18 @@ class Child(StrEnum):
         return self.value.removeprefix("Driver").removeprefix("Executor")
 
 
+SUFFIXES: Final = {
+    Child.KEYS: "-keys",
+    Child.SPARK_CONF: "-spark",
+    Child.DRIVER_SERVICE: "-driver",
+    Child.DRIVER: "-driver",
+    Child.EXECUTOR_SERVICE: "-executor",
+    Child.EXECUTORS: "-executor",
+    Child.DISRUPTION_BUDGET: "-executor",
+}
+"""The name of a child is that of its dataflow with this suffix, if any."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataflowKey:
     """The identity of a dataflow: namespace and name, and the UID that distinguishes it from another one of that name."""
@@ -91,14 +103,4 @@ class DataflowKey:
         >>> DataflowKey("ns", "clicks", "u").child(Child.KEYS)
         'clicks-keys'
         """
-        match which:
-            case Child.SERVICE_ACCOUNT | Child.NETWORK_POLICY:
-                return self.name
-            case Child.KEYS:
-                return f"{self.name}-keys"
-            case Child.SPARK_CONF:
-                return f"{self.name}-spark"
-            case Child.DRIVER | Child.DRIVER_SERVICE:
-                return self.driver
-            case Child.EXECUTORS | Child.EXECUTOR_SERVICE | Child.DISRUPTION_BUDGET:
-                return self.executor
+        return f"{self.name}{SUFFIXES.get(which, '')}"
