@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import GROUP, KIND, DataflowKey
@@ -74,78 +74,66 @@ def compare(
         # That of an earlier dataflow of this name is being deleted with its owner.
         return ObservedChild(ChildState.DELETING if predecessor else ChildState.FOREIGN, meta.get("uid", ""))
     spec, status = live.get("spec") or {}, live.get("status") or {}
-    found = ChildState.DELETING if "deletionTimestamp" in meta else _found(live, manifest, attempt, now)
+    drift = _Drift(ChildState.CURRENT) if manifest is None else _drift(live, manifest, attempt, now)
+    state = ChildState.DELETING if "deletionTimestamp" in meta else drift.state
     return ObservedChild(
-        found,
+        state,
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
         max_unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
-        requested_max_unavailable=_requested(manifest, attempt, now),
+        requested_max_unavailable=drift.requested_max_unavailable,
         restarted_at=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
         is_generation_observed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
-        retry_due=is_retry_due(found, attempt, now),
-        overwritten_by=_written_by(live, manifest, attempt, now),
-        rival=_rival(live, manifest, attempt, now),
+        retry_due=is_retry_due(state, attempt, now),
+        overwritten_by=drift.overwritten_by,
+        rival=drift.rival,
     )
+
+
+def is_retry_due(state: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
+    """Whether it is time to apply a contested child again; others are applied as soon as they differ."""
+    return state is ChildState.CONTESTED and attempt is not None and now - attempt.at >= _wait(attempt)
+
+
+class _Drift(NamedTuple):
+    """How a child differs from its manifest; the fields of `ObservedChild`."""
+
+    state: ChildState
+    requested_max_unavailable: int = 0
+    overwritten_by: str = ""
+    rival: str = ""
+
+
+def _drift(live: Mapping[str, Any], manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> _Drift:
+    stamp, found = applied_hash(manifest), _annotations(live).get(ANNOTATION_APPLIED, "")
+    last = attempt if attempt is not None and attempt.manifest_hash == stamp else None
+    recent = last if last is not None and now - last.at < FORGET_SECONDS else None
+    requested, writer = 0, ""
+    if recent is not None:
+        requested = recent.max_unavailable
+        writer = "" if found in ("", stamp) else _annotations(live).get(ANNOTATION_APPLIED_BY) or NAMELESS
+    rival = "" if last is None else _rival(last, writer, now)
+    # The number of a disruption budget is decided, not rendered.
+    overwritten = requested != 0 and (live.get("spec") or {}).get("maxUnavailable") != requested
+    if is_as_rendered(live, manifest) and not overwritten:
+        state = ChildState.CURRENT
+    else:
+        contested = recent is not None and (found == stamp or rival)
+        state = ChildState.CONTESTED if contested else ChildState.DRIFTED
+    return _Drift(state, requested, writer, rival)
+
+
+def _rival(last: ApplyAttempt, writer: str, now: float) -> str:
+    """The other operator that keeps overwriting this child; empty once an application has stayed in place for a while."""
+    if last.overwritten + bool(writer) <= RIVALLED_MAX:
+        return ""
+    stays = now - last.at > min(2 * _wait(last), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
+    return writer or ("" if stays else last.rival)
 
 
 def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
     return (found.get("metadata") or {}).get("annotations") or {}
-
-
-def is_retry_due(found: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
-    """Whether it is time to apply a contested child again; others are applied as soon as they differ."""
-    return found is ChildState.CONTESTED and attempt is not None and now - attempt.at >= _wait(attempt)
-
-
-def _found(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> ChildState:
-    if manifest is None or (is_as_rendered(live, manifest) and not _is_overwritten(live, manifest, attempt, now)):
-        return ChildState.CURRENT
-    if not _recently(manifest, attempt, now):
-        return ChildState.DRIFTED
-    ours = _applied_hash_of(live) == applied_hash(manifest)
-    return ChildState.CONTESTED if ours or _rival(live, manifest, attempt, now) else ChildState.DRIFTED
-
-
-def _is_overwritten(live: Mapping[str, Any], manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
-    """Whether a disruption budget differs from the number requested recently; that number is decided, not rendered."""
-    requested = _requested(manifest, attempt, now)
-    return requested != 0 and (live.get("spec") or {}).get("maxUnavailable") != requested
-
-
-def _requested(manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> int:
-    """The number recently requested of a disruption budget; 0 if none was."""
-    if manifest is None or attempt is None or not _recently(manifest, attempt, now):
-        return 0
-    return attempt.max_unavailable
-
-
-def _recently(manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
-    """Whether this manifest was applied recently."""
-    return attempt is not None and attempt.manifest_hash == applied_hash(manifest) and now - attempt.at < FORGET_SECONDS
-
-
-def _written_by(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
-    """The other operator that has applied another manifest since this one did; empty if there is none."""
-    if (
-        manifest is None
-        or not _recently(manifest, attempt, now)
-        or _applied_hash_of(live) in ("", applied_hash(manifest))
-    ):
-        return ""
-    return (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED_BY) or NAMELESS
-
-
-def _rival(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
-    """The other operator that keeps overwriting this child; empty once an application has stayed in place for a while."""
-    writer = _written_by(live, manifest, attempt, now)
-    if attempt is None or manifest is None or attempt.manifest_hash != applied_hash(manifest):
-        return ""
-    if attempt.overwritten + bool(writer) <= RIVALLED_MAX:
-        return ""
-    stays = now - attempt.at > min(2 * _wait(attempt), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
-    return writer or ("" if stays else attempt.rival)
 
 
 def next_attempt(
@@ -166,12 +154,7 @@ def _wait(attempt: ApplyAttempt) -> float:
 
 def is_as_rendered(live: Mapping[str, Any], manifest: Manifest) -> bool:
     """Whether an object was applied as rendered, and has not changed since."""
-    return _applied_hash_of(live) == applied_hash(manifest) and _within(manifest, live, ())
-
-
-def _applied_hash_of(live: Mapping[str, Any]) -> str:
-    found: str = (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED, "")
-    return found
+    return _annotations(live).get(ANNOTATION_APPLIED) == applied_hash(manifest) and _within(manifest, live, ())
 
 
 def _within(wanted: Any, live: Any, path: tuple[str, ...]) -> bool:
