@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import httpx2
 
-from binshift_operator.errors import TimedOut, Unreachable, refused
+from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import MigrationStatus
@@ -86,7 +86,7 @@ class DriverClient:
             raise TimedOut(str(error) or type(error).__name__) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             raise Unreachable(str(error) or type(error).__name__) from error
-        raise refused(answer.status_code, _message(content) or f"the driver answered {answer.status_code}")
+        raise error_of(answer.status_code, _message(content) or f"the driver answered {answer.status_code}")
 
 
 def _read(answer: httpx2.Response) -> bytes:

@@ -48,10 +48,10 @@ class InvalidConfiguration(OperatorError):
     """An environment variable of the operator is invalid."""
 
 
-def refused(status: int, message: str, retry_after: float = 0.0) -> OperatorError:
+def error_of(status: int, message: str, retry_after: float = 0.0) -> OperatorError:
     """The error of an HTTP status.
 
-    >>> refused(409, "x"), refused(503, "y")
+    >>> error_of(409, "x"), error_of(503, "y")
     (Changed('x'), Unreachable('y'))
     """
     match status:

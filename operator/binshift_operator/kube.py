@@ -20,7 +20,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.exceptions import HTTPError
 
-from binshift_operator.errors import NotLeading, NotThere, Unreachable, refused
+from binshift_operator.errors import NotLeading, NotThere, Unreachable, error_of
 from binshift_operator.model.names import FIELD_MANAGER, GROUP, PLURAL, VERSION
 
 Object: TypeAlias = dict[str, Any]
@@ -168,7 +168,7 @@ def _parse(status: int, body: bytes) -> Object:
     if status >= 400:
         details = found.get("details") or {}
         message = str(found.get("message") or f"the API server answered {status}")
-        raise refused(status, message, parse_retry_after(details.get("retryAfterSeconds")))
+        raise error_of(status, message, parse_retry_after(details.get("retryAfterSeconds")))
     return found
 
 

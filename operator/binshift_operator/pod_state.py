@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from binshift_operator.model import names
@@ -11,18 +11,12 @@ from binshift_operator.model.observed import Pod, PodState
 from binshift_operator.model.status import truncate
 from binshift_operator.status_codec import parse_time
 
-NO_IMAGE: Final = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-        "ImageInspectError",
-        "RegistryUnavailable",
-    }
+NO_IMAGE: Final = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"),
+    "RegistryUnavailable",
 )
-NO_START: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-NOT_YET: Final = frozenset({"ContainerCreating", "PodInitializing"})
+NO_START: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+NOT_YET: Final = ("ContainerCreating", "PodInitializing")
 RECENT_SECONDS: Final = 600.0
 """How long the end of a container by the out-of-memory killer is reported."""
 RECOVERED_SECONDS: Final = 120.0
@@ -72,13 +66,13 @@ def _state(found: Mapping[str, Any], conditions: Mapping[str, Any], now: float) 
     # Other reasons are transient errors of the scheduler, which retries at once.
     if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         return PodState.UNSCHEDULABLE, str(scheduled.get("message") or scheduled.get("reason") or "")
-    for container in containers(status):
-        for state, message in _of_container(container, now):
-            return state, message
-    late = [each for each in containers(status) if _reason(each) in NOT_YET]
+    problems = (_container_problem(container, now) for container in containers(status))
+    problem = next(filter(None, problems), None)
+    if problem is not None:
+        return problem
+    late = {str(each.get("name")): _waiting(each)[0] for each in containers(status) if _waiting(each)[0] in NOT_YET}
     if late:
-        named = ", ".join(str(each.get("name")) for each in late)
-        return PodState.NOT_STARTED, f"containers {named}: {_reason(late[0])}"
+        return PodState.NOT_STARTED, f"containers {', '.join(late)}: {next(iter(late.values()))}"
     return PodState.FINE, ""
 
 
@@ -87,10 +81,10 @@ def containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _reason(container: Mapping[str, Any]) -> str:
-    """The reason for which a container waits; empty if it does not."""
+def _waiting(container: Mapping[str, Any]) -> tuple[str, str]:
+    """The reason for which a container waits, and its message; empty if it does not."""
     waiting = (container.get("state") or {}).get("waiting") or {}
-    return str(waiting.get("reason") or "")
+    return str(waiting.get("reason") or ""), str(waiting.get("message") or "")
 
 
 def _since(state: PodState, conditions: Mapping[str, Any], meta: Mapping[str, Any]) -> float | None:
@@ -100,25 +94,25 @@ def _since(state: PodState, conditions: Mapping[str, Any], meta: Mapping[str, An
     return None if at is None else parse_time(at)
 
 
-def _of_container(container: Mapping[str, Any], now: float) -> Iterator[tuple[PodState, str]]:
-    name = container.get("name")
-    waiting = (container.get("state") or {}).get("waiting") or {}
-    reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
+def _container_problem(container: Mapping[str, Any], now: float) -> tuple[PodState, str] | None:
+    name, state, (reason, message) = container.get("name"), container.get("state") or {}, _waiting(container)
+    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     if reason in NO_IMAGE:
-        yield PodState.IMAGE, f"image {container.get('image')}: {reason}: {message}"
+        return PodState.IMAGE, f"image {container.get('image')}: {reason}: {message}"
     if reason in NO_START:
-        yield PodState.CONFIG, f"container {name}: {reason}: {message}"
-    now_ended = (container.get("state") or {}).get("terminated")
-    ended = now_ended or (container.get("lastState") or {}).get("terminated") or {}
-    running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
-    recovered = running is not None and now - parse_time(running) >= RECOVERED_SECONDS
-    recent = "finishedAt" in ended and now - parse_time(ended["finishedAt"]) < RECENT_SECONDS and not recovered
-    if ended.get("reason") == "OOMKilled" and recent:
+        return PodState.CONFIG, f"container {name}: {reason}: {message}"
+    if ended.get("reason") == "OOMKilled" and _is_recent(ended, state.get("running") or {}, now):
         times = container.get("restartCount") or 0
-        yield (
-            PodState.OUT_OF_MEMORY,
-            f"container {name} exceeded limits.memory and was killed; it was restarted {times} times",
-        )
+        why = f"container {name} exceeded limits.memory and was killed; it was restarted {times} times"
+        return PodState.OUT_OF_MEMORY, why
     if reason == "CrashLoopBackOff":
         why = str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}").strip()
-        yield PodState.CRASHING, f"container {name} crashes repeatedly: {why}"
+        return PodState.CRASHING, f"container {name} crashes repeatedly: {why}"
+    return None
+
+
+def _is_recent(ended: Mapping[str, Any], running: Mapping[str, Any], now: float) -> bool:
+    """Whether a container ended recently, and has not recovered since."""
+    since = running.get("startedAt")
+    recovered = since is not None and now - parse_time(since) >= RECOVERED_SECONDS
+    return "finishedAt" in ended and now - parse_time(ended["finishedAt"]) < RECENT_SECONDS and not recovered

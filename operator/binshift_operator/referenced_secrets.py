@@ -54,13 +54,13 @@ def _hash_of_pods(kube: Kube, key: DataflowKey) -> str:
 def secret_names(dataflow: Dataflow) -> tuple[str, ...]:
     """The names of the Secrets that become variables of its pods."""
     parts = [dataflow.raw.get(name) for name in ("application", "driver", "executor")]
-    return tuple(sorted({*filter(None, [dataflow.checkpoint.credentials_secret]), *_named(parts)}))
+    return tuple(sorted({*filter(None, [dataflow.checkpoint.credentials_secret]), *_references(parts)}))
 
 
-def _named(value: Any) -> Iterator[str]:
+def _references(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for each in value:
-            yield from _named(each)
+            yield from _references(each)
     if isinstance(value, Mapping):
         for name, each in value.items():
             if (
@@ -70,7 +70,7 @@ def _named(value: Any) -> Iterator[str]:
             ):
                 yield each["name"]
             else:
-                yield from _named(each)
+                yield from _references(each)
 
 
 def _content(kube: Kube, namespace: str, name: str) -> Mapping[str, str] | None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_server import without_empty
-from test_children_rendering import all_of, dataflow, lived
+from test_children_rendering import all_of, dataflow, live_object
 
 from binshift_operator.children import compare, next_attempt, with_applied_hash
 from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered
@@ -45,14 +45,14 @@ def worker(live: dict[str, Any]) -> dict[str, Any]:
 
 def test_what_is_empty_may_be_left_out() -> None:
     """An empty value, false and an empty key are not there when the server answers, and nothing has drifted."""
-    live = without_empty(lived(MANIFEST))
-    assert live != lived(MANIFEST)
+    live = without_empty(live_object(MANIFEST))
+    assert live != live_object(MANIFEST)
     assert seen(live).state is ChildState.CURRENT
 
 
 def test_one_volume_in_two_places() -> None:
     """Mounts are identified by their paths, in any order; a missing or different one is drift."""
-    live = lived(MANIFEST)
+    live = live_object(MANIFEST)
     worker(live)["volumeMounts"].reverse()
     assert seen(live).state is ChildState.CURRENT
     writable = copy.deepcopy(live)
@@ -64,7 +64,7 @@ def test_one_volume_in_two_places() -> None:
 
 def test_what_is_empty_is_compared_where_it_is_there() -> None:
     """A value where none was requested is drift, as is the absence of one that was."""
-    live = lived(MANIFEST)
+    live = live_object(MANIFEST)
     variable = next(each for each in worker(live)["env"] if each["name"] == "A")
     variable["value"] = "x"
     assert seen(live).state is ChildState.DRIFTED
@@ -100,7 +100,7 @@ def test_nothing_drifts_by_being_left_out(spec: Any) -> None:
 
 def changed_again() -> dict[str, Any]:
     """As applied, except for what another client changes after every application."""
-    live = lived(MANIFEST)
+    live = live_object(MANIFEST)
     live["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 7
     return live
 

@@ -201,7 +201,7 @@ def test_defaults_filled_in_later_restart_nothing() -> None:
     assert restart_hash(filled) == restart_hash(written)
 
 
-def lived(manifest: dict[str, Any]) -> dict[str, Any]:
+def live_object(manifest: dict[str, Any]) -> dict[str, Any]:
     """An applied manifest as the server has it, with defaults."""
     live = copy.deepcopy(with_applied_hash(manifest))
     live["metadata"] |= {"uid": "u", "resourceVersion": "5", "generation": 2}
@@ -214,7 +214,7 @@ def lived(manifest: dict[str, Any]) -> dict[str, Any]:
 def test_own_work_is_recognised(child: Child) -> None:
     """What was applied, and only filled up with defaults, is as rendered; what was changed or is rendered otherwise now is not."""
     manifest = all_of()[child]
-    live = lived(manifest)
+    live = live_object(manifest)
     assert compare(live, manifest, dataflow().key).state is ChildState.CURRENT
     changed_by_hand = copy.deepcopy(live)
     changed_by_hand["metadata"]["labels"]["app.kubernetes.io/name"] = "mine"
@@ -226,13 +226,13 @@ def test_own_work_is_recognised(child: Child) -> None:
 def test_less_than_before_is_drift() -> None:
     """A toleration that is no longer requested is drift, although all requested ones exist."""
     more = all_of({"spec.executor": {"pod": {"tolerations": [{"operator": "Exists"}]}}})[Child.EXECUTORS]
-    assert compare(lived(more), all_of()[Child.EXECUTORS], dataflow().key).state is ChildState.DRIFTED
+    assert compare(live_object(more), all_of()[Child.EXECUTORS], dataflow().key).state is ChildState.DRIFTED
 
 
 def test_quantities_in_the_servers_spelling() -> None:
     """The server writes quantities its own way, which is no drift."""
     manifest = all_of({"spec.executor": {"resources": {"limits": {"cpu": "0.5", "memory": "2048Mi"}}}})[Child.EXECUTORS]
-    live = lived(manifest)
+    live = live_object(manifest)
     live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "500m", "memory": "2Gi"}
     assert compare(live, manifest, dataflow().key).state is ChildState.CURRENT
 
@@ -241,12 +241,12 @@ def test_whose_it_is() -> None:
     """An object is ours by its owner's UID; one of an earlier dataflow of the name is going, any other is foreign."""
     manifest, key = all_of()[Child.SPARK_CONF], dataflow().key
     assert compare(None, manifest, key).state is ChildState.ABSENT
-    other = lived(manifest)
+    other = live_object(manifest)
     other["metadata"]["ownerReferences"][0]["uid"] = "uid-0"
     assert compare(other, manifest, key).state is ChildState.DELETING
     del other["metadata"]["ownerReferences"]
     assert compare(other, manifest, key).state is ChildState.FOREIGN
-    going = lived(manifest)
+    going = live_object(manifest)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert compare(going, manifest, key).state is ChildState.DELETING
 

@@ -25,7 +25,7 @@ def stubborn(kind: str, found: dict[str, Any]) -> None:
         found["spec"]["ports"] = []
 
 
-def lived(cluster: SimCluster) -> None:
+def run_through_edits(cluster: SimCluster) -> None:
     """Comes up, is scaled, restarted, suspended, resumed."""
     cluster.converge()
     for spec in (
@@ -53,7 +53,7 @@ def test_empty_values_do_not_disturb() -> None:
     cluster.server.writes.clear()
     cluster.run(30)
     assert applications(cluster) == []
-    lived(cluster)
+    run_through_edits(cluster)
 
 
 def test_drift_that_cannot_be_removed_blocks_nothing() -> None:
@@ -61,7 +61,7 @@ def test_drift_that_cannot_be_removed_blocks_nothing() -> None:
     cluster = SimCluster()
     cluster.server.webhook = stubborn
     cluster.start(2)
-    lived(cluster)
+    run_through_edits(cluster)
 
 
 def test_drift_that_cannot_be_removed_is_fought_less_and_less() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sim_cluster import NAME, NS, SimCluster
 from sim_server import Crash
-from test_status_degraded import started
+from test_status_degraded import start_cluster
 
 from binshift_operator.children import RenderContext
 from binshift_operator.children.comparison import ANNOTATION_APPLIED_BY, NAMELESS
@@ -55,7 +55,7 @@ class Rivals:
 
 def rivals(*named: tuple[str, str]) -> Rivals:
     """A dataflow in place, and operators that find it."""
-    cluster = started()
+    cluster = start_cluster()
     return Rivals(cluster, [cluster.operator(RenderContext(namespace), name) for namespace, name in named])
 
 

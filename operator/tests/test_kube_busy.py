@@ -1,4 +1,4 @@
-"""An API server that is too busy, and a control API that is too slow: what is made of their answers."""
+"""An API server that is too busy, and the errors that its responses become."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-import httpx2
 import pytest
-from test_driver_client import FakeDriver
 
 from binshift_operator import kube
-from binshift_operator.driver_client import DriverClient
-from binshift_operator.errors import TimedOut, Unreachable
+from binshift_operator.errors import Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 
 JSON = {"Content-Type": "application/json"}
@@ -69,19 +66,3 @@ def test_busy_server_names_the_retry_delay(server: HTTPServer, answer: Any, afte
     with pytest.raises(Unreachable, match=said) as busy:
         Kube(ServerConnection()).get("Pod", "ns", "a")
     assert busy.value.retry_after == after
-
-
-@pytest.mark.parametrize(
-    ("error", "late"),
-    [
-        (httpx2.ConnectTimeout("timed out"), True),
-        (httpx2.ReadTimeout("timed out"), True),
-        (httpx2.ConnectError("refused"), False),
-    ],
-)
-def test_timeout_differs_from_no_connection(monkeypatch: pytest.MonkeyPatch, error: Exception, late: bool) -> None:
-    """Only a request that exceeded its time limit has timed out."""
-    FakeDriver(monkeypatch, error)
-    with pytest.raises(Unreachable) as raised:
-        DriverClient("http://driver", "t").dataflow()
-    assert isinstance(raised.value, TimedOut) is late

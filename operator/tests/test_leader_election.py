@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 from sim_cluster import NAME, NS, SimCluster
 from sim_server import SimServer
-from test_status_degraded import started
+from test_status_degraded import start_cluster
 
 from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
@@ -160,7 +160,7 @@ def test_the_api_server_away_is_no_reason_to_act() -> None:
 
 def test_without_the_lease_nothing_is_written() -> None:
     """A process that has lost its Lease during a reconciliation changes nothing: neither objects nor the runtime."""
-    cluster = started()
+    cluster = start_cluster()
     reconciler = cluster.reconciler
     kube = Kube(cluster.server, is_leader=lambda: False)
     reconciler.kube, reconciler.actor = kube, Actor(kube)
@@ -199,11 +199,11 @@ def test_running_reconciliation_shows_nothing_after_the_lease_is_lost() -> None:
     on_change, observer = leadership_handler(cluster.reconciler, metrics), cluster.reconciler.observer
     on_change(True)
 
-    def connected(address: str, token: str) -> DriverClient:
+    def connect(address: str, token: str) -> DriverClient:
         on_change(False)
         return observer.connect(address, token)
 
-    cluster.reconciler.observer = replace(observer, connect=connected)
+    cluster.reconciler.observer = replace(observer, connect=connect)
     cluster.reconcile()
     assert registry.get_sample_value("binshift_operator_phases", {"phase": "Running"}) == 0.0
     cluster.reconciler.observer = observer

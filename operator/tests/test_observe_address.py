@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client.registry import CollectorRegistry
 from sim_cluster import NAME, NS, SimCluster
-from test_reconcile_cached import at_rest
-from test_status_degraded import started
+from test_reconcile_cached import settle
+from test_status_degraded import start_cluster
 
 from binshift_operator.configuration import Configuration
 from binshift_operator.driver_client import DriverClient
@@ -21,28 +21,28 @@ from binshift_operator.probes import ProbeServer
 DRIVER = ("Pod", NS, f"{NAME}-driver-0")
 
 
-def asking(cluster: SimCluster, asked: list[str]) -> None:
+def record_addresses(cluster: SimCluster, asked: list[str]) -> None:
     """Have the operator ask where it would, and note where."""
     connect = cluster.reconciler.observer.connect
 
-    def noted(address: str, token: str) -> DriverClient:
+    def connect_and_record(address: str, token: str) -> DriverClient:
         asked.append(address)
         return connect(address, token)
 
-    observer = replace(cluster.reconciler.observer, address=Configuration().address, connect=noted)
+    observer = replace(cluster.reconciler.observer, address=Configuration().address, connect=connect_and_record)
     cluster.reconciler.observer = observer
 
 
 def test_the_pod_that_was_listed_is_asked() -> None:
     """Without an address there is no request; then there is one, and at another address as soon as it changes, also if settled."""
-    cluster, asked = started(), list[str]()
-    asking(cluster, asked)
+    cluster, asked = start_cluster(), list[str]()
+    record_addresses(cluster, asked)
     cluster.reconcile()
     assert asked == []
     for address, url in (("10.0.0.7", "http://10.0.0.7:7400"), ("fd00::7", "http://[fd00::7]:7400")):
         cluster.server.objects[DRIVER]["status"]["podIP"] = address
         cluster.run(3)
-        at_rest(cluster)
+        settle(cluster)
         asked.clear()
         cluster.reconcile()
         assert asked == [url]

@@ -6,7 +6,7 @@ import pytest
 from sim_cluster import NAME, NS, SDF, SimCluster
 
 
-def started(replicas: int = 2) -> SimCluster:
+def start_cluster(replicas: int = 2) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)
     cluster.converge()
@@ -15,7 +15,7 @@ def started(replicas: int = 2) -> SimCluster:
 
 def test_comes_up() -> None:
     """A new dataflow gets its pods, its target and its bins, and reports it."""
-    cluster = started(3)
+    cluster = start_cluster(3)
     assert cluster.status["phase"] == "Running"
     assert cluster.status["replicas"] == cluster.status["readyReplicas"] == 3
     assert cluster.log.target is not None
@@ -24,7 +24,7 @@ def test_comes_up() -> None:
 
 def test_rests_without_writing() -> None:
     """Once everything is in place, nothing is written any more but what is new."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.run(2)
     before = list(cluster.server.writes)
     cluster.silent = False
@@ -40,7 +40,7 @@ def test_rests_without_writing() -> None:
 @pytest.mark.parametrize("way", [(2, 4), (4, 2), (1, 5, 3, 2), (3, 3)])
 def test_scales(way: tuple[int, ...]) -> None:
     """Growing and shrinking end with exactly the requested workers."""
-    cluster = started(way[0])
+    cluster = start_cluster(way[0])
     for replicas in way[1:]:
         cluster.edit(replicas=replicas)
         cluster.converge()
@@ -48,7 +48,7 @@ def test_scales(way: tuple[int, ...]) -> None:
 
 def test_edit_in_the_middle_of_a_migration() -> None:
     """A newer edit wins over a migration under way, whatever it had moved."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.edit(replicas=5)
     while cluster.log.target["workers"] != [0, 1, 2, 3, 4]:
         cluster.run(1)
@@ -59,7 +59,7 @@ def test_edit_in_the_middle_of_a_migration() -> None:
 
 def test_what_cannot_be_scheduled_is_not_waited_for() -> None:
     """Executors without room leave the stream running, are reported with the scheduler's message, and the others are used in time."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.no_room = {3, 4}
     cluster.edit(replicas=5)
     epoch = cluster.log.epoch
@@ -85,7 +85,7 @@ def test_program_that_fails() -> None:
 
 def test_spec_that_cannot_be_carried_out() -> None:
     """A container that is too small for its processes is reported, with the required size; the stream continues, and an edit repairs it."""
-    cluster = started()
+    cluster = start_cluster()
     small = {"resources": {"limits": {"memory": "600Mi"}}}
     cluster.edit(executor=small)
     epoch = cluster.log.epoch
@@ -101,7 +101,7 @@ def test_spec_that_cannot_be_carried_out() -> None:
 
 def test_api_server_away_for_a_minute() -> None:
     """The stream continues without the API server, and nothing is to be done when it is back."""
-    cluster = started()
+    cluster = start_cluster()
     writes = len(cluster.server.writes)
     cluster.server.down = True
     cluster.run(60)
@@ -112,7 +112,7 @@ def test_api_server_away_for_a_minute() -> None:
 
 def test_suspend_keeps_the_checkpoint() -> None:
     """Suspended, there is no pod and the log is unchanged; resumed with fewer replicas, the stream continues from there."""
-    cluster = started(4)
+    cluster = start_cluster(4)
     cluster.edit(suspend=True)
     cluster.converge()
     epoch = cluster.log.epoch
@@ -123,7 +123,7 @@ def test_suspend_keeps_the_checkpoint() -> None:
 
 def test_made_again_goes_on() -> None:
     """A deleted dataflow takes everything with it but the checkpoint; one of the same name continues, and owns the target."""
-    cluster = started(3)
+    cluster = start_cluster(3)
     epoch, first = cluster.log.epoch, cluster.dataflow["metadata"]["uid"]
     cluster.server.remove(SDF)
     cluster.start(2)
@@ -151,7 +151,7 @@ def test_foreign_objects_are_left_alone(kind: str) -> None:
 
 def test_migration_that_takes_too_long() -> None:
     """After the timeout the migration is cancelled and reported, and the next edit starts a new one."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.edit(replicas=4, migration={"timeout": "5s"})
     while cluster.log.target["workers"] != [0, 1, 2, 3]:
         cluster.run(1)

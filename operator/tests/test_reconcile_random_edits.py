@@ -30,7 +30,7 @@ FIXED = {("bins",), ("checkpoint", "location"), ("checkpoint", "claimName"), ("c
 
 
 @cache
-def started(kind: str) -> Editor:
+def start_cluster(kind: str) -> Editor:
     """A dataflow that has come up; to be forked."""
     editor = Editor({**SPECS[kind], "replicas": 2})
     assert editor.settle() == ""
@@ -38,7 +38,7 @@ def started(kind: str) -> Editor:
 
 
 @cache
-def healed(kind: str) -> Editor:
+def good_editor(kind: str) -> Editor:
     """A dataflow that was created with the good spec at once, for comparison only."""
     editor = Editor({**SPECS[kind], "replicas": 2, "restartNonce": 1})
     assert editor.settle() == ""
@@ -63,7 +63,7 @@ def test_edits(kind: str, acts: list[tuple[Edit, int]], crash: int) -> None:
     """After any edits, at any time, the dataflow equals a fresh one, or reports an error; a good spec repairs it; and at its end
     nothing of it is left.
     """
-    editor = started(kind).fork()
+    editor = start_cluster(kind).fork()
     editor.cluster.server.crash_after = len(editor.cluster.server.writes) + crash if crash else None
     for edit, ticks in acts:
         before = copy.deepcopy(editor.found)
@@ -74,7 +74,7 @@ def test_edits(kind: str, acts: list[tuple[Edit, int]], crash: int) -> None:
         assert_as_fresh(editor, Editor(editor.found["spec"]))
     assert editor.replace({**SPECS[kind], "replicas": 2, "restartNonce": 1})
     assert editor.settle() == ""
-    assert_as_fresh(editor, healed(kind))
+    assert_as_fresh(editor, good_editor(kind))
     editor.delete()
     assert editor.left() == []
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sim_cluster import NAME, NS, SimCluster
 from test_decide import LIMITS, NOW, SETTLED, observed, pod
-from test_status_degraded import condition, started
+from test_status_degraded import condition, start_cluster
 
 from binshift_operator.decide import decide
 from binshift_operator.model.names import Child
@@ -44,7 +44,7 @@ def touched(cluster: SimCluster) -> list[str]:
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_what_runs_is_seen_as_before(odd: dict[str, Any]) -> None:
     """Epochs, workers, phase and Ready stay up to date; Degraded has the error, and the generation is observed, not settled."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     right = copy.deepcopy(cluster.dataflow["spec"])
     cluster.edit(**odd)
     cluster.run(3)
@@ -65,7 +65,7 @@ def test_what_runs_is_seen_as_before(odd: dict[str, Any]) -> None:
 
 def test_failure_with_an_invalid_spec_is_reported() -> None:
     """A driver that goes silent, and pods that go, are in the status; so is that they are back."""
-    cluster = unreadable(started(2))
+    cluster = unreadable(start_cluster(2))
     cluster.silent = True
     cluster.run(40)
     assert (condition(cluster, "Ready")["status"], condition(cluster, "Progressing")["reason"]) == ("False", "Runtime")
@@ -83,7 +83,7 @@ def test_failure_with_an_invalid_spec_is_reported() -> None:
 
 def test_children_are_left_alone() -> None:
     """What goes, or is changed by hand, is left so until the spec can be read; then it is put right."""
-    cluster = unreadable(started(2))
+    cluster = unreadable(start_cluster(2))
     cluster.server.remove(("Service", NS, f"{NAME}-driver"))
     cluster.server.edit("StatefulSet", NS, f"{NAME}-executor", {"replicas": 3})
     cluster.run(30)
@@ -94,7 +94,7 @@ def test_children_are_left_alone() -> None:
 
 def test_suspended_dataflow_is_not_reported_as_suspending() -> None:
     """A suspended dataflow without pods is still reported as suspended."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.edit(suspend=True)
     cluster.converge()
     unreadable(cluster).run(3)
@@ -133,7 +133,7 @@ def test_nothing_is_done(
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_what_is_odd_cannot_be_read(odd: dict[str, Any]) -> None:
     """The odd edits of these tests are indeed refused by who reads."""
-    made = copy.deepcopy(started().dataflow)
+    made = copy.deepcopy(start_cluster().dataflow)
     made["spec"].update(odd)
     with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
         parse(made)

@@ -22,7 +22,7 @@ from binshift_operator.model.status import Awaiting, Status
 SMALL = {"resources": {"limits": {"memory": "600Mi"}}}
 
 
-def started(replicas: int = 2) -> SimCluster:
+def start_cluster(replicas: int = 2) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)
     cluster.converge()
@@ -36,7 +36,7 @@ def condition(cluster: SimCluster, kind: str) -> dict[str, str]:
 
 def test_invalid_spec_does_not_stop_observation() -> None:
     """While the spec cannot be rendered, epochs, Ready and phase are unchanged, and children that can be rendered are repaired."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.edit(executor=SMALL)
     cluster.run(3)
     epoch = cluster.status["epoch"]
@@ -56,7 +56,7 @@ def test_invalid_spec_does_not_stop_observation() -> None:
 
 def test_a_wrong_spec_can_be_suspended() -> None:
     """A running dataflow is brought to rest although its pods cannot be rendered, in order, and comes back with a right spec."""
-    cluster = started(3)
+    cluster = start_cluster(3)
     cluster.edit(executor=SMALL)
     cluster.run(3)
     cluster.edit(suspend=True)
@@ -73,7 +73,7 @@ def test_a_wrong_spec_can_be_suspended() -> None:
 
 def test_what_the_api_server_refuses_stops_nothing() -> None:
     """Templates that the API server rejects are reported, and the stream continues with the existing pods; an edit repairs it."""
-    cluster = started()
+    cluster = start_cluster()
     pods = {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")}
     cluster.server.refusing = {"statefulsets": (422, "nodeSelector: Invalid value")}
     cluster.edit(executor={"pod": {"nodeSelector": {"a b": "c"}}})
@@ -92,7 +92,7 @@ def test_what_the_api_server_refuses_stops_nothing() -> None:
 
 def test_invalid_size_is_reported() -> None:
     """A heap that Spark could not read is reported before anything is restarted for it."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.edit(sparkConf={"spark.executor.memory": "2Gi"})
     cluster.run(3)
     assert "spark.executor.memory is '2Gi'" in condition(cluster, "Degraded")["message"]
@@ -117,7 +117,7 @@ def test_unreadable_memory_is_reported() -> None:
 
 def test_stuck_epoch_is_reported() -> None:
     """A dataflow with a stuck epoch is not ready, the status reports for how long and what to check, and it recovers by itself."""
-    cluster = started()
+    cluster = start_cluster()
     (query,) = cluster.queries.values()
     query.hanging = True
     cluster.run(10)
@@ -165,7 +165,7 @@ def test_another_of_the_same_name_counts_once() -> None:
 
 def test_the_operators_own_mistake_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the operator's own ends the reconciliation, and is not reported as a wrong spec."""
-    cluster = started()
+    cluster = start_cluster()
 
     def mistaken(*_: object) -> None:
         raise KeyError("x")
@@ -178,7 +178,7 @@ def test_the_operators_own_mistake_is_not_the_users(monkeypatch: pytest.MonkeyPa
 
 def test_pods_that_cannot_be_made() -> None:
     """Pods that a quota forbids are reported with the controller's message, after a while, although there is no pod."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.no_pods = "exceeded quota: small"
     cluster.edit(replicas=4)
     cluster.run(20)
@@ -193,7 +193,7 @@ def test_pods_that_cannot_be_made() -> None:
 
 def test_pods_that_cannot_be_made_without_the_right_to_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator without the right to list events reports less, and works as before."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     listed = cluster.reconciler.kube.list
 
     def forbidden(kind: str, *more: Any, **named: Any) -> Any:
@@ -210,7 +210,7 @@ def test_pods_that_cannot_be_made_without_the_right_to_events(monkeypatch: pytes
 
 def test_writes_that_a_webhook_fails_are_reported() -> None:
     """A write that fails repeatedly is reported with the response; until then it is not, and the waits grow."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.server.refusing = {"services": (500, "failed calling webhook")}
     cluster.tick(int(RESYNC_SECONDS))
     cluster.server.remove(("Service", NS, f"{NAME}-driver"))
@@ -225,7 +225,7 @@ def test_writes_that_a_webhook_fails_are_reported() -> None:
 
 def test_rejected_targets_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A driver that rejects targets is reported, with its message."""
-    cluster = started()
+    cluster = start_cluster()
 
     def no(*_: object) -> None:
         raise Forbidden("only the owner may")
@@ -256,7 +256,7 @@ def test_failures_in_a_row() -> None:
 
 def test_a_dead_driver_holds_no_threads() -> None:
     """A control API that did not answer in time is left alone for some seconds; that of a new pod is asked at once."""
-    cluster = started()
+    cluster = start_cluster()
     asked: list[float] = []
 
     class Late(DriverClient):
@@ -285,7 +285,7 @@ def test_memos_are_of_one_dataflow() -> None:
 
 def test_an_autoscaler_hides_no_dead_driver() -> None:
     """Edits that are more frequent than the report of a silent driver do not delay it: the stream is not Ready, and Degraded has the reason."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.silent = True
     for edit in range(20):
         cluster.edit(replicas=2 + edit % 2)

@@ -74,7 +74,7 @@ def worker_env(dataflow: Dataflow) -> list[Variable]:
 
 def grace_seconds(dataflow: Dataflow, component: str) -> int:
     """The grace period of a pod: for a driver to finish its epoch, for an executor to be drained, and for both to end."""
-    drain = (dataflow.raw.get("executor") or {}).get("drainTimeout") if component == "executor" else None
+    drain = dataflow.section("executor").get("drainTimeout") if component == "executor" else None
     if drain is not None:
         return math.ceil(duration(drain)) + ENDING_SECONDS
     given = spec_of(dataflow, component).get("terminationGracePeriodSeconds")
@@ -104,8 +104,9 @@ def _secret(key: DataflowKey, which: str) -> Variable:
 
 
 def _given(dataflow: Dataflow, component: str) -> list[Variable]:
-    part = dataflow.raw.get(component) or {}
-    found: list[Variable] = part.get("env") or (part.get("pod") or {}).get("env") or []
+    found: list[Variable] = (
+        dataflow.section(component).get("env") or dataflow.section(component, "pod").get("env") or []
+    )
     return found
 
 

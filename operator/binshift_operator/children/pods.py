@@ -83,7 +83,7 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
 
 def _store(dataflow: Dataflow) -> Manifest:
     """The volume of the local store: a cache, so it has the lifetime of its pod."""
-    storage = (dataflow.raw.get("executor") or {}).get("storage") or {}
+    storage = dataflow.section("executor", "storage")
     claim = storage.get("volumeClaimTemplate")
     if claim:
         return {"name": STATE, "ephemeral": {"volumeClaimTemplate": {"spec": claim["spec"]}}}
@@ -94,7 +94,7 @@ def _store(dataflow: Dataflow) -> Manifest:
 def _container(
     dataflow: Dataflow, name: str, arguments: list[str], state: str, *, component: str = DRIVER, with_user: bool = True
 ) -> Manifest:
-    user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    user = dataflow.section(component, "pod")
     mounts = [
         {"name": CONF, "mountPath": environment.CONF_DIRECTORY, "readOnly": True},
         {"name": state, "mountPath": STATE_DIRECTORY},
@@ -128,7 +128,7 @@ def _template(
     volumes: list[Manifest],
     security: Mapping[str, Any],
 ) -> Manifest:
-    user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    user = dataflow.section(component, "pod")
     volumes = [
         *volumes,
         {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
@@ -171,7 +171,7 @@ def _tolerations(found: Any) -> list[Manifest]:
 
 
 def _metadata(dataflow: Dataflow, component: str, keys_hash: str, local: str) -> Manifest:
-    user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    user = dataflow.section(component, "pod")
     return {
         "labels": {**(user.get("labels") or {}), **labels(dataflow.key, component)},
         "annotations": {
@@ -193,7 +193,7 @@ def _spread(dataflow: Dataflow, component: str) -> list[Manifest]:
 
 def _identity(dataflow: Dataflow, component: str, default: Mapping[str, Any]) -> Manifest:
     """User and groups of the pod: from the spec, its template, or the chart, in this order."""
-    context = ((dataflow.raw.get(component) or {}).get("pod") or {}).get("securityContext")
+    context = dataflow.section(component, "pod").get("securityContext")
     for each in restricted.violations(context):
         raise ValueError(
             f"{component}.pod.securityContext has {each}: the Pod Security Standard restricted does not allow it"

@@ -31,14 +31,14 @@ def checkpoint_directory(dataflow: Dataflow) -> str:
 
 def resources(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
     """Requests and limits of a component's main container."""
-    given: Mapping[str, Any] = (dataflow.raw.get(component) or {}).get("resources") or DEFAULTS[component]["resources"]
+    given: Mapping[str, Any] = dataflow.section(component, "resources") or DEFAULTS[component]["resources"]
     return given
 
 
 def master_resources(dataflow: Dataflow) -> Mapping[str, Any]:
     """Requests and limits of the container of Spark's master."""
     usual: Mapping[str, Any] = DEFAULTS["driver"]["masterResources"]
-    return (dataflow.raw.get("driver") or {}).get("masterResources") or usual
+    return dataflow.section("driver", "masterResources") or usual
 
 
 def master_memory(dataflow: Dataflow) -> str:
@@ -55,7 +55,7 @@ def memory_bytes(found: Mapping[str, Any]) -> int:
 
 def task_slots(dataflow: Dataflow) -> int:
     """Concurrent tasks of an executor: as specified, or one more than its whole CPUs, at least 2."""
-    given = (dataflow.raw.get("executor") or {}).get("taskSlots")
+    given = dataflow.section("executor").get("taskSlots")
     if given is not None:
         return int(given)
     found = resources(dataflow, "executor")
@@ -69,24 +69,31 @@ def executor_memory(dataflow: Dataflow) -> str:
     Raises:
         InvalidSettings: the container is too small, or the user's setting is not a size; the message has the remedy.
     """
-    given = (dataflow.raw.get("sparkConf") or {}).get("spark.executor.memory")
-    if given:
-        return _size(str(given).strip(), "spark.executor.memory")
-    return f"{memory.worker_memory(memory_bytes(resources(dataflow, 'executor')), task_slots(dataflow)).heap_mib}m"
+    given = _given_size(dataflow, "spark.executor.memory")
+    return given or f"{memory.worker_memory(_container_bytes(dataflow, 'executor'), task_slots(dataflow)).heap_mib}m"
 
 
 def driver_memory(dataflow: Dataflow) -> str:
     """The heap of the program's JVM; otherwise as `executor_memory`."""
-    given = (dataflow.raw.get("sparkConf") or {}).get("spark.driver.memory")
-    if given:
-        return _size(str(given).strip(), "spark.driver.memory")
-    return f"{memory.driver_memory(memory_bytes(resources(dataflow, 'driver'))).heap_mib}m"
+    given = _given_size(dataflow, "spark.driver.memory")
+    return given or f"{memory.driver_memory(_container_bytes(dataflow, 'driver')).heap_mib}m"
 
 
-def _size(given: str, what: str) -> str:
-    """A user's size in a notation that Java also accepts: Spark passes it on, and does not always take a plain number for MiB."""
-    mib = memory.spark_mib(given, what)
-    return given if re.fullmatch("[0-9]+[kmgKMG]", given) else f"{mib}m"
+def _container_bytes(dataflow: Dataflow, component: str) -> int:
+    return memory_bytes(resources(dataflow, component))
+
+
+def _given_size(dataflow: Dataflow, name: str) -> str:
+    """A user's size in a notation that Java also accepts; empty if there is none.
+
+    Spark passes it on, and does not always take a plain number for MiB.
+    """
+    given = dataflow.section("sparkConf").get(name)
+    if not given:
+        return ""
+    size = str(given).strip()
+    mib = memory.spark_mib(size, name)
+    return size if re.fullmatch("[0-9]+[kmgKMG]", size) else f"{mib}m"
 
 
 def spark_conf(dataflow: Dataflow) -> dict[str, str]:
@@ -101,7 +108,7 @@ def spark_conf(dataflow: Dataflow) -> dict[str, str]:
         "spark.binshift.checkpoint": checkpoint_directory(dataflow),
     }
     sizes = {name: ours[name] for name in ("spark.driver.memory", "spark.executor.memory")}
-    return {**ours, **(dataflow.raw.get("sparkConf") or {}), **sizes}
+    return {**ours, **dataflow.section("sparkConf"), **sizes}
 
 
 def format_properties(found: Mapping[str, str]) -> str:
@@ -115,7 +122,7 @@ def format_properties(found: Mapping[str, str]) -> str:
     """
     if "" in found:
         raise ValueError(f"sparkConf has the value {found['']!r} without a name: give it one")
-    return "".join(f"{_escaped(key)} {_value(value)}\n" for key, value in sorted(found.items()))
+    return "".join(f"{_escape(key)} {_value(value)}\n" for key, value in sorted(found.items()))
 
 
 BREAKS: Final = {"\n": "\\n", "\r": "\\r", "\f": "\\f"}
@@ -127,5 +134,5 @@ def _value(text: str) -> str:
     return f"\\{shown}" if text.startswith((" ", "\t", "=", ":")) else shown
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     return "".join(BREAKS.get(sign) or (f"\\{sign}" if sign in " :=#!\\\t" else sign) for sign in key)

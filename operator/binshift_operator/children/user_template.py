@@ -41,8 +41,7 @@ HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 def template_of(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
     """The user's template for a component's pods; empty if there is none."""
-    pod = (dataflow.raw.get(component) or {}).get("pod") or {}
-    return _map(pod.get("template"))
+    return _map(dataflow.section(component, "pod").get("template"))
 
 
 def spec_of(dataflow: Dataflow, component: str) -> Mapping[str, Any]:
@@ -94,7 +93,7 @@ def _merge(theirs: Any, ours: Any, name: str) -> Any:
 
 def _conflicting(dataflow: Dataflow, component: str, ours: Manifest) -> Iterator[str]:
     """Fields of a template for which the dataflow's spec has a field of its own."""
-    spec, part = spec_of(dataflow, component), dataflow.raw.get(component) or {}
+    spec, part = spec_of(dataflow, component), dataflow.section(component)
     accounts = (spec[name] for name in ("serviceAccountName", "serviceAccount") if spec.get(name))
     if any(each != ours["spec"]["serviceAccountName"] for each in accounts):
         yield "names a ServiceAccount, which belongs in spec.serviceAccountName"

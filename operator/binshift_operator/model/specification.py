@@ -122,6 +122,13 @@ class Dataflow:
         """The hash that pods are created for: another one restarts the dataflow."""
         return f"{self.restart_hash}-{self.secrets_hash}" if self.secrets_hash else self.restart_hash
 
+    def section(self, *path: str) -> Mapping[str, Any]:
+        """A section of the spec; empty if it is missing."""
+        found = self.raw
+        for name in path:
+            found = found.get(name) or {}
+        return found
+
     @property
     def restarts_on_secret_change(self) -> bool:
         """Whether it restarts when a referenced Secret changes."""

@@ -170,7 +170,7 @@ def _kept_by_finalizers(situation: Situation) -> list[Problem]:
 
 def _unschedulable(situation: Situation, pod: Pod, lasting: str) -> str:
     component, runtime = "driver" if pod.is_driver else "executor", situation.observed.runtime
-    requests = ((situation.dataflow.raw.get(component) or {}).get("resources") or {}).get("requests") or {}
+    requests = situation.dataflow.section(component, "resources", "requests")
     now = f" (now {', '.join(f'{name} {amount}' for name, amount in requests.items())})" if requests else ""
     registered = 0 if runtime is None else len(runtime.registered)
     effect, fewer = f"{registered} of {situation.dataflow.replicas} executors are registered", "lower spec.replicas, "
