@@ -1,4 +1,4 @@
-"""Which metrics there are, with their labels: told by runtime and operator themselves, in a scrape in which everything is known."""
+"""All metrics with their labels, as declared by runtime and operator, from a scrape in which every value is known."""
 
 from __future__ import annotations
 

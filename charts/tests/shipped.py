@@ -83,7 +83,7 @@ def _name(rule: Mapping[str, Any]) -> str:
 
 
 def recorded() -> dict[str, frozenset[str]]:
-    """What recording rules make, with its labels: those that are left of the outermost aggregation."""
+    """The results of recording rules, with their labels: the ones that remain after the outermost aggregation."""
     found = {}
     for rule in (rule for path in RULES for rule in rules(path) if "record" in rule):
         kept = next(each for each in _nodes(promql_parser.parse(rule["expr"])) if _grouping(each))

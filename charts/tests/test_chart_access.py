@@ -17,7 +17,7 @@ IDS = {"runAsUser", "runAsGroup", "fsGroup"}
 
 
 def environment(pod: dict[str, Any]) -> dict[str, str]:
-    """What the operator's environment says, as far as it is known before there is a pod."""
+    """The operator's environment, as far as it is known before there is a pod."""
     return {each["name"]: each.get("value", "") for each in pod["spec"]["containers"][0]["env"]}
 
 
@@ -55,7 +55,7 @@ def test_a_selector_reaches_the_operator(helm: str) -> None:
 
 
 def test_the_cluster_may_choose_the_user(helm: str) -> None:
-    """With null, neither the operator's pod nor those of dataflows name a user; what the restricted standard asks for is said all the same."""
+    """With null, neither the operator's pod nor those of dataflows name a user; the rest of the restricted standard is still set."""
     usual, free = rendered(helm), rendered(helm, podSecurityContext=None, dataflows__podSecurityContext=None)
     for found, named in ((usual, True), (free, False)):
         pods = operator_pod(found)["spec"], found["Pod", "binshift-operator-test"]["spec"]
@@ -70,7 +70,7 @@ def test_the_cluster_may_choose_the_user(helm: str) -> None:
 
 
 def test_people_get_their_roles(helm: str) -> None:
-    """Who may view a namespace may view its dataflows; who may edit one may change and scale them; the operator's own roles give nobody else anything."""
+    """The right to view or edit a namespace includes its dataflows and, to edit, their scale; the operator's own roles are bound to no other subject."""
     found = rendered(helm)
     label = "rbac.authorization.k8s.io/aggregate-to-"
     roles = {name: each for (kind, name), each in found.items() if kind == "ClusterRole" and "dataflows" in name}
@@ -100,7 +100,7 @@ def test_people_get_their_roles(helm: str) -> None:
     [("auto", False, True), ("auto", True, False), (True, True, True), (False, False, False)],
 )
 def test_prometheus_finds_the_operator_once(helm: str, value: Any, monitored: bool, annotated: bool) -> None:
-    """Annotations are there where no PodMonitor is, unless it is said otherwise: a Prometheus that goes by both scrapes once."""
+    """Without a PodMonitor there are annotations, unless they are disabled: a Prometheus that uses both scrapes once."""
     found = rendered(helm, *(MONITORED if monitored else ()), prometheusAnnotations=value)
     annotations = operator_pod(found)["metadata"].get("annotations") or {}
     assert ("prometheus.io/scrape" in annotations) is annotated

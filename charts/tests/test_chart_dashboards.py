@@ -1,4 +1,4 @@
-"""What every dashboard has: variables for its place, and panels that say what they show, in which unit."""
+"""What every dashboard has: variables for namespace and name, and panels with a description and a unit."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def problems(text: str) -> list[str]:
 
 @pytest.mark.parametrize("shipped_one", EXPRESSIONS, ids=lambda each: each.where)
 def test_expression_names_what_there_is(shipped_one: Shipped) -> None:
-    """An expression parses, and its metrics, labels and values exist: whoever renames one finds where it is used."""
+    """An expression parses, and its metrics, labels and values exist: a rename is noticed in every place of use."""
     assert problems(shipped_one.text) == []
 
 
@@ -50,7 +50,7 @@ def test_expression_names_what_there_is(shipped_one: Shipped) -> None:
     ],
 )
 def test_what_is_not_there_is_found(text: str, problem: str) -> None:
-    """A metric, a label or a value that nobody declares is a problem, wherever it stands."""
+    """An undeclared metric, label or value is a problem, wherever it is used."""
     assert any(problem in each for each in problems(text))
 
 
@@ -61,7 +61,7 @@ def test_text_that_is_no_expression_is_found() -> None:
 
 
 def test_expressions_are_found() -> None:
-    """Rules, panels and annotations are all looked at."""
+    """Rules, panels and annotations are all checked."""
     places = {each.where.partition(":")[0] for each in EXPRESSIONS}
     assert {"dataflow", "operator", "BinshiftDriverDown"} <= places
     assert any(each.where == "dataflow: Migrations" for each in EXPRESSIONS)

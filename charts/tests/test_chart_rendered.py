@@ -83,7 +83,7 @@ def test_monitoring_is_there_where_it_can_be(helm: str) -> None:
     ("part", "kind"), [("podMonitors", "PodMonitor"), ("rules", "PrometheusRule"), ("dashboards", "ConfigMap")]
 )
 def test_each_part_is_switched_by_itself(helm: str, part: str, kind: str) -> None:
-    """A part is on or off as its value says, whatever the cluster knows."""
+    """A part is enabled or disabled by its value, whatever the cluster supports."""
     value = f"monitoring__{part}__enabled"
     on = rendered(helm, **{value: True}).keys()
     assert {k for k in on if k in MONITORS} == {k for k in MONITORS if k[0] == kind}
@@ -121,7 +121,7 @@ def test_drivers_are_scraped_and_nobody_else(helm: str) -> None:
 
 
 def test_targets_get_the_labels_that_rules_go_by(helm: str) -> None:
-    """A driver's target has the job that rules ask for, and its dataflow's name, from a label of the pod."""
+    """A driver's target has the job that rules use, and its dataflow's name, from a label of the pod."""
     monitor = rendered(helm, *MONITORED)["PodMonitor", "binshift-dataflow"]["spec"]
     by_label = {each["targetLabel"]: each for each in monitor["podMetricsEndpoints"][0]["relabelings"]}
     assert by_label["job"]["replacement"] == "binshift-dataflow"
@@ -142,7 +142,7 @@ def test_dataflows_are_looked_for_where_the_operator_looks(helm: str) -> None:
 
 
 def test_prometheus_may_select_by_labels(helm: str) -> None:
-    """Given labels are on PodMonitors and rules, beside the chart's own."""
+    """Given labels are on PodMonitors and rules, in addition to the chart's own."""
     found = rendered(helm, *MONITORED, monitoring__labels={"release": "prometheus"})
     for kind, name in MONITORS:
         labels = found[kind, name]["metadata"]["labels"]
@@ -156,7 +156,7 @@ def rules_of(found: Mapping[tuple[str, str], dict[str, Any]]) -> list[dict[str, 
 
 
 def test_rules_are_those_of_the_files(helm: str) -> None:
-    """The PrometheusRule has every rule of rules/, as it is there."""
+    """The PrometheusRule has every rule of rules/, unchanged."""
     assert rules_of(rendered(helm, *MONITORED)) == [rule for path in shipped.RULES for rule in shipped.rules(path)]
 
 
@@ -218,18 +218,18 @@ def test_helm_test_asks_the_service(helm: str) -> None:
 
 
 def notes(helm: str, folder: Path, *options: str) -> str:
-    """What a person reads after an installation; ``helm template`` leaves it out, so another template includes it."""
+    """The notes after an installation; ``helm template`` leaves them out, so another template includes them."""
     chart = shutil.copytree(shipped.CHART, folder / "binshift", dirs_exist_ok=True)
-    text = 'said: {{ include "binshift/templates/NOTES.txt" . | toJson }}\n'
+    text = 'notes: {{ include "binshift/templates/NOTES.txt" . | toJson }}\n'
     (chart / "templates" / "memo.yaml").write_text(text, encoding="utf-8")
     done = run(helm, "--show-only", "templates/memo.yaml", *options, chart=chart)
     assert done.returncode == 0, done.stderr
-    said: str = yaml.safe_load(done.stdout)["said"]
-    return said
+    text: str = yaml.safe_load(done.stdout)["notes"]
+    return text
 
 
 def test_notes_say_what_comes_next(helm: str, tmp_path: Path) -> None:
-    """After an installation one reads how to test it, whether Prometheus is told, and how the definition is upgraded."""
+    """The notes after an installation have the test command, the state of monitoring, and the upgrade of the definition."""
     plain, monitored = notes(helm, tmp_path), notes(helm, tmp_path, *MONITORED)
     for said in (plain, monitored):
         assert f"helm test binshift --namespace {SYSTEM}" in said

@@ -38,7 +38,7 @@ def test_alert_is_tried_both_ways(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_alert_tells_what_to_do(name: str) -> None:
-    """An alert says how bad it is, what has happened, and in other words what that means; the chart's README lists it."""
+    """An alert has its severity, a summary, and a description with other content; the chart's README lists it."""
     alert = ALERTS[name]
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
     assert alert["annotations"].keys() == {"summary", "description"}

@@ -1,4 +1,4 @@
-"""Drawing a dashboard: what is asked of the Prometheus, where panels go, how values are said; and that every panel can be drawn."""
+"""Drawing a dashboard: the queries to Prometheus, the places of panels, the format of values; and that every panel can be drawn."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def server() -> Iterator[Any]:
             self.wfile.write(said)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing is said of calls."""
+            """No calls are logged."""
 
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=served.serve_forever, daemon=True).start()
@@ -101,7 +101,7 @@ def test_nobody_there_is_told(server: Any) -> None:
 
 @pytest.mark.parametrize("path", shipped.DASHBOARDS, ids=lambda path: path.stem)
 def test_every_question_is_filled_in(server: Any, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each panel and annotation is asked for, without a variable left; `$__rate_interval` follows from step and scrapes."""
+    """Each panel and annotation is queried, without a variable left; `$__rate_interval` follows from step and scrapes."""
     drawn: list[Any] = []
     monkeypatch.setattr(draw_dashboard, "draw", lambda *given: drawn.append(given))
     options = ["--prometheus", url(server), "--dashboard", str(path), "--out", "x.png", "--namespace", "shop"]
@@ -135,7 +135,7 @@ def test_every_panel_has_a_painter(path: Path) -> None:
 
 @pytest.mark.parametrize("module", [draw_dashboard, panel_painters, prometheus_ranges], ids=lambda each: each.__name__)
 def test_examples_are_right(module: Any) -> None:
-    """The examples in the scripts' own words hold."""
+    """The doctests of the script pass."""
     found = doctest.testmod(module)
     assert (found.failed, found.attempted > 0) == (0, True)
 
@@ -151,7 +151,7 @@ def test_a_picture_is_drawn(server: Any, path: Path, tmp_path: Path) -> None:
 
 
 def test_a_prometheus_that_is_not_there_is_no_traceback(server: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command ends with 1 and one line that says who does not answer."""
+    """The command ends with 1 and one line that names the server that does not answer."""
     address = url(server)
     server.shutdown()
     server.server_close()

@@ -1,9 +1,9 @@
-"""Many dataflows and one operator: what it asks of the API server at rest, how soon it reacts when all others are busy, what it weighs.
+"""Many dataflows and one operator: its requests to the API server when settled, its latency when all others are busy, its memory.
 
     KUBECONFIG=... .venv/bin/python operator/benchmarks/bench_many.py --dataflows 200
 
 The operator is the real one, in a process of its own with its default limits. API server, etcd and controller manager are real, too, and
-have to be there: with the definition, and without operator and scheduler. Pods are told to be running and drivers are made up
+have to exist: with the definition, and without operator and scheduler. Pods are marked as running and drivers are simulated
 (`paper_pods`), so all of this measures the operator and no stream. Prints figures, asserts nothing.
 """
 
@@ -79,7 +79,7 @@ class Bench:
         return time.monotonic() - begun
 
     def reacted(self, name: str, generation: int) -> float:
-        """Seconds until an edit was looked at."""
+        """Seconds until an edit was read."""
         begun = time.monotonic()
         while time.monotonic() - begun < SECONDS_MAX:
             status = (self.kube.get(KIND, self.namespace, name) or {}).get("status") or {}
@@ -161,11 +161,11 @@ def one_edit(bench: Bench, times: int) -> dict[str, Any]:
     bench.world.held = set()
     return {
         "busy others": len(bench.names) - times,
-        "seconds from edit to first look, p50": round(statistics.median(took), 3),
+        "seconds from edit to first reconciliation, p50": round(statistics.median(took), 3),
         "max": round(max(took), 3),
-        "longest time nobody looked at one of the others, p50": round(statistics.median(gaps), 1),
+        "longest time without a reconciliation of one of the others, p50": round(statistics.median(gaps), 1),
         "its max": round(max(gaps), 1),
-        "of them never looked at": len(bench.names) - times - len(gaps),
+        "of them never reconciled": len(bench.names) - times - len(gaps),
     }
 
 
@@ -181,7 +181,7 @@ def storm(bench: Bench, process: int) -> dict[str, Any]:
     bench.await_all("restart of all")
     return {
         "edits took seconds": round(edited, 1),
-        "all looked at after": round(max(first.values()), 1),
+        "all reconciled after": round(max(first.values()), 1),
         "all in place after": round(time.monotonic() - begun, 1),
         "operator's memory, MiB": round(weight(process)[0]),
     }
@@ -206,9 +206,9 @@ def main() -> None:
         with world, operator(namespace, world.address, given.log) as process:
             say("made", lambda: {"seconds": round(made_all(bench))})
             if given.idle_seconds:
-                say("at rest", lambda: at_rest(bench, process, given.idle_seconds))
+                say("settled", lambda: at_rest(bench, process, given.idle_seconds))
             say("one edit", lambda: one_edit(bench, given.edits))
-            say("all others go on", lambda: {"settled after seconds": round(bench.await_all("after one edit each"))})
+            say("all others continue", lambda: {"settled after seconds": round(bench.await_all("after one edit each"))})
             say("restart of all", lambda: storm(bench, process))
             say("violations", lambda: {"count": len(world.violations), "first": world.violations[:3]})
     finally:

@@ -1,4 +1,4 @@
-"""All pods of a namespace told to be running, and a made-up driver for each dataflow that answers over HTTP as the real one's control API."""
+"""All pods of a namespace marked as running, and a simulated driver for each dataflow with the control API over HTTP."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class World:
         return [each for paper in list(self.papers.values()) for each in paper.violations]
 
     def gaps(self) -> list[float]:
-        """Of each dataflow that was held: the longest time between two looks, those that never came included in its last."""
+        """Of each held dataflow: the longest time between two reconciliations, also for those without any."""
         now = time.monotonic()
         return [
             max(b - a for a, b in zip(times, [*times[1:], now], strict=True))
@@ -136,6 +136,6 @@ def _handler(world: World) -> type[BaseHTTPRequestHandler]:
         do_GET = do_PUT = do_POST = do_DELETE = _do  # noqa: N815  (the names are those of http.server)
 
         def log_message(self, *_: Any) -> None:
-            """Says nothing."""
+            """Log nothing."""
 
     return Handler

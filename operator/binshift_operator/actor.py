@@ -1,7 +1,8 @@
-"""Carries out what was decided: the only place that writes to the API server's objects and to the control API.
+"""Executes actions: the only module that writes to the API server's objects and to the control API.
 
-In order, up to the first that fails; the next look decides anew. Every write says what it was decided upon: the UID, and where
-it matters the resource version, so that what has changed meanwhile is left alone. Secrets are created and never written over.
+They are executed in order, up to the first failure; the next reconciliation decides again. Every write carries what it was decided upon
+(the UID and, where it matters, the resource version), so that an object that has changed meanwhile is left alone. Secrets are created
+and never overwritten.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from binshift_operator.model.actions import (
 )
 from binshift_operator.model.names import Child
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.observe import KINDS, Observation
+from binshift_operator.observe import Observation
 
 TOKEN_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
 class ActionFailure:
-    """An action that was not carried out, and why."""
+    """An action that failed, and its error."""
 
     action: Action
     error: OperatorError
@@ -45,7 +46,7 @@ class ActionFailure:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What came of some actions: how many were carried out, whether anything is different now, and the first that failed."""
+    """The result of some actions: how many were executed, whether any of them changed something, and the first failure."""
 
     done: int
     changed: bool
@@ -54,30 +55,30 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Acts upon one API server.
+    """Executes actions.
 
     Attributes:
         kube: the API server.
-        operator: how this operator is called, for other operators that find what it has applied.
+        operator: the name of this operator, for other operators that find what it has applied.
     """
 
     kube: Kube
     operator: str = ""
 
     def execute(self, dataflow: Dataflow, observation: Observation, actions: Sequence[Action]) -> ActionResult:
-        """Carry out what can be, up to the first that fails."""
-        invariant(observation.complete or not actions, "something is done upon what was not read just now")
+        """Execute actions, up to the first failure."""
+        invariant(observation.complete or not actions, "an action is based on a cached observation")
         changed = False
         for number, action in enumerate(actions):
             try:
                 self.kube.require_leadership()
-                changed |= self._do(dataflow, observation, action)
+                changed |= self._execute(dataflow, observation, action)
             except OperatorError as error:
                 return ActionResult(number, changed, ActionFailure(action, error))
         return ActionResult(len(actions), changed)
 
-    def _do(self, dataflow: Dataflow, observation: Observation, action: Action) -> bool:
-        """Whether it changed anything, as far as one can know."""
+    def _execute(self, dataflow: Dataflow, observation: Observation, action: Action) -> bool:
+        """Execute an action; whether it changed anything, as far as is known."""
         key = dataflow.key
         match action:
             case CreateKeys():
@@ -85,19 +86,19 @@ class Actor:
             case Apply():
                 return self._apply(dataflow, observation, action)
             case TryApply(child, replicas, uid):
-                self.kube.apply(
-                    manifest_for(observation.manifests, Apply(child, replicas, uid), self.operator), dry_run=True
-                )
+                manifest = manifest_for(observation.manifests, Apply(child, replicas, uid), self.operator)
+                self.kube.apply(manifest, dry_run=True)
                 return False
             case DeletePod(name, uid, _, force):
                 self.kube.delete("Pod", key.namespace, name, uid, at_once=force)
             case StopQuery(again):
-                _control(observation).stop()
+                _driver(observation).stop()
                 return not again
             case PutTarget(generation, workers):
-                _control(observation).put_target(dataflow, generation, workers)
+                _driver(observation).put_target(dataflow, generation, workers)
             case CancelMigration(number, rollback, again):
-                _cancel(observation, number, rollback)
+                with contextlib.suppress(NotThere):  # a driver that was restarted does not know it
+                    _driver(observation).cancel(number, rollback=rollback)
                 return not again
             case _:
                 assert_never(action)
@@ -119,20 +120,20 @@ class Actor:
         return bool(after["metadata"].get("resourceVersion") != before)
 
     def _scale(self, dataflow: Dataflow, child: Child, replicas: int, version: str) -> Object:
-        """Of what cannot be rendered only the number of pods is changed, if it is still what was observed."""
+        """Change only the number of pods, if the object is still what was observed."""
         change: Object = {"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}
-        return self.kube.patch(KINDS[child], dataflow.key.namespace, dataflow.key.child(child), change)
+        return self.kube.patch(child.kind, dataflow.key.namespace, dataflow.key.child(child), change)
 
     def _create_keys(self, dataflow: Dataflow) -> None:
-        with contextlib.suppress(Changed):  # there is one by now: it is kept
+        with contextlib.suppress(Changed):  # one that exists is kept
             self.kube.create(render_secret(dataflow.key, lambda: secrets.token_urlsafe(TOKEN_BYTES)))
 
 
 def manifest_for(manifests: Mapping[Child, Manifest], action: Apply, operator: str = "") -> Manifest:
-    """What is sent for an action: as rendered, for the object that was observed.
+    """The manifest to apply for an action: as rendered, for the object that was observed.
 
     Raises:
-        Invalid: it needs the Secret, which is not there.
+        Invalid: it requires the Secret, which does not exist.
     """
     if action.child not in manifests:
         raise Invalid(f"{action.child.value} cannot be rendered without the Secret")
@@ -145,25 +146,20 @@ def manifest_for(manifests: Mapping[Child, Manifest], action: Apply, operator: s
     return {**wanted, "metadata": {**wanted["metadata"], **{name: value for name, value in known.items() if value}}}
 
 
-def _control(observation: Observation) -> DriverClient:
+def _driver(observation: Observation) -> DriverClient:
     if observation.driver_client is None:
-        raise Unreachable("the driver cannot be asked: it has no pod, no address or no token")
+        raise Unreachable("no request to the driver is possible: it has no pod, no address or no token")
     return observation.driver_client
 
 
-def _cancel(observation: Observation, number: int, rollback: bool) -> None:
-    with contextlib.suppress(NotThere):  # a driver that started anew does not know it
-        _control(observation).cancel(number, rollback=rollback)
-
-
 def is_permanent(failure: ActionFailure) -> bool:
-    """Whether the API server does not take a child as it is: trying again will not help."""
+    """Whether the API server rejects a child as rendered: a retry will not help."""
     refused = isinstance(failure.error, Refused) and not isinstance(failure.error, Changed | NotThere)
     return refused and isinstance(failure.action, Apply | TryApply | CreateKeys)
 
 
 def describe(action: Action) -> str:
-    """What was to be done, for people."""
+    """The name of an action in messages."""
     match action:
         case CreateKeys():
             return Child.KEYS.value

@@ -1,20 +1,20 @@
-"""What the operator's environment tells it.
+"""The operator's configuration, from environment variables.
 
 | variable | meaning | default |
 |---|---|---|
-| ``BINSHIFT_NAMESPACES`` | namespaces to serve, with commas; empty: all | all |
+| ``BINSHIFT_NAMESPACES`` | namespaces to serve, separated by commas; empty: all | all |
 | ``BINSHIFT_SELECTOR`` | label selector of the dataflows to serve; empty: all | all |
-| ``BINSHIFT_NAMESPACE`` | the operator's own, for its Lease and the network policies of dataflows | binshift |
-| ``BINSHIFT_POD`` | the operator's own pod | the name of its host |
-| ``BINSHIFT_LEASE`` | the Lease that one process of the operator holds while it acts; empty: none, and it always acts | none |
+| ``BINSHIFT_NAMESPACE`` | the operator's namespace, for its Lease and the network policies of dataflows | binshift |
+| ``BINSHIFT_POD`` | the operator's pod | the host name |
+| ``BINSHIFT_LEASE`` | the Lease that the active process of the operator holds; empty: no Lease, this process is always active | none |
 | ``BINSHIFT_APP`` | the label ``app.kubernetes.io/name`` of the operator's pods | binshift |
-| ``BINSHIFT_HTTP_PORT`` | of health and metrics | 8080 |
-| ``BINSHIFT_WORKERS`` | dataflows looked at at one time | 16 |
-| ``BINSHIFT_RESYNC_SECONDS`` | between two listings of all dataflows, and within which everything about each is read again | 60 |
-| ``BINSHIFT_CONTROL_ADDRESS`` | where a driver's control API is, with ``{ip}``, ``{pod}``, ``{service}``, ``{namespace}`` | at its pod's address |
-| ``BINSHIFT_POD_SECURITY_CONTEXT`` | user and groups of dataflows' pods that name none themselves, as JSON | 10001 |
+| ``BINSHIFT_HTTP_PORT`` | port of health and metrics | 8080 |
+| ``BINSHIFT_WORKERS`` | dataflows reconciled concurrently | 16 |
+| ``BINSHIFT_RESYNC_SECONDS`` | between two listings of all dataflows; also the maximum age of a cached observation | 60 |
+| ``BINSHIFT_CONTROL_ADDRESS`` | URL of a driver's control API, with ``{ip}``, ``{pod}``, ``{service}``, ``{namespace}`` | the pod's IP |
+| ``BINSHIFT_POD_SECURITY_CONTEXT`` | user and groups of dataflows' pods that name none, as JSON | 10001 |
 | ``BINSHIFT_LOG_LEVEL`` | debug, info, warning or error | info |
-| ``BINSHIFT_<LIMIT>`` | each of `model.timeouts.Timeouts`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | there |
+| ``BINSHIFT_<LIMIT>`` | each of `model.situation.Timeouts`, such as ``BINSHIFT_REGISTRATION_WAIT_SECONDS`` | see there |
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import PORTS
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import DataflowKey
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.situation import Timeouts
 
 ADDRESS = f"http://{{ip}}:{PORTS.control}"
-"""The pod's own: no name service can hold up a look, and no headless record is waited for when a driver is new."""
+"""The pod's IP: no name service can delay a reconciliation, and a new driver needs no DNS record."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -55,11 +55,11 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """How this process of the operator is called, for people."""
+        """The name of this process of the operator in messages."""
         return f"{self.render_context.namespace}/{self.pod} ({__version__})"
 
     def address(self, key: DataflowKey, ip: str) -> str | None:
-        """Where the control API of a dataflow is, whose driver's pod has this address; None while it has none.
+        """The URL of a dataflow's control API, from the IP of the driver's pod; None while it has none.
 
         >>> Configuration().address(DataflowKey("ns", "clicks", "u"), "10.0.0.7")
         'http://10.0.0.7:7400'
@@ -73,10 +73,10 @@ class Configuration:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Configuration:
-        """As the table above says.
+        """The configuration in these variables; see the table above.
 
         Raises:
-            InvalidConfiguration: a variable does not fit; the message names it.
+            InvalidConfiguration: a variable is invalid; the message names it.
         """
         usual = cls()
         limits = {

@@ -40,7 +40,7 @@ class Controller:
         resync_seconds: between two listings.
         workers: number of worker threads.
         selector: label selector of the dataflows to list; empty: all.
-        is_leader: whether this process may act; while it may not, nothing is reconciled, and the queue stays as it is.
+        is_leader: whether this process is the leader; otherwise nothing is reconciled, and the queue stays as it is.
     """
 
     queue: WorkQueue

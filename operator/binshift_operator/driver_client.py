@@ -1,71 +1,57 @@
-"""Speaks to the control API of a dataflow's driver, with the token of its Secret: the one place that knows its answers.
+"""The client of the control API of a dataflow's driver, with the token of its Secret: the one place that knows the responses.
 
-Reads and writes are bounded in time and size, and not tried again. Answers are read defensively: a driver of another version
-may say more, or less; what is not understood is not known.
+Requests are bounded in time and size, and never retried. Responses are parsed defensively: a driver of another version may send more
+or less, and what cannot be parsed counts as unknown.
 """
 
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any, Final
-from urllib.error import HTTPError
-from urllib.request import HTTPHandler, ProxyHandler, Request, build_opener
 
-from binshift_operator.errors import OperatorError, TimedOut, Unreachable, refused
+import httpx2
+
+from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import MigrationStatus
 
 SECONDS_MAX: Final = 5.0
-"""For an answer."""
+"""For a response."""
 CONNECT_SECONDS_MAX: Final = 2.0
-"""For a connection: however busy a driver is, its kernel takes one at once; the address of a pod that is gone says nothing at all."""
+"""For a connection: the kernel of even a busy driver accepts one at once; the address of a deleted pod never responds."""
+TLS: Final = ssl.create_default_context()
+"""Made once: that takes longer than a request."""
 ANSWER_BYTES_MAX: Final = 4_000_000
 REASON_CHARACTERS_MAX: Final = 2000
 PART_CHARACTERS_MAX: Final = 32
 VERSION_CHARACTERS_MAX: Final = 64
 
 
-class _Connection(HTTPConnection):
-    """One whose time limit is shorter until it is made."""
-
-    def connect(self) -> None:
-        """Connect."""
-        self.timeout = CONNECT_SECONDS_MAX
-        super().connect()
-        self.sock.settimeout(SECONDS_MAX)
-
-
-class _Handler(HTTPHandler):
-    def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(_Connection, req)
-
-
-_OPENER: Final = build_opener(ProxyHandler({}), _Handler())
-"""Without proxies: the driver is in the same cluster."""
+def make_client() -> httpx2.Client:
+    """A client for one request; it uses no proxy, as the driver is in the same cluster."""
+    timeout = httpx2.Timeout(SECONDS_MAX, connect=CONNECT_SECONDS_MAX)
+    return httpx2.Client(timeout=timeout, trust_env=False, verify=TLS)
 
 
 @dataclass(frozen=True, slots=True)
 class DriverClient:
-    """The control API at ``url``; ``token`` opens it, and never shows. Each call raises `OperatorError`."""
+    """The control API at ``url``; ``token`` authorises, and is never shown. Each call raises `OperatorError`."""
 
     url: str
-    token: str
-
-    def __repr__(self) -> str:
-        return f"Control({self.url!r})"
+    token: str = field(repr=False)
 
     def dataflow(self) -> ObservedRuntime:
-        """The dataflow as a whole."""
-        answer = self._ask("GET", "/v1/dataflow")
+        """The state of the whole dataflow."""
+        answer = self._request("GET", "/v1/dataflow")
         try:
             return parse_runtime(answer)
-        except (AttributeError, KeyError, TypeError, ValueError) as wrong:
-            raise Unreachable(f"the driver's answer is not understood: {wrong}") from wrong
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise Unreachable(f"the driver's response cannot be parsed: {error}") from error
 
     def put_target(self, dataflow: Dataflow, generation: int, workers: tuple[int, ...]) -> None:
         """Set the target."""
@@ -79,45 +65,51 @@ class DriverClient:
             "preCopy": policy.pre_copy,
             "latencyTargetSeconds": policy.latency_target_seconds,
         }
-        self._ask("PUT", "/v1/target", body)
+        self._request("PUT", "/v1/target", body)
 
     def cancel(self, migration: int, *, rollback: bool) -> None:
         """Cancel a migration."""
-        self._ask("DELETE", f"/v1/migrations/{migration}?rollback={str(rollback).lower()}")
+        self._request("DELETE", f"/v1/migrations/{migration}?rollback={str(rollback).lower()}")
 
     def stop(self) -> None:
         """Stop the query after its running epoch; returns at once."""
-        self._ask("POST", "/v1/stop")
+        self._request("POST", "/v1/stop")
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(self.url + path, data=data, headers=headers, method=method)
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        headers = {"Authorization": f"Bearer {self.token}", "Accept-Encoding": "identity"}
         try:
-            with _OPENER.open(request, timeout=SECONDS_MAX) as answer:
-                return json.loads(answer.read(ANSWER_BYTES_MAX))
-        except HTTPError as no:
-            raise _refused(no) from None
-        except (OSError, HTTPException, ValueError) as gone:
-            reason = getattr(gone, "reason", gone)
-            kind = TimedOut if isinstance(reason, TimeoutError) else Unreachable
-            raise kind(str(reason) or type(gone).__name__) from gone
+            with make_client() as client, client.stream(method, self.url + path, json=body, headers=headers) as answer:
+                content = _read(answer)
+            if answer.is_success:
+                return json.loads(content)
+        except httpx2.TimeoutException as error:
+            raise TimedOut(str(error) or type(error).__name__) from error
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+            raise Unreachable(str(error) or type(error).__name__) from error
+        raise error_of(answer.status_code, _message(content) or f"the driver answered {answer.status_code}")
 
 
-def _refused(no: HTTPError) -> OperatorError:
+def _read(answer: httpx2.Response) -> bytes:
+    content = bytearray()
+    for chunk in answer.iter_raw():
+        content += chunk
+        if len(content) > ANSWER_BYTES_MAX:
+            raise ValueError(f"the driver's response is longer than {ANSWER_BYTES_MAX} bytes")
+    return bytes(content)
+
+
+def _message(content: bytes) -> str:
     try:
-        said = json.loads(no.read(ANSWER_BYTES_MAX))
-        message = str(said["message"])
-    except (OSError, HTTPException, ValueError, TypeError, KeyError):
-        message = f"the driver answered {no.code}"
-    return refused(no.code, message[:REASON_CHARACTERS_MAX])
+        return str(json.loads(content)["message"])[:REASON_CHARACTERS_MAX]
+    except (ValueError, TypeError, KeyError):
+        return ""
 
 
 def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
-    """What `GET /v1/dataflow` says.
+    """The response of `GET /v1/dataflow`.
 
     Raises:
-        AttributeError, KeyError, TypeError, ValueError: it says something else.
+        AttributeError, KeyError, TypeError, ValueError: it has another format.
     """
     target, latency, migration = answer.get("target"), answer.get("latency"), answer.get("migration")
     shared, running = migration.get("workers") if migration else None, answer.get("underWay")
@@ -129,51 +121,54 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
         failures=int(answer.get("failures") or 0),
         epoch=int(answer.get("epoch", -1)),
         committed_at=_seconds(answer.get("committedAt")),
-        running_epoch=None if running is None else _under_way(running),
-        route_version=_whole(answer.get("routeVersion")),
-        holding=frozenset(map(int, answer.get("workers") or ())),
-        registered=frozenset(map(int, answer.get("registered") or ())),
+        running_epoch=None if running is None else _running_epoch(running),
+        route_version=_int(answer.get("routeVersion")),
+        holding=_slots(answer.get("workers")),
+        registered=_slots(answer.get("registered")),
         target=None if target is None else _target(target),
         latency_p99=None if latency is None else float(latency["p99Seconds"]),
         migration=None if migration is None else _migration(migration),
-        migration_workers=None if shared is None else frozenset(map(int, shared)),
+        migration_workers=None if shared is None else _slots(shared),
     )
 
 
-def _under_way(said: Mapping[str, Any]) -> RunningEpoch:
-    part = str(said.get("part") or "")[:PART_CHARACTERS_MAX]
-    trouble = str(said.get("trouble") or "")[:REASON_CHARACTERS_MAX]
-    return RunningEpoch(int(said["epoch"]), float(said["seconds"]), int(said.get("runs") or 1), part, trouble)
+def _running_epoch(found: Mapping[str, Any]) -> RunningEpoch:
+    part = str(found.get("part") or "")[:PART_CHARACTERS_MAX]
+    error = str(found.get("trouble") or "")[:REASON_CHARACTERS_MAX]
+    return RunningEpoch(int(found["epoch"]), float(found["seconds"]), int(found.get("runs") or 1), part, error)
 
 
-def _target(said: Mapping[str, Any]) -> ObservedTarget:
-    return ObservedTarget(
-        str(said["owner"]), int(said["generation"]), frozenset(map(int, said["workers"])), said["settled"] is True
-    )
+def _target(found: Mapping[str, Any]) -> ObservedTarget:
+    settled = found["settled"] is True
+    return ObservedTarget(str(found["owner"]), int(found["generation"]), _slots(found["workers"]), settled)
 
 
-def _migration(said: Mapping[str, Any]) -> MigrationStatus:
-    before, during = said.get("latencyBefore"), said.get("latencyDuring")
+def _migration(found: Mapping[str, Any]) -> MigrationStatus:
+    before, during = found.get("latencyBefore"), found.get("latencyDuring")
     return MigrationStatus(
-        id=int(said["id"]),
-        phase=str(said["phase"]),
-        generation=int(said.get("generation") or 0),
-        strategy=str(said.get("strategy") or ""),
-        bins_moved=_whole(said.get("binsMoved")),
-        bins_total=_whole(said.get("binsTotal")),
-        bytes_moved=_whole(said.get("bytesMoved")),
-        started_at=_seconds(said.get("startedAt")),
-        ended_at=_seconds(said.get("endedAt")),
+        id=int(found["id"]),
+        phase=str(found["phase"]),
+        generation=int(found.get("generation") or 0),
+        strategy=str(found.get("strategy") or ""),
+        bins_moved=_int(found.get("binsMoved")),
+        bins_total=_int(found.get("binsTotal")),
+        bytes_moved=_int(found.get("bytesMoved")),
+        started_at=_seconds(found.get("startedAt")),
+        ended_at=_seconds(found.get("endedAt")),
         latency_before=None if before is None else round(float(before["p99Seconds"]), 3),
         latency_during=None if during is None else round(float(during["p99Seconds"]), 3),
-        reason=str(said.get("reason") or ""),
+        reason=str(found.get("reason") or ""),
     )
 
 
-def _whole(value: Any) -> int | None:
+def _slots(found: Any) -> frozenset[int]:
+    return frozenset(map(int, found or ()))
+
+
+def _int(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
 def _seconds(text: str | None) -> float | None:
-    """Whole seconds, as the status has them: one that is read back equals the one that was written."""
+    """Whole seconds, as in the status: a time that is read back equals the one that was written."""
     return None if text is None else float(int(datetime.fromisoformat(text).timestamp()))

@@ -1,18 +1,4 @@
-"""What can go wrong around the operator; its own mistakes are exceptions of other kinds, and end the look they happen in.
-
-```
-OperatorError
-├── Unreachable         the API server or a control API does not answer; look again later
-│   └── TimedOut        it took too long to do so
-├── Refused             it answered no; the message says why
-│   ├── NotThere        404
-│   ├── Changed         409: it is not what was seen any more, or it exists already; look again
-│   ├── Forbidden       401 or 403: the operator lacks a right, or the token is not that of the driver
-│   └── Invalid         400 or 422: what was asked for does not fit
-├── NotLeading          this process may change nothing now, as another one may be in its place
-└── InvalidConfiguration  a variable of the operator's own environment does not fit
-```
-"""
+"""The operator's errors. Its own mistakes are exceptions of other types, and end the reconciliation in which they occur."""
 
 from __future__ import annotations
 
@@ -22,50 +8,50 @@ class OperatorError(Exception):
 
 
 class Unreachable(OperatorError):
-    """Nobody answers, or nothing that makes sense, or that it is too busy."""
+    """The API server or a control API gives no response, or none that can be parsed, or is too busy (429, 5xx); retry later."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds after which whoever answered wants to be asked again; 0 if it did not say."""
+        """Seconds after which the server accepts a retry; 0 if it named none."""
 
 
 class TimedOut(Unreachable):
-    """There was no answer in time."""
+    """The request timed out."""
 
 
 class Refused(OperatorError):
-    """The answer is no."""
+    """The request was rejected; the message has the reason."""
 
 
 class NotThere(Refused):
-    """What was asked for is not there."""
+    """404: the object does not exist."""
 
 
 class Changed(Refused):
-    """It is not what was seen any more."""
+    """409: the object has changed since it was observed, or exists already; observe again."""
 
 
 class Forbidden(Refused):
-    """The caller may not do this."""
+    """401 or 403: the operator lacks a right, or has the token of another driver."""
 
 
 class Invalid(Refused):
-    """What was asked for does not fit."""
+    """400 or 422: the request is invalid."""
 
 
 class NotLeading(OperatorError):
-    """This process may change nothing now."""
+    """This process must not write now, as another one may hold the Lease."""
 
 
 class InvalidConfiguration(OperatorError):
-    """The operator's own environment is wrong."""
+    """An environment variable of the operator is invalid."""
 
 
-def refused(status: int, message: str, retry_after: float = 0.0) -> OperatorError:
+def error_of(status: int, message: str, retry_after: float = 0.0) -> OperatorError:
     """The error of an HTTP status.
 
-    >>> refused(409, "x"), refused(503, "y")
+    >>> error_of(409, "x"), error_of(503, "y")
     (Changed('x'), Unreachable('y'))
     """
     match status:

@@ -1,7 +1,7 @@
-"""Tells Kubernetes Events about a dataflow: one object for each thing that is told, counted when it happens again.
+"""Records Kubernetes Events about a dataflow: one object for each distinct event, with a count of its occurrences.
 
-The name is made of what is told, so that telling twice (after a crash between two writes) counts twice and lists once. Events are
-for people: one that cannot be written is logged and forgotten.
+The object's name is a hash of the content, so an event that is recorded twice (after a crash between two writes) is counted twice and
+listed once. Events only inform users: one that cannot be written is logged and dropped.
 """
 
 from __future__ import annotations
@@ -17,35 +17,31 @@ from binshift_operator.model.actions import Action, Apply, DeletePod
 from binshift_operator.model.names import API_VERSION, FIELD_MANAGER, KIND, Child, DataflowKey
 from binshift_operator.model.observed import ObservedState
 from binshift_operator.model.status import truncate
-from binshift_operator.pod_state import seconds
 from binshift_operator.status import EventRecord
-from binshift_operator.status_codec import format_time
+from binshift_operator.status_codec import format_time, parse_time
 
 log = logging.getLogger(__name__)
 RECENT_SECONDS: Final = 300.0
-"""Maximum age of a request to restart that is answered."""
+"""Maximum age of a `kubectl rollout restart` that is reported."""
 
 
 def action_events(actions: Sequence[Action], observed: ObservedState) -> Iterable[EventRecord]:
-    """What to tell of what was done."""
+    """The events of executed actions."""
     for action in actions:
         match action:
-            case Apply(Child.EXECUTORS, int(replicas)) if replicas != observed.children[Child.EXECUTORS].replicas:
-                yield EventRecord(
-                    "Scaled", f"executor pods: {observed.children[Child.EXECUTORS].replicas} to {replicas}"
-                )
+            case Apply(Child.EXECUTORS, int(replicas)):
+                before = observed.children[Child.EXECUTORS].replicas
+                if replicas != before:
+                    yield EventRecord("Scaled", f"executor pods: {before} to {replicas}")
             case DeletePod(name, _, why, force):
-                yield EventRecord(
-                    "PodReplaced", f"pod {name} is deleted{' by force' if force else ''}: {why}", warning=force
-                )
-            case _:
-                pass
+                message = f"pod {name} is deleted{' by force' if force else ''}: {why}"
+                yield EventRecord("PodReplaced", message, warning=force)
 
 
 def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child, str]) -> Iterable[EventRecord]:
-    """What to tell of `kubectl rollout restart`, which replaces no pod of ours; each is told once, and then ``known``.
+    """The events about `kubectl rollout restart`, which replaces none of our pods; each is recorded once, and then ``known``.
 
-    The request stays in the template, so an old one is skipped: the operator process of that time has told it.
+    The request stays in the template, so an old one is skipped: an earlier process of the operator has recorded it.
     """
     for child, seen in observed.children.items():
         if seen.restarted_at and known.get(child) != seen.restarted_at and _is_recent(seen.restarted_at, observed.now):
@@ -61,23 +57,23 @@ def rollout_events(key: DataflowKey, observed: ObservedState, known: dict[Child,
 def _is_recent(requested_at: str, now: float) -> bool:
     """Whether the request is recent, by a clock that may differ from the operator's."""
     try:
-        return abs(now - seconds(requested_at)) < RECENT_SECONDS
+        return abs(now - parse_time(requested_at)) < RECENT_SECONDS
     except ValueError:
         return False
 
 
-def record(kube: Kube, key: DataflowKey, told: Iterable[EventRecord], now: float) -> None:
+def record(kube: Kube, key: DataflowKey, records: Iterable[EventRecord], now: float) -> None:
     """Write events; never fails."""
-    for each in told:
+    for each in records:
         log.info("%s", each.message, extra={"dataflow": f"{key.namespace}/{key.name}", "reason": each.reason})
         try:
-            _tell(kube, key, each, now)
+            _write(kube, key, each, now)
         except OperatorError as error:
             log.warning("event %s was not written: %s", each.reason, error)
 
 
-def _tell(kube: Kube, key: DataflowKey, told: EventRecord, now: float) -> None:
-    event = event_manifest(key, told, now)
+def _write(kube: Kube, key: DataflowKey, record: EventRecord, now: float) -> None:
+    event = event_manifest(key, record, now)
     try:
         kube.create(event)
     except Changed:
@@ -87,14 +83,14 @@ def _tell(kube: Kube, key: DataflowKey, told: EventRecord, now: float) -> None:
         kube.patch("Event", key.namespace, name, {"count": count, "lastTimestamp": format_time(now)})
 
 
-def event_manifest(key: DataflowKey, told: EventRecord, now: float) -> Object:
+def event_manifest(key: DataflowKey, record: EventRecord, now: float) -> Object:
     """An event's manifest."""
-    words = "\0".join((key.uid, told.reason, told.message))
+    content = "\0".join((key.uid, record.reason, record.message))
     return {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{key.name}.{hashlib.sha256(words.encode()).hexdigest()[:16]}",
+            "name": f"{key.name}.{hashlib.sha256(content.encode()).hexdigest()[:16]}",
             "namespace": key.namespace,
         },
         "involvedObject": {
@@ -104,9 +100,9 @@ def event_manifest(key: DataflowKey, told: EventRecord, now: float) -> Object:
             "namespace": key.namespace,
             "uid": key.uid,
         },
-        "type": "Warning" if told.warning else "Normal",
-        "reason": told.reason,
-        "message": truncate(told.message, 1000),
+        "type": "Warning" if record.warning else "Normal",
+        "reason": record.reason,
+        "message": truncate(record.message, 1000),
         "source": {"component": FIELD_MANAGER},
         "reportingComponent": FIELD_MANAGER,
         "reportingInstance": FIELD_MANAGER,

@@ -1,11 +1,13 @@
-"""Speaks to the Kubernetes API server: the one place that knows its paths, verbs and kinds of patches.
+"""The client of the Kubernetes API server: the one place that knows its paths, verbs and patch types.
 
-One request at a time, each with a time limit; nothing is tried again here, as whoever looks does so anyway. `Requests` is all
-it needs of a connection, so that it is tested with an API server made up in memory.
+Each request has a time limit and is never retried here, because the controller reconciles again anyway. Paths are a table rather than a
+discovery client: discovery costs requests at every start, caches on disk, and knows more kinds than the operator has rights for. `Kube`
+needs nothing of a connection but `Transport`, so tests use an API server in memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -18,20 +20,28 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 from urllib3.exceptions import HTTPError
 
-from binshift_operator.errors import NotLeading, Unreachable, refused
+from binshift_operator.errors import NotLeading, NotThere, Unreachable, error_of
 from binshift_operator.model.names import FIELD_MANAGER, GROUP, PLURAL, VERSION
 
 Object: TypeAlias = dict[str, Any]
 SECONDS_MAX: Final = (5.0, 30.0)
-"""For the connection, and for the answer."""
+"""For the connection, and for the response."""
 CONNECTIONS_MAX: Final = 64
-"""Kept open: as many as there may be threads that look."""
+"""Kept open: the maximum number of worker threads."""
 LIST_MAX: Final = 500
-"""Objects a page."""
+"""Objects in a page."""
 RETRY_AFTER_MAX: Final = 300.0
 BUSY_CHARACTERS_MAX: Final = 500
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
+JSON: Final = "application/json"
+VERBS: Final = {
+    "create": ("POST", JSON),
+    "apply": ("PATCH", APPLY),
+    "patch": ("PATCH", MERGE),
+    "delete": ("DELETE", JSON),
+}
+"""Method and content type of each kind of write."""
 
 PATHS: Final = {
     "Pod": ("/api/v1", "pods"),
@@ -47,7 +57,7 @@ PATHS: Final = {
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "StreamingDataflow": (f"/apis/{GROUP}/{VERSION}", PLURAL),
 }
-"""Where the objects of a kind are."""
+"""API root and plural of each kind."""
 
 
 class Transport(Protocol):
@@ -56,10 +66,10 @@ class Transport(Protocol):
     def __call__(
         self, method: str, path: str, query: Mapping[str, str], body: Object | None, content_type: str
     ) -> tuple[int, bytes]:
-        """Status and body of the answer.
+        """Status and body of the response.
 
         Raises:
-            Unreachable: there is none.
+            Unreachable: there is no response.
         """
 
 
@@ -78,87 +88,79 @@ class Kube:
     """The API server. Each method raises the errors of `binshift_operator.errors`.
 
     Args:
-        requests: the connection.
-        wrote: is told of each write that was accepted, with its verb and kind.
-        leading: whether this process may write now; another one may have taken its place.
+        transport: the connection.
+        on_write: called with verb and kind of each accepted write.
+        is_leader: whether this process may write now; another one may have taken the Lease.
     """
 
     def __init__(
         self,
-        requests: Transport,
-        wrote: Callable[[str, str], None] = lambda verb, kind: None,
-        leading: Callable[[], bool] = lambda: True,
+        transport: Transport,
+        on_write: Callable[[str, str], None] = lambda verb, kind: None,
+        is_leader: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._requests, self._wrote, self._leading = requests, wrote, leading
+        self._transport, self._on_write, self._is_leader = transport, on_write, is_leader
 
     def require_leadership(self) -> None:
-        """Raises `NotLeading` if this process may change nothing now; each write asks by itself."""
-        if not self._leading():
+        """Raise `NotLeading` if this process must not write now; each write checks it by itself."""
+        if not self._is_leader():
             raise NotLeading("another process of the operator may hold the Lease: this one changes nothing")
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        """An object; None if it is not there."""
-        status, body = self._requests("GET", path_of(kind, namespace, name), {}, None, "")
-        return None if status == 404 else _object(status, body)
+        """An object; None if it does not exist."""
+        status, body = self._transport("GET", path_of(kind, namespace, name), {}, None, "")
+        return None if status == 404 else _parse(status, body)
 
     def list(self, kind: str, namespace: str | None, selector: str = "", fields: str = "") -> list[Object]:
-        """All objects of a kind, of all namespaces if none is named, page by page; ``fields`` selects, too."""
+        """All objects of a kind that match the label and field selectors, page by page; no namespace: of all namespaces."""
         found: list[Object] = []
-        given = {"labelSelector": selector, "fieldSelector": fields}
-        query = {"limit": str(LIST_MAX)} | {name: value for name, value in given.items() if value}
+        given = {"limit": str(LIST_MAX), "labelSelector": selector, "fieldSelector": fields}
+        query = {name: value for name, value in given.items() if value}
         while True:
-            page = _object(*self._requests("GET", path_of(kind, namespace), query, None, ""))
+            page = _parse(*self._transport("GET", path_of(kind, namespace), query, None, ""))
             found += page.get("items") or []
             following = (page.get("metadata") or {}).get("continue")
             if not following:
                 return found
-            query = query | {"continue": following}
+            query["continue"] = following
 
     def create(self, manifest: Object) -> Object:
         """Create an object; `Changed` if it exists."""
-        kind, meta = manifest["kind"], manifest["metadata"]
-        query = {"fieldManager": FIELD_MANAGER}
-        self.require_leadership()
-        answer = self._requests("POST", path_of(kind, meta["namespace"]), query, manifest, "application/json")
-        return self._written("create", kind, answer)
+        kind = manifest["kind"]
+        return self._write("create", kind, path_of(kind, manifest["metadata"]["namespace"]), manifest)
 
     def apply(self, manifest: Object, part: str | None = None, *, force: bool = True, dry_run: bool = False) -> Object:
         """Server-side apply; a UID or resource version in the manifest must be that of the object.
 
-        Without ``force``, an object that others have written with other values is left alone (`Changed`). A ``dry_run`` is
-        judged in full, and stores nothing.
+        Without ``force``, an object in which other field managers have set other values is left alone (`Changed`). A ``dry_run``
+        is validated in full, and stores nothing.
         """
         kind, meta = manifest["kind"], manifest["metadata"]
-        path = path_of(kind, meta["namespace"], meta["name"], part)
-        query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
-        self.require_leadership()
-        answer = self._requests("PATCH", path, query, manifest, APPLY)
-        return _object(*answer) if dry_run else self._written("apply", kind, answer)
+        query = {"force": str(force).lower()} | ({"dryRun": "All"} if dry_run else {})
+        return self._write("apply", kind, path_of(kind, meta["namespace"], meta["name"], part), manifest, query)
 
     def patch(self, kind: str, namespace: str, name: str, change: Object) -> Object:
         """Merge a change into an object."""
-        query = {"fieldManager": FIELD_MANAGER}
-        self.require_leadership()
-        answer = self._requests("PATCH", path_of(kind, namespace, name), query, change, MERGE)
-        return self._written("patch", kind, answer)
+        return self._write("patch", kind, path_of(kind, namespace, name), change)
 
     def delete(self, kind: str, namespace: str, name: str, uid: str, *, at_once: bool = False) -> None:
-        """Delete an object, if it is still the one of this UID; one that is gone is as good."""
-        body: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
-        if at_once:
-            body["gracePeriodSeconds"] = 0
-        self.require_leadership()
-        status, answer = self._requests("DELETE", path_of(kind, namespace, name), {}, body, "application/json")
-        if status != 404:
-            self._written("delete", kind, (status, answer))
+        """Delete the object of this UID; no error if it does not exist."""
+        options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        options |= {"gracePeriodSeconds": 0} if at_once else {}
+        with contextlib.suppress(NotThere):
+            self._write("delete", kind, path_of(kind, namespace, name), options)
 
-    def _written(self, verb: str, kind: str, answer: tuple[int, bytes]) -> Object:
-        found = _object(*answer)
-        self._wrote(verb, kind)
+    def _write(self, verb: str, kind: str, path: str, body: Object, options: Mapping[str, str] | None = None) -> Object:
+        method, content_type = VERBS[verb]
+        query = {**({} if verb == "delete" else {"fieldManager": FIELD_MANAGER}), **(options or {})}
+        self.require_leadership()
+        found = _parse(*self._transport(method, path, query, body, content_type))
+        if "dryRun" not in query:
+            self._on_write(verb, kind)
         return found
 
 
-def _object(status: int, body: bytes) -> Object:
+def _parse(status: int, body: bytes) -> Object:
     try:
         found: Object = json.loads(body)
     except ValueError:
@@ -166,12 +168,12 @@ def _object(status: int, body: bytes) -> Object:
     if status >= 400:
         details = found.get("details") or {}
         message = str(found.get("message") or f"the API server answered {status}")
-        raise refused(status, message, parse_retry_after(details.get("retryAfterSeconds")))
+        raise error_of(status, message, parse_retry_after(details.get("retryAfterSeconds")))
     return found
 
 
 def parse_retry_after(text: object) -> float:
-    """What an answer says of when to ask again: seconds, bounded; 0 if it says nothing, or gives a date.
+    """The seconds of a Retry-After, bounded; 0 if there is none, or it is a date.
 
     >>> parse_retry_after("7"), parse_retry_after(None), parse_retry_after("Fri, 31 Dec 1999 23:59:59 GMT"), parse_retry_after(1e9)
     (7.0, 0.0, 0.0, 300.0)
@@ -181,10 +183,10 @@ def parse_retry_after(text: object) -> float:
 
 
 class ServerConnection:
-    """The connection to a real API server, as the pod's service account or as KUBECONFIG says.
+    """The connection to a real API server, with the pod's service account or from KUBECONFIG.
 
     Raises:
-        Unreachable: neither tells where one is.
+        Unreachable: neither is configured.
     """
 
     def __init__(self) -> None:
@@ -203,10 +205,10 @@ class ServerConnection:
     def __call__(
         self, method: str, path: str, query: Mapping[str, str], body: Object | None, content_type: str
     ) -> tuple[int, bytes]:
-        """See `Requests`."""
-        headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
-        if content_type:
-            headers["Content-Type"] = content_type
+        """See `Transport`."""
+        headers = {"Accept": JSON, "User-Agent": FIELD_MANAGER} | (
+            {"Content-Type": content_type} if content_type else {}
+        )
         where = f"{path}?{urlencode(query)}" if query else path
         prepared = self._api.param_serialize(
             method, where, header_params=headers, body=body, auth_settings=["BearerToken"]
@@ -215,13 +217,12 @@ class ServerConnection:
             answer = self._api.call_api(*prepared, _request_timeout=SECONDS_MAX)
             status, read = int(answer.status), bytes(answer.read() or b"")  # type: ignore[no-untyped-call]
             later = answer.getheader("Retry-After")  # type: ignore[no-untyped-call]
-        except ApiException as wrong:
-            raise Unreachable(f"the API server cannot be spoken to: {wrong.reason}") from wrong
-        except (HTTPError, OSError) as gone:
-            raise Unreachable(f"the API server does not answer: {gone}") from gone
-        if (
-            later and status >= HTTPStatus.TOO_MANY_REQUESTS and not read.startswith(b"{")
-        ):  # with JSON, that says so itself
-            said = read.decode(errors="replace")[:BUSY_CHARACTERS_MAX]
-            raise Unreachable(f"the API server is busy, it answered {status}: {said}", parse_retry_after(later))
+        except ApiException as error:
+            raise Unreachable(f"the request to the API server failed: {error.reason}") from error
+        except (HTTPError, OSError) as error:
+            raise Unreachable(f"the API server does not answer: {error}") from error
+        # A JSON response has the delay in its details.
+        if later and status >= HTTPStatus.TOO_MANY_REQUESTS and not read.startswith(b"{"):
+            text = read.decode(errors="replace")[:BUSY_CHARACTERS_MAX]
+            raise Unreachable(f"the API server is busy, it answered {status}: {text}", parse_retry_after(later))
         return status, read

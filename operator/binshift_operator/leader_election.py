@@ -1,9 +1,9 @@
-"""Which process of the operator acts: the one that holds the Lease in the operator's own namespace.
+"""Leader election: the process of the operator that holds the Lease in the operator's namespace is active.
 
-The others watch and wait, so that an upgrade or a lost node never has two act at one time. A holder that cannot renew stops acting
-before anybody else may take the Lease. Each process measures with its own clock how long a Lease has not changed, so that clocks of
-two nodes need not agree. One write that was on its way when a Lease ran out may still arrive: it carries the version that it was decided
-upon, and the API server refuses it if that has changed.
+The others watch and wait, so that two processes are never active at the same time, not even during an upgrade or after a lost node. A
+holder that cannot renew stops before another process can take the Lease. Each process measures with its own clock how long the Lease has
+not changed, so the clocks of two nodes need not agree. A write that was in flight when the Lease expired may still arrive: it carries the
+version that it was decided upon, and the API server rejects it if that has changed.
 """
 
 from __future__ import annotations
@@ -20,48 +20,47 @@ from binshift_operator.kube import Kube, Object
 
 log = logging.getLogger(__name__)
 LEASE_DURATION_SECONDS: Final = 30
-"""A Lease that has not changed for so long may be taken."""
+"""A Lease that has not changed for this long can be taken."""
 RENEW_DEADLINE_SECONDS: Final = 20.0
-"""How long after a renewal was asked for its holder acts upon it."""
+"""How long its holder relies on a renewal, from the request on."""
 RETRY_PERIOD_SECONDS: Final = 5.0
-"""From one try to take or renew it to the next."""
+"""Between two attempts to acquire or renew it."""
 KIND: Final = "Lease"
 
 
 @dataclass
 class AlwaysLeader:
-    """Instead of a Lease, where somebody else sees to it that there is one process only: it always acts.
+    """In place of an elector, where only one process of the operator is deployed.
 
     Attributes:
-        on_change: called once, that it does.
+        on_change: called once with True.
     """
 
-    on_change: Callable[[bool], None] = lambda held: None
+    on_change: Callable[[bool], None] = lambda is_leader: None
 
     def is_leader(self) -> bool:
-        """Whether this process may act."""
+        """Always True."""
         return True
 
     def start(self) -> None:
-        """Begin."""
+        """Report the leadership."""
         self.on_change(True)
 
     def stop(self) -> None:
-        """End."""
+        """Do nothing."""
 
 
 @dataclass
 class LeaderElector:
-    """Takes, renews and gives back one Lease.
+    """Acquires, renews and releases one Lease.
 
     Attributes:
-        kube: the API server; not the one whose writes wait for the Lease.
-        namespace: of the Lease.
-        name: of the Lease.
-        identity: who this process is; unlike every other one's.
-        clock: seconds, that only go forward.
-        wall_clock: seconds since 1970, for people who read the Lease.
-        on_change: called with whether the Lease is held, whenever that has changed.
+        kube: the API server; not the client whose writes require the Lease.
+        namespace, name: of the Lease.
+        identity: the unique name of this process.
+        clock: monotonic seconds.
+        wall_clock: seconds since 1970, for readers of the Lease.
+        on_change: called with whether this process is the leader, after each change.
     """
 
     kube: Kube
@@ -70,7 +69,7 @@ class LeaderElector:
     identity: str
     clock: Callable[[], float]
     wall_clock: Callable[[], float]
-    on_change: Callable[[bool], None] = lambda held: None
+    on_change: Callable[[bool], None] = lambda is_leader: None
     _until: float = float("-inf")
     _seen: tuple[str, float] = ("", 0.0)
     _was_held: bool = False
@@ -78,33 +77,33 @@ class LeaderElector:
     _thread: threading.Thread | None = None
 
     def is_leader(self) -> bool:
-        """Whether this process may act now. Called from any thread."""
+        """Whether this process is the leader now. Called from any thread."""
         return self.clock() < self._until
 
     def start(self) -> None:
-        """Try for it on a thread of its own until `stop`."""
+        """Try to acquire and renew the Lease on a thread until `stop`."""
         self._thread = threading.Thread(target=self._work, name="lease", daemon=True)
         self._thread.start()
 
     def stop(self, seconds: float = 10.0) -> None:
-        """End, and give the Lease back, so that the next process need not wait; call it once nothing acts any more."""
+        """Release the Lease, so that the next process need not wait; call it after the controller has stopped."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(seconds)
         if self.is_leader():
-            self._give_back()
+            self._release()
 
     def try_acquire_or_renew(self) -> None:
-        """Take or renew it, if that can be."""
+        """Acquire or renew the Lease, if possible."""
         try:
             self._step()
         except Changed:
             pass  # another process was faster
         except OperatorError as error:
-            log.warning("lease %s/%s cannot be taken or renewed: %s", self.namespace, self.name, error)
+            log.warning("lease %s/%s cannot be acquired or renewed: %s", self.namespace, self.name, error)
         if self.is_leader() != self._was_held:
             self._was_held = not self._was_held
-            log.info("lease %s/%s is %s", self.namespace, self.name, "held" if self._was_held else "not held any more")
+            log.info("lease %s/%s is %s", self.namespace, self.name, "held" if self._was_held else "no longer held")
             self.on_change(self._was_held)
 
     def _step(self) -> None:
@@ -119,7 +118,7 @@ class LeaderElector:
         self._until = began + RENEW_DEADLINE_SECONDS
 
     def _may_take(self, found: Object, now: float) -> bool:
-        """Whether it is this process's, nobody's, or one that its holder has not renewed in time."""
+        """Whether the Lease is held by this process or by none, or was not renewed in time."""
         meta, spec = found["metadata"], found.get("spec") or {}
         if meta["resourceVersion"] != self._seen[0]:
             self._seen = meta["resourceVersion"], now
@@ -129,7 +128,7 @@ class LeaderElector:
         return now - self._seen[1] > float(spec.get("leaseDurationSeconds") or LEASE_DURATION_SECONDS)
 
     def _lease(self, found: Object | None) -> Object:
-        """As it is to be: this process's, and unchanged since it was ``found``."""
+        """The manifest of the Lease, held by this process; it requires that the Lease is unchanged since it was ``found``."""
         spec = (found or {}).get("spec") or {}
         mine = spec.get("holderIdentity") == self.identity
         moment = datetime.fromtimestamp(self.wall_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -147,7 +146,7 @@ class LeaderElector:
             },
         }
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         self._until = float("-inf")
         try:
             found = self.kube.get(KIND, self.namespace, self.name)
@@ -156,7 +155,7 @@ class LeaderElector:
                 del lease["spec"]["holderIdentity"]
                 self.kube.apply(lease)
         except OperatorError as error:
-            log.info("lease %s/%s was not given back: %s", self.namespace, self.name, error)
+            log.info("lease %s/%s was not released: %s", self.namespace, self.name, error)
 
     def _work(self) -> None:
         while not self._ended.is_set():

@@ -1,21 +1,23 @@
 """The operator's process: wires the components, runs until a signal, and shuts down.
 
 Kopf runs the watches and handles signals on the main thread. The Lease is renewed and dataflows are reconciled on other threads
-(`leading`, `controller`), so a slow driver or API server blocks neither the watches nor the probes.
+(`leader_election`, `controller`), so a slow driver or API server blocks neither the watches nor the probes.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 import kopf
 from prometheus_client.registry import CollectorRegistry
 
-from binshift_operator import logs, watching
+from binshift_operator import watching
 from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
 from binshift_operator.controller import Controller
@@ -29,6 +31,34 @@ from binshift_operator.reconcile import Reconciler
 from binshift_operator.work_queue import ObjectKey, WorkQueue
 
 log = logging.getLogger(__name__)
+LOG_FIELDS = ("dataflow", "reason")
+"""Additional fields of log records."""
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a log record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{name: getattr(record, name) for name in LOG_FIELDS if isinstance(getattr(record, name, None), str)},
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def configure_logging(level: str) -> None:
+    """Log everything from this level on; libraries that log every request only from warnings on."""
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for verbose in ("kopf", "kubernetes", "urllib3", "aiohttp", "httpx2", "httpcore2"):
+        logging.getLogger(verbose).setLevel(max(logging.WARNING, logging.getLevelName(level.upper())))
 
 
 def main(environment: Mapping[str, str]) -> int:
@@ -39,19 +69,19 @@ def main(environment: Mapping[str, str]) -> int:
     except (InvalidConfiguration, Unreachable) as wrong:
         sys.stderr.write(f"binshift-operator: {wrong}\n")
         return 2
-    logs.configure(configuration.log_level)
+    configure_logging(configuration.log_level)
     collected = CollectorRegistry()
     metrics = OperatorMetrics(collected)
-    lease = make_elector(configuration, Kube(connection))
-    kube = Kube(connection, metrics.record_write, lease.is_leader)
+    elector = make_elector(configuration, Kube(connection))
+    kube = Kube(connection, metrics.record_write, elector.is_leader)
     reconciler = make_reconciler(configuration, kube, metrics)
-    lease.on_change = leadership_handler(reconciler, metrics)
+    elector.on_change = leadership_handler(reconciler, metrics)
     queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
-    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, lease.is_leader)
+    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, elector.is_leader)
     probes = ProbeServer(configuration.http_port, controller.liveness_problem, controller.readiness_problem, collected)
     probes.start()
-    lease.start()
+    elector.start()
     controller.start()
     log.info("serving dataflows in %s", ", ".join(configuration.namespaces) or "all namespaces")
     try:
@@ -60,18 +90,18 @@ def main(environment: Mapping[str, str]) -> int:
             clusterwide=not configuration.namespaces,
             namespaces=configuration.namespaces,
             standalone=True,
-            # Kopf would ask the system for the user's name, and a user that the cluster draws has none.
+            # Kopf would read the user's name from the system, and a user ID that the cluster assigns has none.
             identity=configuration.pod,  # type: ignore[arg-type]
         )
     finally:
         controller.stop()
-        lease.stop()
+        elector.stop()
         probes.stop()
     return 0
 
 
 def make_elector(configuration: Configuration, kube: Kube) -> LeaderElector | AlwaysLeader:
-    """What says whether this process acts: its Lease or, where none is wanted, that it is alone."""
+    """The elector of this process, which is always the leader if no Lease is configured."""
     if not configuration.lease:
         return AlwaysLeader()
     return LeaderElector(
@@ -80,7 +110,7 @@ def make_elector(configuration: Configuration, kube: Kube) -> LeaderElector | Al
 
 
 def make_reconciler(configuration: Configuration, kube: Kube, metrics: OperatorMetrics) -> Reconciler:
-    """What looks at one dataflow."""
+    """The reconciler with its components."""
     return Reconciler(
         kube,
         Observer(kube, configuration.address, configuration.render_context, time.time, operator=configuration.name),

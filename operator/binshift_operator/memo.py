@@ -30,7 +30,7 @@ class CachedObservation:
     Attributes:
         generation: of the dataflow that was observed.
         observed: the state; its ``now`` is when the observation began.
-        token: for the control API; None if there was none. The API's address is not cached: another pod may have it by now.
+        token: for the control API; None if there was none. The API's address is not cached: another pod may have it now.
         secrets_hash: see `Dataflow`.
     """
 

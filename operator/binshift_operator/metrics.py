@@ -1,6 +1,6 @@
 """Every metric of the operator, declared once, in a registry that is passed in.
 
-Only what is wrong is told by dataflow, for as long as it is wrong; no other label is unbounded.
+Only problems are reported by dataflow, for as long as they last; no other label is unbounded.
 """
 
 from __future__ import annotations
@@ -22,96 +22,32 @@ OUTCOMES = ("acted", "awaited", "failed", "invalid")
 WAIT_BUCKETS = (1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 
 
-class _Dataflows(Collector):
-    """Dataflows by condition, by phase and by what is wrong with them, as last seen."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._statuses: dict[tuple[str, str], Status] = {}
-        self._closed = False
-
-    def note(self, namespace: str, name: str, status: Status | None) -> None:
-        """By its place: another dataflow of the same name takes the place of the one before, whose end nobody may have seen."""
-        with self._lock:
-            if self._closed:
-                return  # a reconciliation that was running when another process took over
-            if status is None:
-                self._statuses.pop((namespace, name), None)
-            else:
-                self._statuses[(namespace, name)] = status
-
-    def close(self) -> None:
-        """Forget all dataflows, and ignore new ones until opened again."""
-        with self._lock:
-            self._closed = True
-            self._statuses.clear()
-
-    def open(self) -> None:
-        """Count dataflows again."""
-        with self._lock:
-            self._closed = False
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        with self._lock:
-            places = dict(self._statuses)
-        seen = list(places.values())
-        by_condition = GaugeMetricFamily(
-            "binshift_operator_dataflows", "Dataflows by condition that is True.", labels=["condition"]
-        )
-        for kind in ConditionType:
-            true = sum(1 for status in seen if (found := status.condition(kind)) is not None and found.status)
-            by_condition.add_metric([kind.value], true)
-        by_phase = GaugeMetricFamily("binshift_operator_phases", "Dataflows by phase.", labels=["phase"])
-        phases = Count(status.phase for status in seen)
-        for phase in Phase:
-            by_phase.add_metric([phase.value], phases[phase])
-        by_trouble = GaugeMetricFamily(
-            "binshift_operator_troubles", "Dataflows that are Degraded, by reason.", labels=["reason"]
-        )
-        degraded = (status.condition(ConditionType.DEGRADED) for status in seen)
-        troubles = Count(found.reason for found in degraded if found is not None and found.status)
-        for trouble in DegradedReason:
-            by_trouble.add_metric([trouble.value], troubles[trouble])
-        yield from (by_condition, by_phase, by_trouble, _degraded(places))
-
-
-def _degraded(places: Mapping[tuple[str, str], Status]) -> GaugeMetricFamily:
-    found = GaugeMetricFamily(
-        "binshift_operator_degraded",
-        "1 for each dataflow that is Degraded, with why.",
-        labels=["dataflow_namespace", "dataflow", "reason"],
-    )
-    for (namespace, name), status in sorted(places.items()):
-        degraded = status.condition(ConditionType.DEGRADED)
-        if degraded is not None and degraded.status:
-            found.add_metric([namespace, name, degraded.reason], 1)
-    return found
-
-
-class OperatorMetrics:
-    """The operator's metrics.
-
-    Args:
-        registry: where they are shown.
-    """
+class OperatorMetrics(Collector):
+    """The operator's metrics, and the number of dataflows by condition, by phase and by problem as last reconciled."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._dataflows = _Dataflows()
-        registry.register(self._dataflows)
-        self.leading = Gauge(
-            "binshift_operator_leading", "1 while this process acts, 0 while another one does.", registry=registry
-        )
+        self._lock = threading.Lock()
+        self._statuses: dict[tuple[str, str], Status] = {}
+        self._paused = False
+        registry.register(self)
+        self.leading = Gauge("binshift_operator_leading", "1 if this process is the leader, else 0.", registry=registry)
         self.reconciles = Counter(
-            "binshift_operator_reconciles", "Looks at a dataflow, by outcome.", ["outcome"], registry=registry
+            "binshift_operator_reconciles", "Reconciliations, by outcome.", ["outcome"], registry=registry
         )
         self.reconcile_seconds = Histogram(
-            "binshift_operator_reconcile_seconds", "Duration of a look.", buckets=RECONCILE_BUCKETS, registry=registry
+            "binshift_operator_reconcile_seconds",
+            "Duration of a reconciliation.",
+            buckets=RECONCILE_BUCKETS,
+            registry=registry,
         )
         self.writes = Counter(
-            "binshift_operator_api_writes", "Writes the API server accepted.", ["verb", "kind"], registry=registry
+            "binshift_operator_api_writes", "Writes that the API server accepted.", ["verb", "kind"], registry=registry
         )
         self.failures = Counter(
-            "binshift_operator_failures", "Actions and looks that failed, by error.", ["error"], registry=registry
+            "binshift_operator_failures",
+            "Actions and reconciliations that failed, by error.",
+            ["error"],
+            registry=registry,
         )
         self.awaited_seconds = Histogram(
             "binshift_operator_awaited_seconds",
@@ -120,32 +56,73 @@ class OperatorMetrics:
             buckets=WAIT_BUCKETS,
             registry=registry,
         )
-
-        # Each from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
+        # Each from the first scrape on: the increase of a counter that appears later is unknown.
         for outcome in OUTCOMES:
             self.reconciles.labels(outcome)
         for awaited in ProgressingReason:
             self.awaited_seconds.labels(awaited.value)
 
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """See `Collector`."""
+        with self._lock:
+            statuses = dict(self._statuses)
+        true = [
+            ((*key, each.reason), each.type)
+            for key, status in sorted(statuses.items())
+            for each in status.conditions
+            if each.status
+        ]
+        degraded = [labels for labels, kind in true if kind is ConditionType.DEGRADED]
+        conditions, phases = Count(kind for _, kind in true), Count(status.phase for status in statuses.values())
+        reasons = Count(reason for *_, reason in degraded)
+        yield _gauge(
+            "dataflows", "Dataflows by condition that is True.", "condition", {k: conditions[k] for k in ConditionType}
+        )
+        yield _gauge("phases", "Dataflows by phase.", "phase", {phase: phases[phase] for phase in Phase})
+        yield _gauge(
+            "troubles", "Dataflows that are Degraded, by reason.", "reason", {r: reasons[r] for r in DegradedReason}
+        )
+        found = GaugeMetricFamily(
+            "binshift_operator_degraded",
+            "1 for each dataflow that is Degraded, with the reason.",
+            labels=["dataflow_namespace", "dataflow", "reason"],
+        )
+        for labels in degraded:
+            found.add_metric(labels, 1)
+        yield found
+
     def record_status(self, key: DataflowKey, before: Status, after: Status, now: float) -> None:
-        """A look has ended with this status."""
-        self._dataflows.note(key.namespace, key.name, after)
+        """Record the status after a reconciliation; another dataflow of the same name replaces an earlier one."""
+        with self._lock:
+            if not self._paused:  # else the reconciliation was running when another process took over
+                self._statuses[key.namespace, key.name] = after
         last = before.awaiting
         if last is not None and (after.awaiting is None or after.awaiting.reason != last.reason):
             self.awaited_seconds.labels(last.reason).observe(max(0.0, now - last.since))
 
     def remove(self, namespace: str, name: str) -> None:
-        """A dataflow is there no more."""
-        self._dataflows.note(namespace, name, None)
+        """Remove a deleted dataflow."""
+        with self._lock:
+            self._statuses.pop((namespace, name), None)
 
     def clear(self) -> None:
-        """This process leads no more: forget all dataflows, and ignore a reconciliation that is still running."""
-        self._dataflows.close()
+        """Remove all dataflows, and ignore running reconciliations, as another process is the leader now."""
+        with self._lock:
+            self._paused = True
+            self._statuses.clear()
 
     def resume(self) -> None:
-        """This process leads again."""
-        self._dataflows.open()
+        """Record dataflows again, as this process is the leader again."""
+        with self._lock:
+            self._paused = False
 
     def record_write(self, verb: str, kind: str) -> None:
-        """The API server accepted a write."""
+        """Count a write that the API server accepted."""
         self.writes.labels(verb, kind).inc()
+
+
+def _gauge(name: str, text: str, label: str, counts: Mapping[str, int]) -> GaugeMetricFamily:
+    found = GaugeMetricFamily(f"binshift_operator_{name}", text, labels=[label])
+    for value, count in counts.items():
+        found.add_metric([str(value)], count)
+    return found

@@ -1,8 +1,8 @@
-"""Looks at everything there is of one dataflow: the only place that reads. It decides nothing and changes nothing.
+"""Observes one dataflow: the only module that reads. It decides nothing and changes nothing.
 
-The order matters: children before pods before the runtime, so that what is said of bins is never older than what is known
-of processes. A control API that does not answer is an observation; an API server that does not is an error, and ends the look.
-`look` reads everything, `glance` what changes often, of a dataflow that was at rest when everything was read (`remembered`).
+The order matters: children before pods before the runtime, so that what is known of bins is never older than what is known of processes.
+A control API that does not answer is an observation; an API server that does not is an error, and ends the reconciliation. `observe`
+reads everything; `observe_pods` reads what changes often, of a dataflow that was settled when everything was read (`memo`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift import __version__
-from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render_possible
+from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render
 from binshift_operator.children.comparison import NAMELESS
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.driver_client import DriverClient
@@ -34,36 +34,22 @@ from binshift_operator.pod_state import parse_pod
 from binshift_operator.referenced_secrets import with_secrets_hash
 
 log = logging.getLogger(__name__)
-
-KINDS: Mapping[Child, str] = {
-    Child.SERVICE_ACCOUNT: "ServiceAccount",
-    Child.KEYS: "Secret",
-    Child.SPARK_CONF: "ConfigMap",
-    Child.NETWORK_POLICY: "NetworkPolicy",
-    Child.DRIVER_SERVICE: "Service",
-    Child.EXECUTOR_SERVICE: "Service",
-    Child.DISRUPTION_BUDGET: "PodDisruptionBudget",
-    Child.EXECUTORS: "StatefulSet",
-    Child.DRIVER: "StatefulSet",
-}
-"""What a child is to the API server."""
-
 SHARED = "ReadWriteMany"
-ASK_SECONDS = 5.0
-"""How long a StatefulSet may lack pods before its events are asked for."""
+EVENTS_AFTER_SECONDS = 5.0
+"""How long pods of a StatefulSet may be missing before its events are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen, with what acting upon it takes.
+    """The observed state, with what acting upon it requires.
 
     Attributes:
-        dataflow: as it was read, with the hash of the Secrets that it names.
+        dataflow: the spec, with the hash of the Secrets that it references.
         state: for the decision.
-        manifests: of the children as they should be; without the Secret's fingerprint there are no StatefulSets.
-        driver_client: the control API; None if there is none to ask.
-        token: opens it; None if the Secret is not there.
-        complete: whether all of it was read just now; upon anything else nothing may be done.
+        manifests: of the children as rendered; without the Secret's fingerprint there are no StatefulSets.
+        driver_client: of the control API; None if it has no address or token.
+        token: of the control API; None if the Secret does not exist.
+        complete: whether everything was read just now; actions require it.
     """
 
     dataflow: Dataflow
@@ -76,14 +62,14 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Looks.
+    """Observes dataflows.
 
     Attributes:
         kube: the API server.
-        address: where the control API of a dataflow is, by its key and the address of its driver's pod; None while that has none.
-        around: see `children.RenderContext`.
+        address: the URL of a control API, from the dataflow's key and the IP of the driver's pod; None while there is none.
+        render_context: see `children.RenderContext`.
         clock: seconds since 1970.
-        connect: makes the client of a control API, of its address and token.
+        connect: makes the client of a control API, from its URL and token.
         operator: see `Actor`.
     """
 
@@ -95,96 +81,98 @@ class Observer:
     operator: str = ""
 
     def observe(self, dataflow: Dataflow, memo: Memo) -> Observation:
-        """What is now. ``notes``: of earlier looks at this dataflow; what is seen adds to them.
+        """Observe everything; ``memo``: of earlier reconciliations, is updated.
 
         Raises:
-            OperatorError: the API server does not answer, or refuses to.
+            OperatorError: the API server does not answer, or rejects a request.
         """
         key, now = dataflow.key, self.clock()
         secret = self._child(key, Child.KEYS)
-        seen_secret = compare(secret, None, key)
-        keys = read_keys(secret) if seen_secret.state is ChildState.CURRENT and secret is not None else None
+        secret_state = compare(secret, None, key)
+        keys = read_keys(secret) if secret_state.state is ChildState.CURRENT and secret is not None else None
         keys_hash = None if keys is None else hash_keys(keys)
         if keys is not None:
             dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
-        manifests, unfit = self._manifests(dataflow, keys_hash)
-        others = [child for child in Child if child is not Child.KEYS]
-        live: dict[Child, Object | None] = {child: self._child(key, child) for child in others}
-        children = {Child.KEYS: seen_secret} | {
+        manifests, errors = self._render(dataflow, keys_hash)
+        live: dict[Child, Object | None] = {
+            child: self._child(key, child) for child in Child if child is not Child.KEYS
+        }
+        children = {Child.KEYS: secret_state} | {
             child: compare(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
         }
-        if dataflow.service_account is not None:
-            children[Child.SERVICE_ACCOUNT] = ObservedChild(
-                ChildState.CURRENT
-            )  # the user's own: nothing is made, nothing is taken
+        if dataflow.service_account is not None:  # the user's own
+            children[Child.SERVICE_ACCOUNT] = ObservedChild(ChildState.CURRENT)
         pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
-        control, runtime, silence = self._asked(key, token, pods, memo, now)
-        observed = ObservedState(
+        client, runtime, error = self._runtime(key, token, pods, memo, now)
+        credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
+        state = ObservedState(
             now=now,
             children=children,
             pods=pods,
             keys_hash=keys_hash,
             runtime=runtime,
-            unreachable=silence,
+            unreachable=error,
             claim=self._claim(dataflow),
-            credentials_missing=self._credentials(dataflow),
-            account_missing=self._account(dataflow),
+            credentials_missing=None if self._exists("Secret", key, credentials) else credentials,
+            account_missing=None if self._exists("ServiceAccount", key, account) else account,
             refusals=memo.refusals,
-            render_error=next(iter(unfit.values()), ""),
-            unrenderable=frozenset(unfit),
+            render_error=next(iter(errors.values()), ""),
+            unrenderable=frozenset(errors),
             missing_pods=self._missing_pods(key, live, children, pods, memo),
             rivals=_rivals(key, children, self.operator),
             operator_version=__version__,
         )
-        return Observation(dataflow, observed, manifests, control, token)
+        return Observation(dataflow, state, manifests, client, token)
 
     def observe_pods(self, dataflow: Dataflow, last: CachedObservation, memo: Memo) -> Observation:
-        """What is now, if nothing but pods and runtime is other than when everything was read ``last``. Errors as `look`."""
-        dataflow = replace(dataflow, secrets_hash=last.secrets_hash)
-        key, now = dataflow.key, self.clock()
-        pods = self._pods(key, now)
-        control, runtime, silence = self._asked(key, last.token, pods, memo, now)
-        children = {
-            child: replace(seen, retry_due=is_retry_due(seen.state, memo.applied.get(child), now))
-            for child, seen in last.observed.children.items()
-        }
-        observed = replace(
-            last.observed,
-            now=now,
-            children=children,
-            pods=pods,
-            runtime=runtime,
-            unreachable=silence,
-            refusals=memo.refusals,
-        )
-        return Observation(dataflow, observed, {}, control, last.token, complete=False)
+        """Observe the pods and the runtime; everything else is as last observed.
 
-    def _asked(
+        Raises:
+            OperatorError: the API server does not answer, or rejects a request.
+        """
+        now = self.clock()
+        dataflow = replace(dataflow, secrets_hash=last.secrets_hash)
+        pods = self._pods(dataflow.key, now)
+        client, runtime, error = self._runtime(dataflow.key, last.token, pods, memo, now)
+        children = {
+            child: replace(found, retry_due=is_retry_due(found.state, memo.applied.get(child), now))
+            for child, found in last.observed.children.items()
+        }
+        state = replace(last.observed, now=now, children=children, pods=pods, runtime=runtime, unreachable=error)
+        state = replace(state, refusals=memo.refusals)
+        return Observation(dataflow, state, {}, client, last.token, complete=False)
+
+    def _runtime(
         self, key: DataflowKey, token: str | None, pods: tuple[Pod, ...], memo: Memo, now: float
     ) -> tuple[DriverClient | None, ObservedRuntime | None, str]:
-        """The control API of the pod that was just listed; what the runtime says, or why it says nothing."""
-        if token is None:
-            return None, None, "there is no token to ask it with"
+        """The client of the control API, and its response or the reason for which there is none."""
         driver = next((pod for pod in pods if pod.is_driver), None)
+        if token is None:
+            return None, None, "there is no token for it"
         if driver is None:
             return None, None, "there is no driver's pod"
         address = self.address(key, driver.ip)
         if address is None:
             return None, None, "its pod has no address yet"
-        control = self.connect(address, token)
-        return control, *_said_by(control, driver, memo, now)
+        client = self.connect(address, token)
+        return client, *_request(client, driver, memo, now)
 
-    def _manifests(
+    def _render(
         self, dataflow: Dataflow, keys_hash: str | None
     ) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
-        """The children as they should be, and of those that cannot be rendered why not."""
+        """The manifests of the children, and the errors of children that cannot be rendered."""
         if dataflow.parse_error:
             return {}, dict.fromkeys(Child, dataflow.parse_error)
-        return render_possible(dataflow, keys_hash, self.render_context)
+        manifests, errors = render(dataflow, keys_hash, self.render_context)
+        return manifests, {child: str(error) for child, error in errors.items()}
 
     def _child(self, key: DataflowKey, child: Child) -> Object | None:
-        return self.kube.get(KINDS[child], key.namespace, key.child(child))
+        return self.kube.get(child.kind, key.namespace, key.child(child))
+
+    def _exists(self, kind: str, key: DataflowKey, name: str | None) -> bool:
+        """Whether an object exists; True if none is named."""
+        return name is None or self.kube.get(kind, key.namespace, name) is not None
 
     def _missing_pods(
         self,
@@ -194,31 +182,31 @@ class Observer:
         pods: tuple[Pod, ...],
         memo: Memo,
     ) -> Mapping[Child, MissingPods]:
-        """The StatefulSets whose pods are not all made, which is usual for a moment, with what their controller says."""
+        """The StatefulSets some of whose pods are not created (which is normal for a moment), with their controller's error."""
         found, now = dict[Child, MissingPods](), self.clock()
         for child in (Child.EXECUTORS, Child.DRIVER):
-            owner, seen = live[child], children[child]
-            count = seen.replicas - sum(pod.is_driver is (child is Child.DRIVER) for pod in pods)
-            ours = seen.state not in (ChildState.ABSENT, ChildState.FOREIGN, ChildState.DELETING)
+            owner, current = live[child], children[child]
+            count = current.replicas - sum(pod.is_driver is (child is Child.DRIVER) for pod in pods)
+            ours = current.state not in (ChildState.ABSENT, ChildState.FOREIGN, ChildState.DELETING)
             since = memo.track_missing_pods(child, ours and count > 0, now)
             if since is not None and owner is not None:
-                why = self._said(key, owner) if now - since > ASK_SECONDS else ""
-                found[child] = MissingPods(count, since, why)
+                error = self._newest_warning(key, owner) if now - since > EVENTS_AFTER_SECONDS else ""
+                found[child] = MissingPods(count, since, error)
         return found
 
-    def _said(self, key: DataflowKey, owner: Object) -> str:
-        """The newest warning about an object, in whoever's words; empty if there is none, or it may not be read."""
+    def _newest_warning(self, key: DataflowKey, owner: Object) -> str:
+        """The newest warning about an object; empty if there is none, or it cannot be read."""
         conditions = (owner.get("status") or {}).get("conditions") or ()
-        told = [str(each["message"]) for each in conditions if each.get("message")]
-        if told:
-            return told[-1]
+        messages = [str(each["message"]) for each in conditions if each.get("message")]
+        if messages:
+            return messages[-1]
         try:
-            selected = f"involvedObject.uid={owner['metadata']['uid']},type=Warning"
-            events = self.kube.list("Event", key.namespace, fields=selected)
+            selector = f"involvedObject.uid={owner['metadata']['uid']},type=Warning"
+            events = self.kube.list("Event", key.namespace, fields=selector)
         except OperatorError as error:
             log.info("events cannot be listed: %s", error)
             return ""
-        return str(max(events, key=_when).get("message") or "") if events else ""
+        return str(max(events, key=_last_seen).get("message") or "") if events else ""
 
     def _pods(self, key: DataflowKey, now: float) -> tuple[Pod, ...]:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
@@ -234,48 +222,38 @@ class Observer:
         modes = (claim.get("spec") or {}).get("accessModes") or ()
         return ClaimState.FINE if SHARED in modes else ClaimState.NOT_SHARED
 
-    def _credentials(self, dataflow: Dataflow) -> str | None:
-        name = dataflow.checkpoint.credentials_secret
-        there = name is None or self.kube.get("Secret", dataflow.key.namespace, name) is not None
-        return None if there else name
-
-    def _account(self, dataflow: Dataflow) -> str | None:
-        name = dataflow.service_account
-        there = name is None or self.kube.get("ServiceAccount", dataflow.key.namespace, name) is not None
-        return None if there else name
-
 
 def _rivals(key: DataflowKey, children: Mapping[Child, ObservedChild], operator: str) -> str:
-    """Which two operators write over each other's children, in words that both of them find; empty if none do."""
-    taken = {child: seen.rival for child, seen in children.items() if seen.rival}
-    if not taken:
+    """The message about two operators that overwrite each other's children, the same from both; empty if there are none."""
+    contested = {child: found.rival for child, found in children.items() if found.rival}
+    if not contested:
         return ""
-    one, other = sorted((operator or NAMELESS, next(iter(taken.values()))))
-    what = ", ".join(f"{KINDS[child]} {key.child(child)}" for child in taken)
+    one, other = sorted((operator or NAMELESS, next(iter(contested.values()))))
+    names = ", ".join(f"{child.kind} {key.child(child)}" for child in contested)
     return (
-        f"the operators {one} and {other} both serve this dataflow and write over each other's {what}: uninstall one of them, or have "
+        f"the operators {one} and {other} both serve this dataflow and overwrite each other's {names}: uninstall one of them, or have "
         "them serve different namespaces (watchNamespaces) or dataflows (watchLabelSelector)"
     )
 
 
-def _when(event: Object) -> str:
-    """When an event was last told of; texts of one format, so that they can be compared."""
+def _last_seen(event: Object) -> str:
+    """When an event last occurred; the texts have one format, so they can be compared."""
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def _said_by(control: DriverClient, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:
-    """What the runtime says, or why it says nothing."""
+def _request(client: DriverClient, driver: Pod, memo: Memo, now: float) -> tuple[ObservedRuntime | None, str]:
+    """The response of the control API, or the reason for which there is none."""
     backoff = memo.control_backoff
     if backoff is not None and backoff.pod_uid == driver.uid and now < backoff.until:
         return None, backoff.error
     try:
-        return control.dataflow(), ""
+        return client.dataflow(), ""
     except Forbidden:
-        return None, "the driver does not take this token"
-    except TimedOut as late:
-        memo.control_backoff = ControlBackoff(driver.uid, str(late), now + CONTROL_BACKOFF_SECONDS)
-        return None, str(late)
-    except Unreachable as silent:
-        return None, str(silent)
-    except OperatorError as strange:
-        return None, f"the driver refuses to answer: {strange}"
+        return None, "the driver does not accept this token"
+    except TimedOut as error:
+        memo.control_backoff = ControlBackoff(driver.uid, str(error), now + CONTROL_BACKOFF_SECONDS)
+        return None, str(error)
+    except Unreachable as error:
+        return None, str(error)
+    except OperatorError as error:
+        return None, f"the driver rejects the request: {error}"

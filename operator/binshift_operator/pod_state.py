@@ -1,32 +1,26 @@
-"""A pod of the API server as decisions see it: how it does, by what a person would have to do about it. Pure but for dates."""
+"""Parses a pod of the API server into the form that decisions use: its state, by what a user must do about it. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, Final
 
 from binshift_operator.model import names
 from binshift_operator.model.observed import Pod, PodState
 from binshift_operator.model.status import truncate
+from binshift_operator.status_codec import parse_time
 
-NO_IMAGE: Final = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-        "ImageInspectError",
-        "RegistryUnavailable",
-    }
+NO_IMAGE: Final = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"),
+    "RegistryUnavailable",
 )
-NO_START: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-NOT_YET: Final = frozenset({"ContainerCreating", "PodInitializing"})
+NO_START: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+NOT_YET: Final = ("ContainerCreating", "PodInitializing")
 RECENT_SECONDS: Final = 600.0
-"""How long a container's end by the out-of-memory killer is told of."""
+"""How long the end of a container by the out-of-memory killer is reported."""
 RECOVERED_SECONDS: Final = 120.0
-"""How long a container has to run after that, until it is told of no longer."""
+"""A container that has run for this long since then is no longer reported."""
 
 
 def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
@@ -42,7 +36,7 @@ def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
         uid=meta["uid"],
         slot=_slot(meta["name"]),
         is_driver=(meta.get("labels") or {}).get(names.LABEL_COMPONENT) == names.DRIVER,
-        deleting_since=None if due is None else seconds(due) - grace,
+        deleting_since=None if due is None else parse_time(due) - grace,
         grace_seconds=grace,
         node_lost=(conditions.get("DisruptionTarget") or {}).get("reason") == "DeletionByTaintManager",
         finalizers=tuple(map(str, meta.get("finalizers") or ())),
@@ -51,11 +45,10 @@ def parse_pod(found: Mapping[str, Any], now: float) -> Pod:
         ready=(conditions.get("Ready") or {}).get("status") == "True",
         state=state,
         message=truncate(message, 900),
-        restarts=sum(int(each.get("restartCount") or 0) for each in containers(status)),
         state_since=_since(state, conditions, meta),
         ip=str(status.get("podIP") or ""),
         operator_version=annotations.get(names.ANNOTATION_VERSION, ""),
-        created_at=seconds(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
+        created_at=parse_time(meta["creationTimestamp"]) if "creationTimestamp" in meta else None,
     )
 
 
@@ -70,61 +63,56 @@ def _state(found: Mapping[str, Any], conditions: Mapping[str, Any], now: float) 
     if status.get("phase") == "Failed":
         return PodState.EVICTED, f"{status.get('reason') or 'Failed'}: {status.get('message') or 'the pod has ended'}"
     scheduled = conditions.get("PodScheduled") or {}
-    # Other reasons are the scheduler's own hiccups: it tries again at once.
+    # Other reasons are transient errors of the scheduler, which retries at once.
     if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
         return PodState.UNSCHEDULABLE, str(scheduled.get("message") or scheduled.get("reason") or "")
-    for container in containers(status):
-        for state, message in _of_container(container, now):
-            return state, message
-    late = [each for each in containers(status) if _reason(each) in NOT_YET]
+    problems = (_container_problem(container, now) for container in containers(status))
+    problem = next(filter(None, problems), None)
+    if problem is not None:
+        return problem
+    late = {str(each.get("name")): _waiting(each)[0] for each in containers(status) if _waiting(each)[0] in NOT_YET}
     if late:
-        named = ", ".join(str(each.get("name")) for each in late)
-        return PodState.NOT_STARTED, f"containers {named}: {_reason(late[0])}"
+        return PodState.NOT_STARTED, f"containers {', '.join(late)}: {next(iter(late.values()))}"
     return PodState.FINE, ""
 
 
 def containers(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Of a pod's status: those that run before the others, or beside them as sidecars do, and the others."""
+    """The statuses of init containers, sidecars and containers."""
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def _reason(container: Mapping[str, Any]) -> str:
-    """Why a container waits; empty if it does not."""
+def _waiting(container: Mapping[str, Any]) -> tuple[str, str]:
+    """The reason for which a container waits, and its message; empty if it does not."""
     waiting = (container.get("state") or {}).get("waiting") or {}
-    return str(waiting.get("reason") or "")
+    return str(waiting.get("reason") or ""), str(waiting.get("message") or "")
 
 
 def _since(state: PodState, conditions: Mapping[str, Any], meta: Mapping[str, Any]) -> float | None:
-    """Since when a pod has been like that, as far as its conditions say; None if they do not."""
+    """Since when a pod has been in its state, from its conditions; None if unknown."""
     kind = "PodScheduled" if state is PodState.UNSCHEDULABLE else "Ready"
     at = (conditions.get(kind) or {}).get("lastTransitionTime") or meta.get("creationTimestamp")
-    return None if at is None else seconds(at)
+    return None if at is None else parse_time(at)
 
 
-def _of_container(container: Mapping[str, Any], now: float) -> Iterator[tuple[PodState, str]]:
-    name = container.get("name")
-    waiting = (container.get("state") or {}).get("waiting") or {}
-    reason, message = str(waiting.get("reason") or ""), str(waiting.get("message") or "")
+def _container_problem(container: Mapping[str, Any], now: float) -> tuple[PodState, str] | None:
+    name, state, (reason, message) = container.get("name"), container.get("state") or {}, _waiting(container)
+    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     if reason in NO_IMAGE:
-        yield PodState.IMAGE, f"image {container.get('image')}: {reason}: {message}"
+        return PodState.IMAGE, f"image {container.get('image')}: {reason}: {message}"
     if reason in NO_START:
-        yield PodState.CONFIG, f"container {name}: {reason}: {message}"
-    now_ended = (container.get("state") or {}).get("terminated")
-    ended = now_ended or (container.get("lastState") or {}).get("terminated") or {}
-    running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
-    recovered = running is not None and now - seconds(running) >= RECOVERED_SECONDS
-    recent = "finishedAt" in ended and now - seconds(ended["finishedAt"]) < RECENT_SECONDS and not recovered
-    if ended.get("reason") == "OOMKilled" and recent:
+        return PodState.CONFIG, f"container {name}: {reason}: {message}"
+    if ended.get("reason") == "OOMKilled" and _is_recent(ended, state.get("running") or {}, now):
         times = container.get("restartCount") or 0
-        yield (
-            PodState.OUT_OF_MEMORY,
-            f"container {name} exceeded limits.memory and was killed; it was started {times} times again",
-        )
+        why = f"container {name} exceeded limits.memory and was killed; it was restarted {times} times"
+        return PodState.OUT_OF_MEMORY, why
     if reason == "CrashLoopBackOff":
-        said = str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}").strip()
-        yield PodState.CRASHING, f"container {name} ends again and again: {said}"
+        why = str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}").strip()
+        return PodState.CRASHING, f"container {name} crashes repeatedly: {why}"
+    return None
 
 
-def seconds(text: str) -> float:
-    """A point in time of the API server, in seconds since 1970."""
-    return datetime.fromisoformat(text).timestamp()
+def _is_recent(ended: Mapping[str, Any], running: Mapping[str, Any], now: float) -> bool:
+    """Whether a container ended recently, and has not recovered since."""
+    since = running.get("startedAt")
+    recovered = since is not None and now - parse_time(since) >= RECOVERED_SECONDS
+    return "finishedAt" in ended and now - parse_time(ended["finishedAt"]) < RECENT_SECONDS and not recovered

@@ -1,7 +1,7 @@
-"""One look at one dataflow: read it, observe, decide, act, say. Everything else only makes looks happen.
+"""Reconciles one dataflow: reads it, observes, decides, acts, and publishes the status. Everything else only triggers reconciliations.
 
-Nothing is kept between two looks but `notes`, which are lost without harm. Nothing is done but upon what was read in the same look. The
-status is written last, and only if it says something new.
+Only a `Memo` is kept between two reconciliations, and it can be lost without harm. Actions are taken only upon what was read in the same
+reconciliation. The status is written last, and only if it has changed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from binshift_operator.memo import Memo, cache
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.actions import Action, Apply
 from binshift_operator.model.names import API_VERSION, KIND, Child, DataflowKey
+from binshift_operator.model.situation import Timeouts
 from binshift_operator.model.specification import Dataflow, parse, parse_invalid
 from binshift_operator.model.status import Status
-from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.observe import Observation, Observer
 from binshift_operator.status import EventRecord, transitions
 
 log = logging.getLogger(__name__)
 NEXT_STEP_SECONDS = 0.5
-"""After something was done."""
+"""After an action that changed something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class Result:
 
 @dataclass
 class Reconciler:
-    """Looks at dataflows.
+    """Reconciles dataflows.
 
     Attributes:
         kube: the API server.
-        observer: the only one that reads.
-        actor: the only one that writes, but for status and events.
-        timeouts: the operator's patience.
-        metrics: what is counted.
+        observer: the only component that reads.
+        actor: the only component that writes, except for status and events.
+        timeouts: the operator's timeouts.
+        metrics: counts reconciliations.
         clock: seconds since 1970.
-        resync_seconds: within which everything about a dataflow is read again, whatever was heard of it.
-        selector: of the dataflows that are looked after; all if empty.
+        resync_seconds: within which everything about a dataflow is read again, whether there were events or not.
+        selector: label selector of the dataflows to reconcile; empty: all.
     """
 
     kube: Kube
@@ -70,14 +70,14 @@ class Reconciler:
     _invalidated: set[tuple[str, str]] = field(default_factory=set)
 
     def invalidate(self, namespace: str, name: str) -> None:
-        """Something about a dataflow may have changed: at its next look everything is read. Called from any thread."""
+        """Read everything in the next reconciliation of a dataflow, as it may have changed. Called from any thread."""
         self._invalidated.add((namespace, name))
 
     def reconcile(self, namespace: str, name: str) -> Result:
-        """Look once; seconds until the next look, or `GONE_SECONDS`.
+        """Reconcile a dataflow once.
 
         Raises:
-            OperatorError: the API server or a control API does not answer, is too busy, or refuses; look again later.
+            OperatorError: the API server or a control API does not answer, is too busy, or rejects a request; reconcile again later.
         """
         found = self._read(namespace, name)
         if found is None or "deletionTimestamp" in found["metadata"]:
@@ -86,13 +86,14 @@ class Reconciler:
         before = status_codec.decode(found.get("status") or {})
         try:
             dataflow = parse(found)
-        except (AttributeError, KeyError, TypeError, ValueError) as unfit:
-            # Only what is read of the spec is the user's; errors of these kinds from anywhere else are the operator's own.
-            dataflow = parse_invalid(found, _told(unfit))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # Only here is such an error the user's; anywhere else it is the operator's own.
+            why = f"the spec lacks {error}" if isinstance(error, KeyError) else str(error)
+            dataflow = parse_invalid(found, why)
         return self._reconcile(dataflow, found, before)
 
     def _read(self, namespace: str, name: str) -> Object | None:
-        """The dataflow, if it is there and one of those to look after, which is for the API server to say."""
+        """The dataflow, if it exists and the API server finds that it matches the selector."""
         if not self.selector:
             return self.kube.get(KIND, namespace, name)
         return next(iter(self.kube.list(KIND, namespace, self.selector, f"metadata.name={name}")), None)
@@ -102,25 +103,24 @@ class Reconciler:
         observation, decision = self._decide(dataflow, before, memo)
         result = self.actor.execute(dataflow, observation, decision.actions)
         self._update_memo(memo, observation, decision.actions[: result.done], result.failure)
-        told = (
+        records = (
             *events.action_events(decision.actions[: result.done], observation.state),
             *events.rollout_events(dataflow.key, observation.state, memo.reported_rollouts),
         )
-        self._publish(found, before, decision.status, told)
+        self._publish(found, before, decision.status, records)
         if result.failure is not None:
             return self._handle_failure(dataflow.key, memo, result.failure)
         outcome = "invalid" if dataflow.parse_error else "acted" if result.changed else "awaited"
         self.metrics.reconciles.labels(outcome).inc()
-        # A step that led somewhere is followed by the next one soon.
         return Result(NEXT_STEP_SECONDS if result.changed else decision.requeue_after)
 
     def _decide(self, dataflow: Dataflow, before: Status, memo: Memo) -> tuple[Observation, Decision]:
-        """What is, and what to do. A dataflow at rest is glanced at; whatever that finds but rest is looked at in full."""
-        heard = self._take_invalidation(dataflow.key)
+        """Observe and decide. The cached observation of a settled dataflow can only confirm that it is still settled."""
+        invalidated = self._take_invalidation(dataflow.key)
         last, memo.cached = memo.cached, None
-        # The look after this one must not be too late for the resync.
+        # The next reconciliation must not be too late for the resync.
         seconds_max = self.resync_seconds - self.timeouts.rest_seconds
-        if last is not None and not heard and last.is_valid(dataflow, self.clock(), seconds_max):
+        if last is not None and not invalidated and last.is_valid(dataflow, self.clock(), seconds_max):
             observation = self.observer.observe_pods(dataflow, last, memo)
             decision = decide(observation.dataflow, observation.state, before, self.timeouts)
             if decision.is_settled and last.has_same_pods(observation.state):
@@ -132,19 +132,17 @@ class Reconciler:
         return observation, decision
 
     def _take_invalidation(self, key: DataflowKey) -> bool:
-        """Whether anything was noticed since the last look; asked before any child is read, so that nothing is missed."""
-        place = key.namespace, key.name
+        """Whether the dataflow was invalidated; called before any child is read, so that no event is missed."""
         with contextlib.suppress(KeyError):
-            self._invalidated.remove(place)
+            self._invalidated.remove((key.namespace, key.name))
             return True
         return False
 
     def _memo(self, key: DataflowKey) -> Memo:
-        """The notes of a dataflow; another one of its name has others."""
-        place = key.namespace, key.name
-        memo = self._memos.get(place)
-        if memo is None or memo.uid != key.uid:
-            memo = self._memos[place] = Memo(key.uid)
+        """The memo of a dataflow; another dataflow of the same name has another one."""
+        memo = self._memos.setdefault((key.namespace, key.name), Memo(key.uid))
+        if memo.uid != key.uid:
+            memo = self._memos[key.namespace, key.name] = Memo(key.uid)
         return memo
 
     def _update_memo(
@@ -162,12 +160,12 @@ class Reconciler:
             memo.record_failure(describe(failure.action), str(failure.error), permanent=is_permanent(failure))
 
     def _handle_failure(self, key: DataflowKey, memo: Memo, failure: ActionFailure) -> Result:
-        """What has changed under our hands is looked at again at once, what is refused with less haste, and less each time.
+        """Requeue at once after a conflict, and later and later after rejected writes.
 
         Raises:
-            Unreachable: nobody answered, or was too busy: the waits grow until somebody does.
+            Unreachable: there was no response, or the server was too busy; the work queue backs off.
         """
-        error, what = failure.error, f"{describe(failure.action)}: this was not done"
+        error, what = failure.error, f"{describe(failure.action)} failed"
         if isinstance(error, Unreachable):
             raise Unreachable(f"{what}: {error}", error.retry_after) from error
         self.metrics.failures.labels(type(error).__name__).inc()
@@ -179,16 +177,15 @@ class Reconciler:
             return Result(self.timeouts.rest_seconds)
         return Result(min(self.timeouts.busy_seconds * times, self.timeouts.rest_seconds))
 
-    def _publish(self, found: Object, before: Status, after: Status, told: tuple[EventRecord, ...]) -> None:
-        """Events first, then the status: after a crash between the two, events are told again rather than never."""
+    def _publish(self, found: Object, before: Status, after: Status, records: tuple[EventRecord, ...]) -> None:
+        """Events first, then the status: after a crash between the two, events are recorded twice rather than never."""
         meta = found["metadata"]
         key = DataflowKey(meta["namespace"], meta["name"], meta["uid"])
         status = status_codec.encode(after, key)
         now = self.clock()
         changed = status != (found.get("status") or {})
-        events.record(
-            self.kube, key, (*told, *(transitions(before, status_codec.decode(status)) if changed else ())), now
-        )
+        changes = transitions(before, status_codec.decode(status)) if changed else ()
+        events.record(self.kube, key, (*records, *changes), now)
         self.metrics.record_status(key, before, after, now)
         if not changed:
             return
@@ -201,10 +198,10 @@ class Reconciler:
         try:
             self.kube.apply(body, "status")
         except (Changed, NotThere):
-            log.info("dataflow %s/%s has gone meanwhile", key.namespace, key.name)
+            log.info("dataflow %s/%s was deleted meanwhile", key.namespace, key.name)
 
     def forget_all(self) -> None:
-        """Another process acts from now on: what was seen is not what is, and is not shown any more."""
+        """Drop all memos and metrics, because another process has taken over."""
         self._memos.clear()
         self.metrics.clear()
 
@@ -212,8 +209,3 @@ class Reconciler:
         self._memos.pop((namespace, name), None)
         self._invalidated.discard((namespace, name))
         self.metrics.remove(namespace, name)
-
-
-def _told(unfit: Exception) -> str:
-    """What is wrong with a spec; of a field that is missing Python says no more than its name."""
-    return f"the spec lacks {unfit}" if isinstance(unfit, KeyError) else str(unfit)

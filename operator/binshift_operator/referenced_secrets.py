@@ -1,8 +1,9 @@
-"""The Secrets that a dataflow names in its variables, as one hash: a pod keeps the values that it was made with.
+"""One hash of the Secrets that a dataflow references in its environment variables: a pod keeps the values that it was created with.
 
-Only asked for where the spec says ``restartOn: SecretChange``. A Secret that is not there, or may not be read, changes nothing: one that
-is replaced is away for a moment, and no stream is stopped for that. Then what they were is taken from the notes, or from the pods. What is mounted as files is no part of it, as the kubelet renews it.
-The hash has a key of its own, so that an annotation tells nothing of a short password.
+It is computed only with ``restartOn: SecretChange``. A Secret that does not exist or cannot be read changes nothing: one that is being
+replaced is absent for a moment, and must not stop a stream. The last hash, from the memo or from the pods, is used meanwhile. Secrets
+that are mounted as files are not included, as the kubelet updates these. The hash is keyed, so that the annotation does not disclose a
+short password.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def with_secrets_hash(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, memo: Memo) -> Dataflow:
-    """The dataflow with the hash of its Secrets, if it is to follow them.
+    """The dataflow with the hash of its Secrets, if it restarts when they change.
 
     Raises:
         OperatorError: the API server does not answer.
@@ -43,7 +44,7 @@ def with_secrets_hash(dataflow: Dataflow, keys: Mapping[str, str], kube: Kube, m
 
 
 def _hash_of_pods(kube: Kube, key: DataflowKey) -> str:
-    """The hash that the newest pod was made with, the driver's in preference; empty if none has one."""
+    """The hash of the newest pod, preferably the driver's; empty if none has one."""
     pods = [each["metadata"] for each in kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")]
     pods.sort(key=lambda meta: (meta["labels"].get(LABEL_COMPONENT) == DRIVER, str(meta.get("creationTimestamp"))))
     hashes = [(meta.get("annotations") or {}).get(ANNOTATION_SPEC, "").partition("-")[2] for meta in pods]
@@ -53,13 +54,13 @@ def _hash_of_pods(kube: Kube, key: DataflowKey) -> str:
 def secret_names(dataflow: Dataflow) -> tuple[str, ...]:
     """The names of the Secrets that become variables of its pods."""
     parts = [dataflow.raw.get(name) for name in ("application", "driver", "executor")]
-    return tuple(sorted({*filter(None, [dataflow.checkpoint.credentials_secret]), *_named(parts)}))
+    return tuple(sorted({*filter(None, [dataflow.checkpoint.credentials_secret]), *_references(parts)}))
 
 
-def _named(value: Any) -> Iterator[str]:
+def _references(value: Any) -> Iterator[str]:
     if isinstance(value, list):
         for each in value:
-            yield from _named(each)
+            yield from _references(each)
     if isinstance(value, Mapping):
         for name, each in value.items():
             if (
@@ -69,13 +70,13 @@ def _named(value: Any) -> Iterator[str]:
             ):
                 yield each["name"]
             else:
-                yield from _named(each)
+                yield from _references(each)
 
 
 def _content(kube: Kube, namespace: str, name: str) -> Mapping[str, str] | None:
     try:
         found = kube.get("Secret", namespace, name)
     except Forbidden as error:
-        log.warning("secret %s/%s cannot be followed: %s", namespace, name, error)
+        log.warning("secret %s/%s cannot be read: %s", namespace, name, error)
         return None
     return None if found is None else found.get("data") or {}

@@ -1,13 +1,15 @@
-"""The status as JSON: written for people and for `kubectl wait`, read back by the next look.
+"""The status as JSON: written for users and for `kubectl wait`, and read back by the next reconciliation.
 
-What is read was written by the operator, or by somebody who wants to confuse it: what does not fit is not known.
+One table for each kind of object gives the name of every field and how to write and read its value. Unknown values are left out. The
+status may have been edited by any client with the rights to do so: one that cannot be parsed counts as empty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from binshift_operator.children.metadata import selector_text
 from binshift_operator.model.names import EXECUTOR, DataflowKey
@@ -24,65 +26,23 @@ from binshift_operator.model.status import (
     Status,
 )
 
-SLOT_MAX = 999_999
-_TRUTH = {True: "True", False: "False", None: "Unknown"}
+SLOT_MAX: Final = 999_999
+TRUTH: Final = {True: "True", False: "False", None: "Unknown"}
+Value = TypeVar("Value")
 
 
-def encode(status: Status, key: DataflowKey) -> dict[str, Any]:
-    """The JSON of a status; what is not known is left out."""
-    settling, awaiting, numbers = status.settled_target, status.awaiting, status.epoch_stats
-    return _known(
-        {
-            "observedGeneration": status.observed_generation,
-            "settledGeneration": status.settled_generation,
-            "replicas": status.replicas,
-            "readyReplicas": status.ready_replicas,
-            "selector": selector_text(key, EXECUTOR),
-            "phase": status.phase.value,
-            "epoch": numbers.epoch,
-            "epochCommittedAt": None if numbers.committed_at is None else format_time(numbers.committed_at),
-            "routeVersion": status.route_version,
-            "version": status.version or None,
-            "latencyP99": None if numbers.latency_p99 is None else f"{numbers.latency_p99:.2f}s",
-            "awaiting": None if awaiting is None else {"reason": awaiting.reason, "since": format_time(awaiting.since)},
-            "target": None if settling is None else {"generation": settling.generation, "settledEpoch": settling.epoch},
-            "holdingSlots": status.holding_slots,
-            "timedOutGeneration": status.timed_out_generation or None,
-            "finishedGeneration": status.finished_generation or None,
-            "moving": None
-            if status.moving is None
-            else {"generation": status.moving.generation, "since": format_time(status.moving.since)},
-            "finishedSpec": status.finished_spec or None,
-            "waiting": _waiting(status.waiting) or None,
-            "migration": None if status.migration is None else _migration(status.migration),
-            "history": [_migration(each) for each in status.history] or None,
-            "conditions": [_condition(each) for each in status.conditions],
-        }
-    )
+def format_time(seconds: float) -> str:
+    """A time in the format of Kubernetes, in whole seconds.
+
+    >>> format_time(0.9)
+    '1970-01-01T00:00:00Z'
+    """
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _waiting(waiting: Mapping[int, float]) -> list[dict[str, Any]]:
-    """The slots by the time since when they wait, the first that waited first."""
-    times = sorted(set(waiting.values()))
-    return [
-        {"slots": format_slots({s for s, at in waiting.items() if at == t}), "since": format_time(t)} for t in times
-    ]
-
-
-def _numbers_in(found: Mapping[str, Any]) -> EpochStats:
-    return EpochStats(
-        found.get("epoch"),
-        _seconds(found["epochCommittedAt"]) if "epochCommittedAt" in found else None,
-        float(found["latencyP99"].removesuffix("s")) if "latencyP99" in found else None,
-    )
-
-
-def _moving_in(found: Mapping[str, Any] | None) -> Moving | None:
-    return None if found is None else Moving(int(found["generation"]), _seconds(found["since"]))
-
-
-def _waiting_in(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
-    return {slot: _seconds(each["since"]) for each in found for slot in parse_slots(each["slots"])}
+def parse_time(text: str) -> float:
+    """A time of the API server, in seconds since 1970."""
+    return datetime.fromisoformat(text).timestamp()
 
 
 def format_slots(slots: Set[int]) -> str:
@@ -103,7 +63,7 @@ def parse_slots(text: str) -> frozenset[int]:
     [0, 2, 3, 4, 7]
 
     Raises:
-        ValueError: it is no such text, or a slot is beyond the highest there can be.
+        ValueError: the text has another format, or a slot is above the maximum.
     """
     found: set[int] = set()
     for part in text.split(","):
@@ -114,119 +74,145 @@ def parse_slots(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _migration(shown: MigrationStatus) -> dict[str, Any]:
-    total = shown.bins_total
-    return _known(
-        {
-            "id": shown.id,
-            "generation": shown.generation // REVISIONS,
-            "revision": shown.generation % REVISIONS or None,
-            "strategy": shown.strategy,
-            "phase": shown.phase,
-            "progress": None if total is None else f"{shown.bins_moved or 0}/{total}",
-            "binsMoved": shown.bins_moved,
-            "binsTotal": total,
-            "bytesMoved": shown.bytes_moved,
-            "startedAt": None if shown.started_at is None else format_time(shown.started_at),
-            "endedAt": None if shown.ended_at is None else format_time(shown.ended_at),
-            "latencyBeforeSeconds": _rounded(shown.latency_before),
-            "latencyDuringSeconds": _rounded(shown.latency_during),
-            "reason": shown.reason or None,
-        }
-    )
+class Field(NamedTuple):
+    """A field: its attribute and its name in JSON, how to read and write its value, and whether an empty value is left out."""
+
+    attribute: str
+    name: str
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any] = lambda value: value
+    omit_empty: bool = False
 
 
-def _condition(condition: Condition) -> dict[str, Any]:
-    return {
-        "type": condition.type.value,
-        "status": _TRUTH[condition.status],
-        "reason": condition.reason,
-        "message": condition.message,
-        "observedGeneration": condition.generation,
-        "lastTransitionTime": format_time(condition.since),
-    }
+@dataclass(frozen=True)
+class Record(Generic[Value]):
+    """The fields of one kind of object."""
+
+    kind: Callable[..., Value]
+    fields: tuple[Field, ...]
+
+    def write(self, value: Value) -> dict[str, Any]:
+        """Its JSON; what is unknown (None) is left out."""
+        values = ((field, getattr(value, field.attribute)) for field in self.fields)
+        return {f.name: f.write(each) for f, each in values if each is not None and (each or not f.omit_empty)}
+
+    def read(self, found: Mapping[str, Any]) -> Value:
+        """The object in its JSON; what is missing has its default."""
+        known = ((field, found.get(field.name)) for field in self.fields)
+        return self.kind(**{field.attribute: field.read(each) for field, each in known if each is not None})
+
+
+def _time(attribute: str, name: str) -> Field:
+    return Field(attribute, name, parse_time, format_time)
+
+
+def _seconds(attribute: str, name: str) -> Field:
+    return Field(attribute, name, float, lambda seconds: round(seconds, 3))
+
+
+def _list(name: str, read: Callable[[Any], Any], write: Callable[[Any], Any], *, omit_empty: bool = False) -> Field:
+    return Field(name, name, lambda found: tuple(map(read, found)), lambda values: list(map(write, values)), omit_empty)
+
+
+def _write_migration(migration: MigrationStatus) -> dict[str, Any]:
+    generation, revision = divmod(migration.generation, REVISIONS)
+    found = MIGRATION.write(migration) | {"generation": generation} | ({"revision": revision} if revision else {})
+    total = migration.bins_total
+    return found if total is None else found | {"progress": f"{migration.bins_moved or 0}/{total}"}
+
+
+def _read_migration(found: Mapping[str, Any]) -> MigrationStatus:
+    generation = int(found.get("generation", 0)) * REVISIONS + int(found.get("revision", 0))
+    return replace(MIGRATION.read(found), generation=generation)
+
+
+def _write_condition(condition: Condition) -> dict[str, Any]:
+    return CONDITION.write(condition) | {"status": TRUTH[condition.status]}
+
+
+def _write_waiting(waiting: Mapping[int, float]) -> list[dict[str, Any]]:
+    """The slots by the time since when they have been waiting, in order of time."""
+    times = sorted(set(waiting.values()))
+    return [
+        {"slots": format_slots({s for s, at in waiting.items() if at == t}), "since": format_time(t)} for t in times
+    ]
+
+
+def _read_waiting(found: Iterable[Mapping[str, Any]]) -> dict[int, float]:
+    return {slot: parse_time(each["since"]) for each in found for slot in parse_slots(each["slots"])}
+
+
+AWAITING: Final = Record(Awaiting, (Field("reason", "reason", str), _time("since", "since")))
+MOVING: Final = Record(Moving, (Field("generation", "generation", int), _time("since", "since")))
+TARGET: Final = Record(SettledTarget, (Field("generation", "generation", int), Field("epoch", "settledEpoch", int)))
+CONDITION: Final = Record(
+    Condition,
+    (
+        Field("type", "type", ConditionType, str),
+        Field("status", "status", {"True": True, "False": False}.get),
+        Field("reason", "reason", str),
+        Field("message", "message", str),
+        Field("generation", "observedGeneration", int),
+        _time("since", "lastTransitionTime"),
+    ),
+)
+MIGRATION: Final = Record(
+    MigrationStatus,
+    (
+        Field("id", "id", int),
+        Field("strategy", "strategy", str),
+        Field("phase", "phase", str),
+        Field("bins_moved", "binsMoved", int),
+        Field("bins_total", "binsTotal", int),
+        Field("bytes_moved", "bytesMoved", int),
+        _time("started_at", "startedAt"),
+        _time("ended_at", "endedAt"),
+        _seconds("latency_before", "latencyBeforeSeconds"),
+        _seconds("latency_during", "latencyDuringSeconds"),
+        Field("reason", "reason", str, omit_empty=True),
+    ),
+)
+EPOCH: Final = Record(
+    EpochStats,
+    (
+        Field("epoch", "epoch", int),
+        _time("committed_at", "epochCommittedAt"),
+        Field("latency_p99", "latencyP99", lambda text: float(text.removesuffix("s")), lambda value: f"{value:.2f}s"),
+    ),
+)
+STATUS: Final = Record(
+    Status,
+    (
+        Field("observed_generation", "observedGeneration", int),
+        Field("settled_generation", "settledGeneration", int),
+        Field("replicas", "replicas", int),
+        Field("ready_replicas", "readyReplicas", int),
+        Field("phase", "phase", Phase, str),
+        Field("route_version", "routeVersion", int),
+        Field("version", "version", str, omit_empty=True),
+        Field("awaiting", "awaiting", AWAITING.read, AWAITING.write),
+        Field("settled_target", "target", TARGET.read, TARGET.write),
+        Field("holding_slots", "holdingSlots", int),
+        Field("timed_out_generation", "timedOutGeneration", int, omit_empty=True),
+        Field("finished_generation", "finishedGeneration", int, omit_empty=True),
+        Field("finished_spec", "finishedSpec", str, omit_empty=True),
+        Field("moving", "moving", MOVING.read, MOVING.write),
+        Field("waiting", "waiting", _read_waiting, _write_waiting, omit_empty=True),
+        Field("migration", "migration", _read_migration, _write_migration),
+        _list("history", _read_migration, _write_migration, omit_empty=True),
+        _list("conditions", CONDITION.read, _write_condition),
+    ),
+)
+
+
+def encode(status: Status, key: DataflowKey) -> dict[str, Any]:
+    """The JSON of a status."""
+    return {**STATUS.write(status), **EPOCH.write(status.epoch_stats), "selector": selector_text(key, EXECUTOR)}
 
 
 def decode(found: Mapping[str, Any]) -> Status:
-    """The status in an object; an empty one if there is none, or none that can be read."""
+    """The status in an object; an empty one if there is none, or none that can be parsed."""
     try:
-        return _read(found)
+        return replace(STATUS.read(found), epoch_stats=EPOCH.read(found))
     except (AttributeError, KeyError, TypeError, ValueError):
         return Status()
-
-
-def _read(found: Mapping[str, Any]) -> Status:
-    awaiting, target = found.get("awaiting"), found.get("target")
-    migration = found.get("migration")
-    return Status(
-        observed_generation=int(found.get("observedGeneration", 0)),
-        settled_generation=int(found.get("settledGeneration", 0)),
-        replicas=int(found.get("replicas", 0)),
-        ready_replicas=int(found.get("readyReplicas", 0)),
-        phase=Phase(found.get("phase", Phase.PENDING)),
-        epoch_stats=_numbers_in(found),
-        route_version=found.get("routeVersion"),
-        version=str(found.get("version", "")),
-        awaiting=None if awaiting is None else Awaiting(awaiting["reason"], _seconds(awaiting["since"])),
-        settled_target=None
-        if target is None
-        else SettledTarget(int(target["generation"]), int(target["settledEpoch"])),
-        holding_slots=int(found.get("holdingSlots", 0)),
-        timed_out_generation=int(found.get("timedOutGeneration", 0)),
-        finished_generation=int(found.get("finishedGeneration", 0)),
-        finished_spec=str(found.get("finishedSpec", "")),
-        moving=_moving_in(found.get("moving")),
-        waiting=_waiting_in(found.get("waiting", ())),
-        migration=None if migration is None else _migration_in(migration),
-        history=tuple(map(_migration_in, found.get("history", ()))),
-        conditions=tuple(map(_condition_in, found.get("conditions", ()))),
-    )
-
-
-def _migration_in(found: Mapping[str, Any]) -> MigrationStatus:
-    return MigrationStatus(
-        id=int(found["id"]),
-        phase=str(found["phase"]),
-        generation=int(found.get("generation", 0)) * REVISIONS + int(found.get("revision", 0)),
-        strategy=str(found.get("strategy", "")),
-        bins_moved=found.get("binsMoved"),
-        bins_total=found.get("binsTotal"),
-        bytes_moved=found.get("bytesMoved"),
-        started_at=_seconds(found["startedAt"]) if "startedAt" in found else None,
-        ended_at=_seconds(found["endedAt"]) if "endedAt" in found else None,
-        latency_before=found.get("latencyBeforeSeconds"),
-        latency_during=found.get("latencyDuringSeconds"),
-        reason=str(found.get("reason", "")),
-    )
-
-
-def _condition_in(found: Mapping[str, Any]) -> Condition:
-    return Condition(
-        ConditionType(found["type"]),
-        {"True": True, "False": False}.get(found["status"]),
-        str(found["reason"]),
-        str(found["message"]),
-        int(found.get("observedGeneration", 0)),
-        _seconds(found["lastTransitionTime"]),
-    )
-
-
-def format_time(seconds: float) -> str:
-    """A point in time as Kubernetes writes it, in whole seconds.
-
-    >>> format_time(0.9)
-    '1970-01-01T00:00:00Z'
-    """
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
-
-
-def _known(parts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parts.items() if value is not None}

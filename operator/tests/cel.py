@@ -28,7 +28,7 @@ _COMPARED = {
 
 
 class Undefined(Exception):
-    """What is asked for is not there."""
+    """The requested value does not exist."""
 
 
 @cache

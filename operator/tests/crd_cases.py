@@ -1,7 +1,7 @@
-"""Valid and invalid StreamingDataflows, and edits of them: a table for whoever has an API server to ask.
+"""Valid and invalid StreamingDataflows, and edits of them: a table for tests with an API server.
 
 `CREATED` are objects that are applied as they are, `EDITED` are edits of a valid one. ``refused`` is part of what the API server
-must say, empty if it must accept. The JSON schema part of it is checked without a server in `test_crd.py`.
+must contain, empty if it must accept. The JSON schema part of it is checked without a server in `test_crd.py`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ CREATED: Final = [
         "credentials for a claim", {"spec.checkpoint.credentialsSecret": "s3"}, "credentialsSecret belongs to location"
     ),
     Case(
-        "a path beside a location", {"spec.checkpoint": {"location": "s3://bucket/a", "path": "b"}}, "path belongs to"
+        "a path next to a location", {"spec.checkpoint": {"location": "s3://bucket/a", "path": "b"}}, "path belongs to"
     ),
     Case("a path that climbs", {"spec.checkpoint.path": "../other"}, "path", schema=True),
     Case("no replicas at all", {"spec.replicas": 0}, "set suspend: true"),
@@ -240,7 +240,7 @@ EDITED: Final = [
     Case("another image", {"spec.image": "example/clicks:2"}),
     Case("another strategy", {"spec.migration": {"strategy": "Fluid"}}),
     Case("other credentials", S3 | {"spec.checkpoint.credentialsSecret": "new"}, before=S3),
-    Case("the default number of bins, said", {"spec.bins": 4096}),
+    Case("the default number of bins, written out", {"spec.bins": 4096}),
     Case("other bins", {"spec.bins": 1024}, "fixed for the life of a checkpoint"),
     Case("bins left out", {}, "fixed for the life of a checkpoint", before={"spec.bins": 1024}),
     Case("another claim", {"spec.checkpoint.claimName": "other"}, "checkpoint.claimName is fixed"),

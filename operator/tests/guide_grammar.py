@@ -1,6 +1,6 @@
-"""What is wrong with a guide's command, from what there is: the definition, the chart's values, `binshift --help`, the names in use.
+"""Checks a guide's commands against the definition, the chart's values, `binshift --help` and the names in use.
 
-kubectl itself is not asked, as it may not be there: its verbs and options that the guides use are listed here.
+kubectl itself is not run, as it may be missing: its verbs and options that the guides use are listed here.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def problems(words: Sequence[str]) -> list[str]:
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Positional words and options with their values."""
+    """Positional arguments and options with their values."""
     given, options, place = list[str](), list[tuple[str, str]](), 0
     while place < len(words):
         name, equals, value = words[place].partition("=")
@@ -190,7 +190,7 @@ def _awaited(value: str, of_dataflow: bool) -> Iterator[str]:
         if path == "{.status.phase" and of_dataflow and wanted.removeprefix("=") not in {each.value for each in Phase}:
             yield f"there is no phase {wanted}"
     else:
-        yield f"nobody can wait for {value}"
+        yield f"no condition or field allows to wait for {value}"
 
 
 def _path(template: str, of_dataflow: bool) -> Iterator[str]:
@@ -202,7 +202,7 @@ def _patch(value: str) -> Iterator[str]:
     made, change = copy.deepcopy(BASE), json.loads(value)
     made["spec"] |= change.pop("spec", {})
     if change:
-        yield f"only the spec is a person's, not {sorted(change)}"
+        yield f"only the spec belongs to the user, not {sorted(change)}"
     try:
         validate(made)
     except jsonschema.ValidationError as wrong:

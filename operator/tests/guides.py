@@ -1,6 +1,6 @@
-"""The guides as data: their commands as a person would type them, their tables, and what they name in passing.
+"""The guides as data: their commands as a user would type them, their tables, and inline code.
 
-Knows markdown and the shell's way of splitting words, and nothing of what the commands mean (`guide_grammar`). The end-to-end story
+Knows markdown and the shell's way of splitting arguments, and nothing of what the commands mean (`guide_grammar`). The end-to-end story
 runs the same commands.
 """
 
@@ -40,7 +40,7 @@ def spans(markdown: str) -> list[str]:
 
 
 def commands(markdown: str) -> Iterator[list[str]]:
-    """The words of every command: of blocks, of code in sentences, and of commands within commands."""
+    """The arguments of every command: of blocks, of code in sentences, and of commands within commands."""
     shown = [span for span in spans(markdown) if span.split()[0] in TOOLS and " " in span]
     for line in [*lines(markdown), *shown]:
         words = shlex.split(line)

@@ -1,4 +1,4 @@
-"""Pods of a real API server that never run, told to be running, and the made-up runtime in them.
+"""Pods of a real API server that never run, marked as running, and the simulated runtime in them.
 
 The API server, the StatefulSets' controller and the garbage collector are real; kubelet, Spark and the program are made up, as no node
 is needed then. A pod without a node goes at once when it is deleted.
@@ -26,7 +26,7 @@ class Paper:
     Attributes:
         connection: to the API server.
         log: the checkpoint.
-        pods: by name, those that are told to be running.
+        pods: by name, the pods that are marked as running.
         violations: what the operator must not have done.
     """
 
@@ -45,7 +45,7 @@ class Paper:
             self.came(pod)
 
     def came(self, pod: Object) -> None:
-        """A pod is there, or has changed."""
+        """A pod was created or has changed."""
         name, last = pod["metadata"]["name"], self.pods.get(pod["metadata"]["name"])
         if last is not None and last["metadata"]["uid"] != pod["metadata"]["uid"]:
             self.lost(name)

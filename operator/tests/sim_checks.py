@@ -1,4 +1,4 @@
-"""What must hold of the made-up cluster: what the operator read before it did anything, and what is not as the spec asks for."""
+"""Invariants of the simulated cluster: what the operator read before it acted, and what differs from the spec."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING
 
 from binshift_operator.kube import path_of
 from binshift_operator.model.names import ANNOTATION_SPEC, Child, DataflowKey
-from binshift_operator.observe import KINDS
 
 if TYPE_CHECKING:
     from sim_cluster import SimCluster
 
 
 def assert_read_first(requests: Sequence[str], key: DataflowKey) -> None:
-    """In one look, whoever changes anything but the status has read every child before: nothing is done by what is remembered."""
-    wanted = {f"GET {path_of(KINDS[child], key.namespace, key.child(child))}" for child in Child}
+    """In one reconciliation, every child is read before anything but the status is changed: no action relies on a cache."""
+    wanted = {f"GET {path_of(child.kind, key.namespace, key.child(child))}" for child in Child}
     for number, request in enumerate(requests):
         if not (request.startswith("GET ") or "/status" in request or "/events" in request):
-            assert wanted <= set(requests[:number]), f"{request} was sent without a look at everything"
+            assert wanted <= set(requests[:number]), f"{request} was sent before everything was read"
 
 
 def problems(cluster: SimCluster) -> list[str]:
-    """What is not as the spec asks for."""
+    """What differs from the spec."""
     found = cluster.dataflow
     assert found is not None
     spec, kinds = found["spec"], {kind for kind, _, _ in cluster.server.objects}
-    wrong = [f"there is no {kind}" for kind in sorted(set(KINDS.values()) - kinds)]
+    wrong = [f"there is no {kind}" for kind in sorted({child.kind for child in Child} - kinds)]
     executors, drivers = cluster.pods("executor"), cluster.pods("driver")
     if spec.get("suspend"):
         return wrong + (["pods are left"] if executors or drivers else [])

@@ -1,4 +1,4 @@
-"""A cluster made up in memory: controllers, kubelets, one dataflow's runtime, and the operator that looks after it.
+"""A simulated cluster in memory: controllers, kubelets, one dataflow's runtime, and the operator that reconciles it.
 
 Time passes in ticks of one second. `SimCluster.check` holds after every tick and every write: one driver, no executor taken from
 a query that runs while it holds bins or is wanted, no finalizer, no Secret written over, nothing foreign touched.
@@ -22,7 +22,7 @@ from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, LABEL_COMPONENT, LABEL_UID, DataflowKey
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.situation import Timeouts
 from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
 
@@ -53,7 +53,7 @@ class SimCluster:
         no_pods: why no pod of executors can be made, if none can.
         ending: whether the program comes to its end once it has committed an epoch.
         deaf: whether no event reaches the operator.
-        lost: UIDs of pods on nodes that are gone: nobody ends them.
+        lost: UIDs of pods on nodes that are gone: no kubelet ends them.
     """
 
     no_room: set[int] = field(default_factory=set)
@@ -84,7 +84,7 @@ class SimCluster:
         return other
 
     def start(self, replicas: int = 2) -> SimCluster:
-        """A person makes the claim and the dataflow."""
+        """A user creates the claim and the dataflow."""
         claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": NAME, "namespace": NS}}
         if ("PersistentVolumeClaim", NS, NAME) not in self.server.objects:
             self.server.put("PersistentVolumeClaim", {**claim, "spec": {"accessModes": ["ReadWriteMany"]}})
@@ -134,16 +134,16 @@ class SimCluster:
         return (self.dataflow or {}).get("status") or {}
 
     def edit(self, **spec: Any) -> None:
-        """A person edits the spec."""
+        """A user edits the spec."""
         self.server.edit(*SDF, spec)
 
     def pods(self, component: str) -> list[dict[str, Any]]:
-        """The live objects of pods, those that end included."""
+        """The live objects of pods, also of ending ones."""
         found = [each for (kind, _, _), each in sorted(self.server.objects.items()) if kind == "Pod"]
         return [each for each in found if each["metadata"]["labels"].get(LABEL_COMPONENT) == component]
 
-    def look(self) -> None:
-        """The operator looks once; if it crashes, a new one comes."""
+    def reconcile(self) -> None:
+        """The operator reconciles once; if it crashes, a new process starts."""
         self.server.requests.clear()
         try:
             self.reconciler.reconcile(NS, NAME)
@@ -165,9 +165,9 @@ class SimCluster:
             self.check()
 
     def run(self, ticks: int) -> None:
-        """Time passes, and the operator looks."""
+        """Time passes, and the operator reconciles."""
         for _ in range(ticks):
-            self.look()
+            self.reconcile()
             self.tick()
 
     def _stateful_sets(self) -> None:
@@ -250,7 +250,7 @@ class SimCluster:
     # ------------------------------------------------------------------------------------------------ what must always hold
 
     def assert_may_go(self, pod: dict[str, Any]) -> None:
-        """An executor's pod may be taken only if no query runs, or it holds no bins and shall hold none; a driver's, once its
+        """An executor's pod may be removed only if no query runs, or it holds no bins and is to hold none; a driver's, once its
         query has stopped, unless it could not be asked to.
         """
         running = [query for query in self.queries.values() if query.state == "Running"]
@@ -282,12 +282,12 @@ class SimCluster:
                 assert known == found["data"], "a Secret was written over"
 
     def settled(self) -> bool:
-        """Whether the operator says that the newest edit is in place."""
+        """Whether the status reports that the newest edit is in place."""
         found = self.dataflow
         return found is not None and self.status.get("settledGeneration") == found["metadata"]["generation"]
 
     def converge(self, ticks: int = 150) -> None:
-        """Nothing goes wrong any more: it must come to what the spec asks for."""
+        """Nothing fails any more: the cluster must converge to the spec."""
         self.no_room, self.failing, self.no_pods = set(), "", ""
         self.silent, self.ending, self.server.down, self.server.refusing = False, False, False, {}
         self.run(2)

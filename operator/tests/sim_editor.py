@@ -1,4 +1,4 @@
-"""A person who edits a dataflow's spec in the made-up cluster, through what the API server would let pass; and what must come of it."""
+"""A user who edits a dataflow's spec in the simulated cluster, as far as the API server would accept it; and the required result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from sim_cluster import NAME, NS, SDF, SimCluster
 from spec_edits import Edit
 
 from binshift_operator.children.comparison import ANNOTATION_APPLIED
-from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC
-from binshift_operator.observe import KINDS
+from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, Child
 
 TICKS_MAX = 150
 NOT_IN_PLACE = ("InvalidSpec",)
@@ -86,7 +85,7 @@ class Editor:
         return True
 
     def settle(self) -> str:
-        """Until the newest edit is in place, or it is said why it cannot be; the reason, empty if it is in place."""
+        """Until the newest edit is in place, or an error is reported; its reason, empty if the edit is in place."""
         for _ in range(TICKS_MAX):
             status, generation = self.cluster.status, self.found["metadata"]["generation"]
             degraded = next((each for each in status.get("conditions", ()) if each["type"] == "Degraded"), None)
@@ -103,7 +102,11 @@ class Editor:
     def children(self) -> dict[str, Any]:
         """Everything that was made for it, but for names and secrets that are drawn, and an account that is no longer used."""
         objects = self.cluster.server.objects
-        children = {f"{kind} {name}": each for (kind, _, name), each in objects.items() if kind in {*KINDS.values()}}
+        children = {
+            f"{kind} {name}": each
+            for (kind, _, name), each in objects.items()
+            if kind in {child.kind for child in Child}
+        }
         annotations = self.driver_template(children)["metadata"]["annotations"]
         uid = self.found["metadata"]["uid"]
         drawn = {uid: "OWNER", annotations[ANNOTATION_KEYS]: "KEYS"}
@@ -121,7 +124,7 @@ class Editor:
         return template
 
     def asked(self) -> dict[str, Any]:
-        """What the runtime was last asked for, but for whose and which wish it was."""
+        """The last request to the runtime, without owner and generation."""
         target = dict(self.cluster.log.target or {})
         return {name: each for name, each in target.items() if name not in ("owner", "generation")}
 
@@ -137,12 +140,12 @@ class Editor:
         return found
 
     def delete(self) -> None:
-        """A person deletes it; time passes."""
+        """A user deletes it; time passes."""
         self.cluster.server.remove(SDF)
         self.cluster.run(8)
 
     def left(self) -> list[str]:
-        """What is left that is not a person's."""
+        """The remaining objects that are not the user's."""
         theirs = {("PersistentVolumeClaim", NAME)}
         objects = self.cluster.server.objects
         theirs |= {
@@ -156,7 +159,7 @@ class Editor:
 
 
 def essence(found: Mapping[str, Any], drawn: Mapping[str, str]) -> Any:
-    """An object without what the server adds and the hash of what was applied, and with other words for what is drawn."""
+    """An object without the server's fields and the hash of its application, and with fixed values for random ones."""
     meta = {name: each for name, each in found["metadata"].items() if name not in OWN}
     meta["annotations"] = {k: v for k, v in (meta.get("annotations") or {}).items() if k != ANNOTATION_APPLIED}
     said = {name: each for name, each in found.items() if name not in ("status", "metadata", "data")}

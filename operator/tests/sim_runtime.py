@@ -36,7 +36,7 @@ class Log:
         return {worker for worker, count in self.route.items() if count}
 
     def wanted(self) -> dict[int, int]:
-        """The route the target asks for."""
+        """The route that the target requests."""
         workers = sorted(self.target["workers"]) if self.target else sorted(self.holding)
         share, more = divmod(BINS, len(workers))
         return {worker: share + (place < more) for place, worker in enumerate(workers)}
@@ -168,7 +168,7 @@ class Query:
             return self._put(body)
         cancel = re.fullmatch(r"/v1/migrations/(\d+)\?rollback=(true|false)", path)
         assert method == "DELETE"
-        assert cancel, f"nobody may ask for {method} {path}"
+        assert cancel, f"unexpected request {method} {path}"
         if self.migration is None or self.migration["id"] != int(cancel[1]):
             raise NotThere("no such migration")
         if self.migration["phase"] != "settled":
@@ -226,11 +226,11 @@ class SimControl(DriverClient):
 
     __slots__ = ("_extra",)
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
         query, wrote, keys = self._extra
         found = query()
         if found is None:
-            raise Unreachable("nobody answers")
+            raise Unreachable("no answer")
         if found.keys != keys:
             raise Forbidden("another token")
         answer = found.answer(method, path, body)

@@ -30,9 +30,9 @@ class SimServer:
     Attributes:
         webhook: changes whatever is stored, of a kind, as a mutating webhook does.
         refusing: parts of paths, and the status and message that writes there are answered with.
-        unreadable: the ends of paths that nobody may read.
-        requests: what was asked, writes that were refused included; whoever looks at it clears it.
-        changed: is told of every kind of object that is made, changed or removed.
+        unreadable: the ends of paths whose reads are forbidden.
+        requests: all requests, also rejected writes; the reader clears it.
+        changed: called with the kind of every object that is created, changed or removed.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -164,7 +164,7 @@ class SimServer:
         self.version += 1
         meta = body["metadata"]
         meta.update({"uid": f"uid-{self.version}", "resourceVersion": str(self.version), "generation": 1})
-        assert not meta.get("finalizers"), "nobody may keep an object from going"
+        assert not meta.get("finalizers"), "no finalizer can delay a deletion"
         if "spec" in body and kind != "StreamingDataflow":
             body["spec"] = without_empty(body["spec"])
         self.webhook(kind, body)
@@ -173,7 +173,7 @@ class SimServer:
         return body
 
     def edit(self, kind: str, namespace: str, name: str, spec: Mapping[str, Any]) -> None:
-        """A person merges this into a spec."""
+        """A user merges this into a spec."""
         found = self.objects[(kind, namespace, name)]
         before = copy.deepcopy(found["spec"])
         found["spec"].update(spec)
@@ -201,7 +201,7 @@ class SimServer:
                 self.remove(other)
 
     def complain(self, owner: Object, why: str) -> None:
-        """An object's controller tells a warning about it."""
+        """An object's controller records a warning about it."""
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
         meta = {"name": f"{uid}.failed", "namespace": namespace, "ownerReferences": [{"uid": uid}]}
         told = {"type": "Warning", "reason": "FailedCreate", "message": why, "lastTimestamp": stamp(self.clock())}
@@ -256,7 +256,7 @@ def located(path: str) -> tuple[str, str | None, str | None, str | None]:
         namespace, resource, *rest = path.removeprefix(f"{root}/namespaces/").split("/")
         if resource == plural:
             return kind, namespace, rest[0] if rest else None, rest[1] if len(rest) > 1 else None
-    raise AssertionError(f"nobody may ask for {path}")
+    raise AssertionError(f"unexpected request for {path}")
 
 
 def stamp(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """Edits of a spec, valid and not, drawn from the definition's own schema: every field of it, by its type, bounds, pattern and rules.
 
-Nothing here knows what a field means. Whether an edit is valid is not said either: `sim_admission` or a real API server does.
+Nothing here knows what a field means, or whether an edit is valid: `sim_admission` or a real API server decides that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ODD = "\n\t\r\f\\ =:#!$()'\"{}é\u2028\u00a0"
 
 @dataclass(frozen=True)
 class Edit:
-    """What a person does: gives a field a value, or leaves it out."""
+    """An edit by a user: gives a field a value, or removes it."""
 
     place: Place
     value: Any
@@ -76,7 +76,7 @@ def at(place: Place, schema: Schema) -> st.SearchStrategy[Edit]:
 
 
 def valid(schema: Schema, place: Place = ()) -> Strategy:
-    """A value that fits the schema; rules between fields may refuse it all the same."""
+    """A value that fits the schema; rules between fields may still reject it."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
@@ -142,7 +142,7 @@ def _object(schema: Schema, place: Place) -> Strategy:
 
 
 def _names(schema: Schema, place: Place) -> Strategy:
-    """Names in a map: those that the definition speaks of, and others."""
+    """Names in a map: some that the definition mentions, and others."""
     spoken = set(re.findall(r"'([\w.]+)'", json.dumps(schema.get("x-kubernetes-validations", ()))))
     spoken |= set(re.findall(r"spark(?:\.\w+)+", schema.get("description", "")))
     spoken |= set((PLACES_BY_DEFAULT.get(place) or {}).keys())

@@ -16,7 +16,7 @@ import yaml
 from test_crd import ROOT
 
 from binshift_operator.configuration import Configuration
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.situation import Timeouts
 
 CHART = ROOT / "charts" / "binshift"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
@@ -98,14 +98,14 @@ def test_rendered_limits(rendered: Rendered) -> None:
 
 
 def test_network_policy_is_asked_for() -> None:
-    """By itself, the chart limits nobody's network; an empty peer, which would be everybody, is no value."""
+    """By default, the chart limits no network; an empty peer, which would allow every client, is not a valid value."""
     assert VALUES["networkPolicy"] == {"create": False, "from": []}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"networkPolicy": {"from": [{}]}}, SCHEMA, cls=jsonschema.Draft7Validator)
 
 
 def test_network_policy_as_written() -> None:
-    """It is about the operator's own pod, which is told as in the deployment, and about nothing but calls to its one port."""
+    """It selects the operator's own pod with the labels of the deployment, and only restricts calls to its one port."""
     text = template("networkpolicy")
     assert text.startswith("{{- if .Values.networkPolicy.create }}")
     selector = 'matchLabels: {{- include "binshift.selector" . | nindent 6 }}'
@@ -117,7 +117,7 @@ def test_network_policy_as_written() -> None:
 
 
 def test_rendered_network_policy(rendered: Rendered) -> None:
-    """Off, there is none; on, it selects the operator's pod and opens its one port, to everybody or to those that are named."""
+    """Disabled, there is none; enabled, it selects the operator's pod and opens its one port, to every client or to the named ones."""
     assert "NetworkPolicy" not in rendered()
     made = rendered(networkPolicy__create="true", port=9090)
     policy, deployment = made["NetworkPolicy"], made["Deployment"]

@@ -1,4 +1,4 @@
-"""What is drift and what is not: what is empty, what is mounted twice, and what is nobody's to remove."""
+"""What is drift and what is not: empty values, volumes that are mounted twice, and differences that cannot be removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_server import without_empty
-from test_children_rendering import all_of, dataflow, lived
+from test_children_rendering import all_of, dataflow, live_object
 
 from binshift_operator.children import compare, next_attempt, with_applied_hash
 from binshift_operator.children.comparison import AGAIN_SECONDS_MAX, FORGET_SECONDS, applied_hash, is_as_rendered
@@ -45,14 +45,14 @@ def worker(live: dict[str, Any]) -> dict[str, Any]:
 
 def test_what_is_empty_may_be_left_out() -> None:
     """An empty value, false and an empty key are not there when the server answers, and nothing has drifted."""
-    live = without_empty(lived(MANIFEST))
-    assert live != lived(MANIFEST)
+    live = without_empty(live_object(MANIFEST))
+    assert live != live_object(MANIFEST)
     assert seen(live).state is ChildState.CURRENT
 
 
 def test_one_volume_in_two_places() -> None:
-    """Mounts are told from each other by where they are, in whatever order; one that is gone or different is noticed."""
-    live = lived(MANIFEST)
+    """Mounts are identified by their paths, in any order; a missing or different one is drift."""
+    live = live_object(MANIFEST)
     worker(live)["volumeMounts"].reverse()
     assert seen(live).state is ChildState.CURRENT
     writable = copy.deepcopy(live)
@@ -63,8 +63,8 @@ def test_one_volume_in_two_places() -> None:
 
 
 def test_what_is_empty_is_compared_where_it_is_there() -> None:
-    """A value where none was asked for is drift, as is the absence of one that was."""
-    live = lived(MANIFEST)
+    """A value where none was requested is drift, as is the absence of one that was."""
+    live = live_object(MANIFEST)
     variable = next(each for each in worker(live)["env"] if each["name"] == "A")
     variable["value"] = "x"
     assert seen(live).state is ChildState.DRIFTED
@@ -99,8 +99,8 @@ def test_nothing_drifts_by_being_left_out(spec: Any) -> None:
 
 
 def changed_again() -> dict[str, Any]:
-    """As applied, but for what somebody changes after every application."""
-    live = lived(MANIFEST)
+    """As applied, except for what another client changes after every application."""
+    live = live_object(MANIFEST)
     live["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 7
     return live
 
@@ -118,20 +118,20 @@ def changed_again() -> dict[str, Any]:
     ],
 )
 def test_what_does_not_last_is_kept(attempt: ApplyAttempt | None, found: ChildState, again: bool) -> None:
-    """What was just applied and is different again is kept so, and applied more and more rarely; not for ever, and not for another spec."""
+    """What was just applied and differs again is contested, and applied at growing intervals; for a limited time, and not for another spec."""
     child = seen(changed_again(), attempt, 1000.0)
     assert (child.state, child.retry_due) == (found, again)
 
 
 def test_an_edit_is_never_kept() -> None:
-    """A manifest that was not applied yet is drift, however lately another one was."""
+    """A manifest that was not applied yet is drift, however recently another one was."""
     newer = all_of({**EMPTY, "spec.image": "example/clicks:2"})[Child.EXECUTORS]
     attempt = ApplyAttempt(applied_hash(newer), 3, 999.0)
     assert compare(changed_again(), newer, dataflow().key, attempt, 1000.0).state is ChildState.DRIFTED
 
 
 def test_tries_are_counted() -> None:
-    """Only an application that did not last counts; another manifest, or a long time, begins anew."""
+    """Only an application that did not last counts; another manifest, or a long time, resets the count."""
     drifted, kept = ObservedChild(ChildState.DRIFTED), ObservedChild(ChildState.CONTESTED)
     first = next_attempt(drifted, MANIFEST, None, 10.0)
     assert first == ApplyAttempt(applied_hash(MANIFEST), 1, 10.0)

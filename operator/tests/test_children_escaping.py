@@ -1,4 +1,4 @@
-"""What a person writes arrives as it was written: Spark's conf through a file of Java's, sizes through arithmetic, maps through hashes."""
+"""What a user writes arrives unchanged: Spark's conf through a properties file, sizes through arithmetic, maps through hashes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from sim_cluster import SimCluster
 from spec_edits import ODD
 
 from binshift_operator.children.spark_conf import format_properties
-from binshift_operator.model.quantities import quantity
-from binshift_operator.model.specification import restart_hash
+from binshift_operator.model.specification import quantity, restart_hash
 
 SIGNS = {"n": "\n", "r": "\r", "f": "\f", "t": "\t"}
 
@@ -48,21 +47,21 @@ def test_name_with_a_line_end_sets_nothing_else() -> None:
     assert list(properties(format_properties({"spark.a\nspark.master": "local"}))) == ["spark.a\nspark.master"]
 
 
-def test_value_without_a_name_is_told() -> None:
-    """An empty key is refused in words; Spark would take the value for a name."""
+def test_value_without_a_name_is_reported() -> None:
+    """An empty key is rejected with a message; Spark would take the value for a name."""
     with pytest.raises(ValueError, match="without a name"):
         format_properties({"": "x"})
 
 
 @pytest.mark.parametrize("text", ["1e1000000", "1e999999999999", "9" * 5000, "1." + "0" * 100])
 def test_quantity_beyond_all_use(text: str) -> None:
-    """A quantity that the definition's pattern lets pass and no machine has is refused at once, in words."""
+    """A quantity that the definition's pattern accepts and no machine has is rejected at once, with a message."""
     with pytest.raises(ValueError, match="quantity"):
         quantity(text)
 
 
-def test_memory_beyond_all_use_is_told() -> None:
-    """A limit of 10^1000000 bytes blinds nobody: it is told as an invalid spec, and the stream goes on."""
+def test_excessive_memory_is_reported() -> None:
+    """A limit of 10^1000000 bytes does not stop the operator: it is reported as an invalid spec, and the stream continues."""
     cluster = SimCluster().start()
     cluster.converge()
     cluster.edit(executor={"resources": {"limits": {"memory": "1e1000000"}}})
@@ -87,8 +86,8 @@ EMPTY_BUT_SAID = [
 
 
 @pytest.mark.parametrize("changes", EMPTY_BUT_SAID, ids=lambda changes: next(iter(changes)))
-def test_empty_words_restart(changes: dict[str, object]) -> None:
-    """An entry of a map says something even if its value is empty: pods are made anew for it."""
+def test_empty_text_restarts(changes: dict[str, object]) -> None:
+    """An entry of a map is significant even if its value is empty: pods are recreated for it."""
     assert restart_hash(changed(changes)["spec"]) != restart_hash(BASE["spec"])
 
 

@@ -1,4 +1,4 @@
-"""What is said of the pods for the kubelet, the scheduler, evictions and Spark's memory."""
+"""The pods' settings for the kubelet, the scheduler, evictions and Spark's memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from test_children_rendering import all_of, dataflow, pods
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
 from binshift_operator import watching
-from binshift_operator.children import RenderContext, render_possible, render_secret
+from binshift_operator.children import RenderContext, render, render_secret
 from binshift_operator.children.spark_conf import spark_conf
 from binshift_operator.model.names import Child
 
@@ -31,7 +31,7 @@ def test_an_executor_is_ready_once_it_is_there() -> None:
 
 
 def test_what_is_not_ready_may_be_evicted() -> None:
-    """Of the executors that work one may be evicted at a time; those that wait for a program hold up no node."""
+    """One ready executor can be evicted at a time; executors that wait for a program do not block a node."""
     spec = all_of()[Child.DISRUPTION_BUDGET]["spec"]
     assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
@@ -47,7 +47,7 @@ def test_nothing_waits_for_readiness() -> None:
 
 
 def test_what_is_watched_carries_the_label() -> None:
-    """The API server is asked for objects with the operator's label: every child and every pod of one has it."""
+    """The API server is queried for objects with the operator's label: every child and each of their pods has it."""
     children = all_of()
     watched = [*children.values(), render_secret(dataflow().key, lambda: "x"), *pods()]
     assert len(watched) == len(Child) + 2
@@ -73,13 +73,13 @@ def test_sizes_as_spark_writes_them(given: str, shown: str) -> None:
 SMALL: dict[str, Any] = {"spec.executor": {"resources": {"limits": {"memory": "600Mi"}}}}
 
 
-def test_what_cannot_be_rendered_is_told_apart() -> None:
-    """What the spec makes impossible is named with why; everything else is rendered as ever."""
+def test_unrenderable_children_are_listed() -> None:
+    """What cannot be rendered is reported with the error; everything else is rendered as usual."""
     context = RenderContext("binshift-system", "binshift")
-    found, wrong = render_possible(dataflow(SMALL), "k", context)
+    found, wrong = render(dataflow(SMALL), "k", context)
     assert set(wrong) == {Child.SPARK_CONF, Child.EXECUTORS}
-    assert "give its container" in wrong[Child.EXECUTORS]
+    assert "give its container" in str(wrong[Child.EXECUTORS])
     assert set(found) | set(wrong) == set(Child) - {Child.KEYS}
-    assert render_possible(dataflow(), "k", context) == (all_of(), {})
+    assert render(dataflow(), "k", context) == (all_of(), {})
     with pytest.raises(InvalidSettings, match=r"'2Gi'.*such as 900m"):
         all_of({"spec.sparkConf": {"spark.driver.memory": "2Gi"}})

@@ -1,4 +1,4 @@
-"""The children as rendered: safe, complete, stable; and told from those that have drifted."""
+"""The children as rendered: safe, complete, stable; and distinct from drifted ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from crd_cases import BASE, FULL, GONE, S3, changed
 from hypothesis import given
 from hypothesis import strategies as st
+from rendering import render_all
 
 from binshift.errors import InvalidSettings
 from binshift.ports import Ports
@@ -17,7 +18,6 @@ from binshift_operator.children import (
     compare,
     hash_keys,
     read_keys,
-    render,
     render_secret,
     with_applied_hash,
 )
@@ -36,7 +36,7 @@ def dataflow(changes: dict[str, Any] | None = None) -> Dataflow:
 
 def all_of(changes: dict[str, Any] | None = None, keys: str | None = "k") -> dict[Child, Any]:
     """Its children."""
-    return dict(render(dataflow(changes), keys, RenderContext("binshift-system", "binshift")))
+    return render_all(dataflow(changes), keys, RenderContext("binshift-system", "binshift"))
 
 
 def pods(changes: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def test_pods_are_restricted(changes: dict[str, Any]) -> None:
 
 
 def test_every_child_is_owned() -> None:
-    """Every child goes with its dataflow, says whose it is, and keeps nobody waiting."""
+    """Every child is deleted with its dataflow, names its owner, and does not block the owner's deletion."""
     children = all_of()
     assert set(children) == set(Child) - {Child.KEYS}
     for manifest in (*children.values(), render_secret(dataflow().key, lambda: "x")):
@@ -88,7 +88,7 @@ def test_without_the_secret_there_are_no_pods() -> None:
     assert {Child.DRIVER, Child.EXECUTORS}.isdisjoint(all_of(keys=None))
 
 
-def test_what_the_processes_are_told() -> None:
+def test_environment_of_the_processes() -> None:
     """Each container gets the variables that `binshift.pods` reads, secrets only by reference."""
     driver, executor = pods()
     containers = {each["name"]: each for pod in (driver, executor) for each in pod["spec"]["containers"]}
@@ -107,7 +107,7 @@ def test_what_the_processes_are_told() -> None:
 
 
 def test_the_users_part() -> None:
-    """What the user says of pods is in them, and the pod's variables win over the application's."""
+    """The user's pod settings are in the pods, and the pod's variables override the application's."""
     driver, executor = pods(FULL)
     worker = executor["spec"]["containers"][0]
     level = [each["value"] for each in worker["env"] if each["name"] == "LEVEL"]
@@ -123,7 +123,7 @@ def test_the_users_part() -> None:
 
 
 def test_binshifts_labels_cannot_be_replaced() -> None:
-    """A user's label of ours does not take pods away from their services."""
+    """A user's label with the key of one of the operator's does not take pods away from their services."""
     stolen = {"spec.driver": {"pod": {"labels": {"binshift.dev/dataflow-uid": "x"}}}}
     assert pods(stolen)[0]["metadata"]["labels"]["binshift.dev/dataflow-uid"] == "uid-1"
 
@@ -140,8 +140,8 @@ def vars_of_ports() -> list[int]:
     return [getattr(Ports(), name) for name in Ports.__slots__]
 
 
-def test_who_may_call_in() -> None:
-    """The control API is open to the dataflow's own pods and to the operator, metrics to all, and nothing else to anybody."""
+def test_ingress() -> None:
+    """The control API is open to the dataflow's own pods and to the operator, metrics to all, and everything else to no other client."""
     spec = all_of()[Child.NETWORK_POLICY]["spec"]
     own, operator, health = spec["ingress"]
     assert own["from"] == [{"podSelector": {"matchLabels": {"binshift.dev/dataflow-uid": "uid-1"}}}]
@@ -151,14 +151,14 @@ def test_who_may_call_in() -> None:
 
 
 def test_checkpoint_directory() -> None:
-    """A claim is a path, named after the dataflow unless said; a location is in Hadoop's spelling."""
+    """A claim is a path, by default named after the dataflow; a location is a Hadoop URL."""
     assert checkpoint_directory(dataflow()) == "/checkpoint/clicks"
     assert checkpoint_directory(dataflow({"spec.checkpoint.path": "a/b"})) == "/checkpoint/a/b"
     assert checkpoint_directory(dataflow(S3)) == "s3a://bucket/clicks"
 
 
 def test_users_spark_conf_wins() -> None:
-    """A user's memory replaces the rule; a container that is too small for the rule is told so."""
+    """A user's memory setting replaces the rule; a container that is too small for the rule is reported."""
     given_by_user = dataflow({"spec.sparkConf": {"spark.executor.memory": "1g", "spark.x": "y\\z"}})
     found = spark_conf(given_by_user)
     assert (found["spark.executor.memory"], found["spark.x"]) == ("1g", "y\\z")
@@ -201,7 +201,7 @@ def test_defaults_filled_in_later_restart_nothing() -> None:
     assert restart_hash(filled) == restart_hash(written)
 
 
-def lived(manifest: dict[str, Any]) -> dict[str, Any]:
+def live_object(manifest: dict[str, Any]) -> dict[str, Any]:
     """An applied manifest as the server has it, with defaults."""
     live = copy.deepcopy(with_applied_hash(manifest))
     live["metadata"] |= {"uid": "u", "resourceVersion": "5", "generation": 2}
@@ -214,7 +214,7 @@ def lived(manifest: dict[str, Any]) -> dict[str, Any]:
 def test_own_work_is_recognised(child: Child) -> None:
     """What was applied, and only filled up with defaults, is as rendered; what was changed or is rendered otherwise now is not."""
     manifest = all_of()[child]
-    live = lived(manifest)
+    live = live_object(manifest)
     assert compare(live, manifest, dataflow().key).state is ChildState.CURRENT
     changed_by_hand = copy.deepcopy(live)
     changed_by_hand["metadata"]["labels"]["app.kubernetes.io/name"] = "mine"
@@ -224,15 +224,15 @@ def test_own_work_is_recognised(child: Child) -> None:
 
 
 def test_less_than_before_is_drift() -> None:
-    """A toleration that is no longer asked for is noticed, although everything that is asked for is there."""
+    """A toleration that is no longer requested is drift, although all requested ones exist."""
     more = all_of({"spec.executor": {"pod": {"tolerations": [{"operator": "Exists"}]}}})[Child.EXECUTORS]
-    assert compare(lived(more), all_of()[Child.EXECUTORS], dataflow().key).state is ChildState.DRIFTED
+    assert compare(live_object(more), all_of()[Child.EXECUTORS], dataflow().key).state is ChildState.DRIFTED
 
 
 def test_quantities_in_the_servers_spelling() -> None:
     """The server writes quantities its own way, which is no drift."""
     manifest = all_of({"spec.executor": {"resources": {"limits": {"cpu": "0.5", "memory": "2048Mi"}}}})[Child.EXECUTORS]
-    live = lived(manifest)
+    live = live_object(manifest)
     live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "500m", "memory": "2Gi"}
     assert compare(live, manifest, dataflow().key).state is ChildState.CURRENT
 
@@ -241,19 +241,19 @@ def test_whose_it_is() -> None:
     """An object is ours by its owner's UID; one of an earlier dataflow of the name is going, any other is foreign."""
     manifest, key = all_of()[Child.SPARK_CONF], dataflow().key
     assert compare(None, manifest, key).state is ChildState.ABSENT
-    other = lived(manifest)
+    other = live_object(manifest)
     other["metadata"]["ownerReferences"][0]["uid"] = "uid-0"
     assert compare(other, manifest, key).state is ChildState.DELETING
     del other["metadata"]["ownerReferences"]
     assert compare(other, manifest, key).state is ChildState.FOREIGN
-    going = lived(manifest)
+    going = live_object(manifest)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert compare(going, manifest, key).state is ChildState.DELETING
 
 
 @given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1), min_size=3, max_size=3))
 def test_keys_are_read_back(drawn: list[str]) -> None:
-    """The keys in a Secret are those that were drawn, and their fingerprint tells other keys from them."""
+    """The keys in a Secret are the drawn ones, and their fingerprint differs from that of other keys."""
     words = iter(drawn)
     secret = render_secret(dataflow().key, lambda: next(words))
     found = read_keys(secret)

@@ -1,4 +1,4 @@
-"""A ServiceAccount that somebody made under the dataflow's name: it stops a dataflow that needs the name, and not one that is told to use it."""
+"""A ServiceAccount of another owner under the dataflow's name: it stops a dataflow that needs the name, but not one that names it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_account(**spec: Any) -> SimCluster:
 
 
 def test_a_name_that_is_taken_stops_it() -> None:
-    """Without a word of the user's, the account is somebody else's."""
+    """Unless the user names it, the account belongs to another owner."""
     cluster = with_account()
     cluster.run(10)
     assert condition(cluster, "Degraded")["reason"] == "NameTaken"
@@ -43,7 +43,7 @@ def test_the_account_that_is_named_is_used() -> None:
 
 
 def named(account: str) -> SimCluster:
-    """A stream that runs and is then told of an account; the API server refuses pods whose account is not there."""
+    """A running stream whose spec then names an account; the API server rejects pods whose account does not exist."""
     cluster = SimCluster().start()
     cluster.converge()
     make = cluster._make_pod
@@ -59,7 +59,7 @@ def named(account: str) -> SimCluster:
 
 
 def test_an_account_that_is_not_there_stops_nothing() -> None:
-    """The stream goes on as it was, a person is told, and once the account is there the edit is carried out."""
+    """The stream continues as before, the problem is reported, and once the account exists the edit is applied."""
     cluster = named("misspelt")
     before, epoch = (
         {pod["metadata"]["uid"] for pod in cluster.pods("driver") + cluster.pods("executor")},
@@ -77,7 +77,7 @@ def test_an_account_that_is_not_there_stops_nothing() -> None:
 
 
 def test_an_edit_back_is_carried_out() -> None:
-    """Who takes the account out of the spec again has what there was; what lost its account runs on, and says so."""
+    """Removing the account from the spec restores the earlier state; a dataflow that has lost its account runs on, and reports it."""
     cluster = named("misspelt")
     cluster.run(10)
     assert cluster.dataflow is not None

@@ -1,4 +1,4 @@
-"""A template of the user's beside the other fields of the spec: what is said twice is refused or one side's, never dropped or mixed."""
+"""A user's template next to the other fields of the spec: what both set is rejected or taken from one, never dropped or mixed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from test_children_rendering import pods
 @pytest.mark.parametrize(
     ("part", "spec", "why"),
     [
-        ({}, {"serviceAccountName": "admin"}, "spec.serviceAccountName is there for it"),
-        ({}, {"serviceAccount": "admin"}, "spec.serviceAccountName is there for it"),
+        ({}, {"serviceAccountName": "admin"}, "belongs in spec.serviceAccountName"),
+        ({}, {"serviceAccount": "admin"}, "belongs in spec.serviceAccountName"),
         ({"drainTimeout": "10m"}, {"terminationGracePeriodSeconds": 300}, "follows from executor.drainTimeout"),
         ({"pod": {"tolerations": [{"key": "a"}]}}, {"tolerations": [{"key": "b"}]}, "executor.pod.tolerations names"),
         ({"pod": {"priorityClassName": "a"}}, {"priorityClassName": "b"}, "executor.pod.priorityClassName names"),
     ],
 )
-def test_what_a_template_says_to_no_avail(part: dict[str, Any], spec: dict[str, Any], why: str) -> None:
-    """What another field of the spec overrules is refused by name, and not dropped; the same said twice is fine."""
+def test_template_fields_that_the_spec_overrides(part: dict[str, Any], spec: dict[str, Any], why: str) -> None:
+    """A field for which the spec has a field of its own is rejected by name, and not dropped; equal values are accepted."""
     pod = {**part.get("pod", {}), "template": {"spec": spec}}
     with pytest.raises(ValueError, match=f"executor.pod.template names .*{why}"):
         pods({"spec.executor": {**part, "pod": pod}})

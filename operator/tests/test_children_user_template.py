@@ -1,4 +1,4 @@
-"""What users say of pods beyond the usual: identity, user and groups, time to end, spreading, and a template of their own."""
+"""Users' settings for pods: identity, user and groups, grace period, spreading, and a template of their own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from crd_cases import FULL
+from rendering import render_all
 from test_children_rendering import all_of, dataflow, pods
 
 from binshift.memory import DAEMON_HEAP_MIB
-from binshift_operator.children import RenderContext, render, restricted
+from binshift_operator.children import RenderContext, restricted
 from binshift_operator.configuration import Configuration
 from binshift_operator.errors import InvalidConfiguration
 from binshift_operator.model.names import ANNOTATION_VERSION, Child
@@ -40,14 +41,14 @@ def test_a_service_account_of_the_users() -> None:
 
 
 def security(changes: dict[str, Any], installed: Any = None) -> list[dict[str, Any]]:
-    """The security contexts of both pods, where the operator's installation says this of them."""
+    """The security contexts of both pods, for this setting of the operator's installation."""
     context = RenderContext() if installed is None else RenderContext(pod_security_context=installed)
-    found = render(dataflow(changes), "k", context)
+    found = render_all(dataflow(changes), "k", context)
     return [found[child]["spec"]["template"]["spec"]["securityContext"] for child in (Child.DRIVER, Child.EXECUTORS)]
 
 
 def test_user_and_groups_can_be_left_to_the_cluster() -> None:
-    """By the installation for all dataflows, by a spec for one, a pod names no user; that it is not root, it always says."""
+    """By the installation for all dataflows, or by a spec for one, a pod names no user; it is always required to be non-root."""
     ids = {"runAsUser", "runAsGroup", "fsGroup"}
     mine = {"spec.executor": {"pod": {"securityContext": {"runAsNonRoot": True}}}}
     driver, executor = security(mine)
@@ -62,7 +63,7 @@ def test_user_and_groups_can_be_left_to_the_cluster() -> None:
 
 
 @pytest.mark.parametrize(("given", "found"), [("", 3), ("null", 0), ("{}", 0), ('{"fsGroup": 5}', 1)])
-def test_the_installation_says_who_pods_run_as(given: str, found: int) -> None:
+def test_installation_sets_the_user_of_pods(given: str, found: int) -> None:
     """The operator takes it from its environment; null and an empty object leave everything to the cluster."""
     said = Configuration.from_environment({"BINSHIFT_POD_SECURITY_CONTEXT": given}).render_context.pod_security_context
     assert len(said) == found
@@ -99,7 +100,7 @@ def test_a_driver_may_take_longer_to_stop() -> None:
 
 
 def test_an_autoscaler_may_remove_their_nodes() -> None:
-    """All volumes on the node's disk may go with it, unless the user says otherwise; a claim's is none of them."""
+    """All volumes on the node's disk can be lost with it, unless the user disagrees; those of claims are not listed."""
     for pod in pods():
         local = [each["name"] for each in pod["spec"]["volumes"] if "emptyDir" in each]
         assert pod["metadata"]["annotations"][EVICTABLE] == ",".join(local)
@@ -110,7 +111,7 @@ def test_an_autoscaler_may_remove_their_nodes() -> None:
 
 
 def test_pods_are_spread() -> None:
-    """By themselves, executors are spread over zones and nodes as far as that goes; who says how, is obeyed."""
+    """By default, executors are spread over zones and nodes if possible; the user's constraints replace this."""
     executor = pods()[1]
     constraints = executor["spec"]["topologySpreadConstraints"]
     assert [each["topologyKey"] for each in constraints] == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
@@ -157,7 +158,7 @@ def test_pods_say_which_operator_made_them() -> None:
 
 
 def test_a_template_is_merged_under() -> None:
-    """What a template says beyond binshift's own fields is in the pod; what binshift says stands."""
+    """A template's fields beyond binshift's own are in the pod; binshift's take precedence."""
     sidecar, init = {"name": "proxy", "image": "proxy:1"}, {"name": "init", "image": "init:1"}
     more = {"name": "worker", "envFrom": [{"secretRef": {"name": "a"}}], "env": [{"name": "A", "value": "1"}]}
     pod = template(
@@ -222,7 +223,7 @@ def test_what_a_security_context_may_not(said: dict[str, Any], why: str) -> None
 
 
 def test_what_containers_of_a_template_say() -> None:
-    """What the restricted standard asks of a container is added where a template does not say it; what it allows stands."""
+    """What the restricted standard requires of a container is added where a template lacks it; what it allows is kept."""
     said = {"runAsUser": 5, "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": None}, "readOnlyRootFilesystem": None}
     context = {"fsGroup": 3, "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}
     one, two = {"name": "s", "securityContext": said}, {"name": "i", "securityContext": None}
@@ -237,7 +238,7 @@ def test_what_containers_of_a_template_say() -> None:
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"hostNetwork": True}, "asks for hostNetwork"),
+        ({"hostNetwork": True}, "requests hostNetwork"),
         ({"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}, "volume x of kind hostPath"),
         ({"volumes": [{"name": "binshift-tmp", "emptyDir": {}}]}, "binshift- are taken"),
         ({"securityContext": {"runAsNonRoot": False}}, "runAsNonRoot: false"),
@@ -274,7 +275,7 @@ def test_what_a_template_may_not(spec: dict[str, Any], why: str) -> None:
     ids=json.dumps,
 )
 def test_a_template_of_nonsense_breaks_nothing(said: Any) -> None:
-    """What has another form than a template is left for the API server to refuse; binshift's own part is there."""
+    """A value that is not a template is left to the API server to reject; binshift's own part is rendered."""
     pod = pods({"spec.driver": {"pod": {"template": said}}})[0]
     assert [each["name"] for each in pod["spec"]["containers"] if isinstance(each, dict)][:2] == ["driver", "master"]
     assert pod["metadata"]["labels"]["binshift.dev/dataflow-uid"] == "uid-1"

@@ -67,7 +67,7 @@ def validate(manifest: dict[str, Any]) -> None:
 
 
 def test_names_are_those_of_the_operator() -> None:
-    """Group, version, kind and plural are what the operator asks for."""
+    """Group, version, kind and plural are the ones in the operator."""
     kinds = CRD["spec"]["names"]
     assert (CRD["spec"]["group"], VERSION["name"]) == (names.GROUP, names.VERSION)
     assert (kinds["kind"], kinds["plural"], kinds["shortNames"]) == (names.KIND, names.PLURAL, ["sdf"])
@@ -95,7 +95,7 @@ def test_scale_subresource() -> None:
 
 
 def test_both_pods_take_the_same() -> None:
-    """What can be said of a driver's pod can be said of an executor's."""
+    """Every setting of a driver's pod exists for an executor's."""
 
     def without_prose(schema: Any) -> Any:
         if isinstance(schema, dict):
@@ -142,7 +142,7 @@ def stored(changes: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", [*CREATED, *EDITED], ids=lambda case: case.name)
 def test_schema_on_the_table(case: Case) -> None:
-    """The schema accepts what is valid, and refuses what it is said to; the rest is CEL's, on a real server."""
+    """The schema accepts what is valid, and rejects its share of the rest; CEL rejects the others, on a real server."""
     manifest = changed(case.changes)
     if case.schema:
         with pytest.raises(jsonschema.ValidationError):
@@ -180,11 +180,11 @@ def test_status_fits_the_schema() -> None:
 
 
 def test_status_is_read_back() -> None:
-    """The next look finds what this one wrote."""
+    """The next reconciliation reads what this one wrote."""
     assert status_codec.decode(status_codec.encode(FULL_STATUS, DataflowKey("default", "clicks", "u"))) == FULL_STATUS
 
 
 @pytest.mark.parametrize("found", [{}, {"conditions": "x"}, {"awaiting": {}}, {"phase": "Odd"}, {"epoch": None}])
 def test_strange_status_is_none(found: dict[str, Any]) -> None:
-    """A status that somebody else wrote costs what it remembered, and no more."""
+    """A status that another client wrote costs what it remembered, and no more."""
     assert status_codec.decode(found).settled_generation == 0

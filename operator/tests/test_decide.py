@@ -26,8 +26,8 @@ from binshift_operator.model.observed import (
     RunningEpoch,
     RunState,
 )
+from binshift_operator.model.situation import Timeouts
 from binshift_operator.model.status import Awaiting, Condition, ConditionType, MigrationStatus, SettledTarget, Status
-from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.status import count_holding_slots
 
 LIMITS = Timeouts()
@@ -44,7 +44,7 @@ def pod(slot: int, driver: bool = False, **more: Any) -> Pod:
 
 
 def observed(executors: int = 2, runtime: dict[str, Any] | None = None, **more: Any) -> ObservedState:
-    """A world in which everything is in place, but for what is said."""
+    """A world in which everything is in place, except for the given differences."""
     children = {child: ObservedChild(ChildState.CURRENT, f"uid-{child}", "7") for child in Child}
     children[Child.EXECUTORS] = replace(children[Child.EXECUTORS], replicas=executors)
     children[Child.DRIVER] = replace(children[Child.DRIVER], replicas=1)
@@ -109,7 +109,7 @@ def test_never_shrinks_below_what_holds_bins(
 
 @pytest.mark.parametrize("runtime", [None, ObservedRuntime(RunState.LOADING), ObservedRuntime(RunState.FAILED, "x")])
 def test_never_shrinks_blindly(runtime: ObservedRuntime | None) -> None:
-    """While the runtime says nothing of bins, no executor is taken."""
+    """While the runtime reports no bins, no executor is removed."""
     for action in decide(FLOW, replace(observed(5), runtime=runtime), SETTLED, LIMITS).actions:
         assert not isinstance(action, DeletePod)
         assert not (isinstance(action, Apply) and action.replicas is not None and action.replicas < 5)
@@ -133,7 +133,7 @@ def test_resumes_with_those_that_held_bins() -> None:
 
 
 def test_failed_migration_is_asked_for_again() -> None:
-    """A migration that failed is asked for again by a new revision, after a while, and a person is told if it goes on."""
+    """A migration that failed is requested again by a new revision, after a while; if it keeps failing, it is reported."""
     failed = MigrationStatus(1, "failed", REVISIONS, ended_at=NOW - 60, reason="worker 1 has no executor")
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
     seen = observed(runtime={"migration": failed, "migration_workers": SLOTS, "target": target})
@@ -148,7 +148,7 @@ def test_failed_migration_is_asked_for_again() -> None:
 
 
 def test_cancelled_on_request_stays_cancelled() -> None:
-    """What a person has cancelled is not asked for again, and they are told how to go on."""
+    """What a user has cancelled is not requested again, and the status names the way to continue."""
     by_hand = MigrationStatus(1, "cancelled", REVISIONS, ended_at=NOW - 600, reason="cancelled on request")
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
     seen = observed(runtime={"migration": by_hand, "migration_workers": SLOTS, "target": target})
@@ -162,7 +162,7 @@ def test_cancelled_on_request_stays_cancelled() -> None:
     [(ClaimState.ABSENT, "CheckpointNotFound"), (ClaimState.NOT_SHARED, "CheckpointNotShared")],
 )
 def test_unusable_checkpoint(claim: ClaimState, reason: str) -> None:
-    """Without a usable checkpoint nothing is started; what runs already goes on, and a person is told in both cases."""
+    """Without a usable checkpoint nothing is started; what runs already continues, and both cases are reported."""
     absent = {child: ObservedChild(ChildState.ABSENT) for child in Child}
     fresh = ObservedState(NOW, absent, claim=claim)
     found = decide(FLOW, fresh, Status(), LIMITS)
@@ -185,7 +185,7 @@ def test_pod_that_does_not_end_is_freed() -> None:
 
 
 def condition(status: Status, kind: ConditionType) -> Condition:
-    """A condition that must be there."""
+    """A condition that must exist."""
     found = status.condition(kind)
     assert found is not None
     return found
@@ -220,12 +220,12 @@ def test_a_moments_silence_is_not_unready() -> None:
 
 
 @pytest.mark.parametrize("state", [state for state in PodState if state is not PodState.FINE])
-def test_trouble_of_pods_is_told(state: PodState) -> None:
-    """Whatever is wrong with a pod is a reason of Degraded, with the words of whoever found it."""
-    seen = replace(observed(), pods=(pod(0, driver=True), pod(0), replace(pod(1), state=state, message="these words")))
+def test_pod_problem_is_reported(state: PodState) -> None:
+    """Every problem of a pod is a reason of Degraded, with its original message."""
+    seen = replace(observed(), pods=(pod(0, driver=True), pod(0), replace(pod(1), state=state, message="this error")))
     found = condition(decide(FLOW, seen, SETTLED, LIMITS).status, ConditionType.DEGRADED)
     assert found.status is True
-    assert "these words" in found.message
+    assert "this error" in found.message
 
 
 def test_messages_are_bounded() -> None:

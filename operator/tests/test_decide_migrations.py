@@ -1,4 +1,4 @@
-"""Migrations that end early: conditions agree with each other, one warning says what happened, and each event is of one migration."""
+"""Migrations that end early: conditions agree with each other, one warning has the reason, and each event is of one migration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def events(cluster: SimCluster, kind: str) -> list[str]:
 
 
 def test_conditions_agree_after_a_timeout() -> None:
-    """Once a migration was given up, nothing moves and nothing is awaited, and exactly one warning says so."""
+    """Once a migration was given up, nothing moves and nothing is awaited, and exactly one warning reports it."""
     cluster, query = moving({"timeout": "5s"})
     query.migration["startedAt"] = "2023-11-14T22:00:00Z"
     warned = events(cluster, "Warning")
@@ -58,7 +58,7 @@ def test_conditions_agree_after_a_timeout() -> None:
 
 
 def test_conditions_agree_after_a_cancellation() -> None:
-    """The same holds for a migration that somebody cancelled."""
+    """The same holds for a migration that a user cancelled."""
     cluster, query = moving({})
     query.migration |= {"phase": "cancelled", "reason": "cancelled on request"}
     cluster.run(3)
@@ -105,7 +105,7 @@ def test_conditions_agree_after_a_cancellation() -> None:
 def test_what_is_awaited_is_what_happens(
     migration: MigrationStatus | None, registered: set[int], reason: str, words: str
 ) -> None:
-    """Progressing does not say that bins move while none do: it names the executors that are away, or the next try."""
+    """Progressing does not report moving bins while none move: it names the absent executors, or the next attempt."""
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
     seen = observed(
         runtime={
@@ -143,7 +143,7 @@ def test_an_event_is_of_one_migration() -> None:
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
     first = MigrationStatus(1, "copying", REVISIONS, "Optimized", 0, 341, started_at=NOW)
     said: dict[str, Any] = {"migration_workers": SLOTS, "target": target}
-    status, told = SETTLED, []
+    status, messages = SETTLED, []
     for now, migration in (
         (NOW, first),
         (NOW + 40, replace(first, phase="settled", bins_moved=341, ended_at=NOW + 40)),
@@ -153,10 +153,10 @@ def test_an_event_is_of_one_migration() -> None:
         after = decide(
             FLOW, replace(observed(runtime={**said, "migration": migration}), now=now), status, LIMITS
         ).status
-        told += [each.message for each in transitions(status, after) if each.reason == "MigrationSettled"]
+        messages += [each.message for each in transitions(status, after) if each.reason == "MigrationSettled"]
         assert after.moving == Moving(REVISIONS, NOW)
         status = after
-    assert told == [
+    assert messages == [
         "migration 1 has ended in 40.0 s: 341 of 341 bins moved",
         "migration 2 has ended in 9.0 s: 256 of 256 bins moved",
     ]

@@ -17,17 +17,17 @@ from binshift_operator.model.status import Awaiting, ConditionType, Phase
 
 
 @pytest.mark.parametrize(
-    ("ready", "born", "told"),
+    ("ready", "born", "reported"),
     [(True, NOW - 10, True), (False, NOW - 10, False), (False, NOW - 900, True), (False, None, False)],
 )
-def test_a_silent_driver_is_told(ready: bool, born: float | None, told: bool) -> None:
-    """A driver that stays silent is told of once it should answer: its pod is ready, or so old that its node must be gone."""
+def test_silent_driver_is_reported(ready: bool, born: float | None, reported: bool) -> None:
+    """A silent driver is reported once it should answer: its pod is ready, or so old that its node must be gone."""
     driver = replace(pod(0, driver=True), ready=ready, created_at=born)
     silent = replace(observed(), runtime=None, unreachable="timed out", pods=(driver, pod(0), pod(1)))
     before = replace(SETTLED, awaiting=Awaiting("Runtime", NOW - 200))
     found = decide(FLOW, silent, before, LIMITS).status
-    assert (condition(found, ConditionType.DEGRADED).reason == "ControlUnreachable") is told
-    assert (condition(found, ConditionType.READY).reason == "ControlUnreachable") is told
+    assert (condition(found, ConditionType.DEGRADED).reason == "ControlUnreachable") is reported
+    assert (condition(found, ConditionType.READY).reason == "ControlUnreachable") is reported
 
 
 def test_a_wrong_spec_frees_lost_nodes() -> None:
@@ -46,7 +46,7 @@ def test_a_wrong_spec_frees_lost_nodes() -> None:
 
 
 def test_an_end_is_remembered_before_anything_goes() -> None:
-    """A program that has ended is written down first; the driver's pod goes with the next look, then the executors'."""
+    """A program that has ended is recorded first; the driver's pod is deleted in the next reconciliation, then the executors'."""
     ended = observed(runtime={"state": RunState.FINISHED})
     first = decide(FLOW, ended, SETTLED, LIMITS)
     assert first.actions == ()
@@ -88,7 +88,7 @@ def test_an_earlier_end_is_forgotten_with_its_driver(state: RunState, earlier: i
 
 
 def test_what_has_ended_needs_no_checkpoint() -> None:
-    """Who takes the claim away after the end is not told that it is missing."""
+    """A claim that is removed after the end is not reported as missing."""
     seen = replace(observed(0), runtime=None, pods=(), claim=ClaimState.ABSENT)
     down = {**seen.children, Child.DRIVER: replace(seen.children[Child.DRIVER], replicas=0)}
     found = decide(FLOW, replace(seen, children=down), replace(SETTLED, finished_generation=1), LIMITS)

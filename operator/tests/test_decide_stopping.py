@@ -1,4 +1,4 @@
-"""A query that takes its time to stop: it is asked once, and nobody hurries meanwhile."""
+"""A query that takes its time to stop: one request is sent, and nothing else happens meanwhile."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from binshift_operator.reconcile import NEXT_STEP_SECONDS
 
 
 @pytest.mark.parametrize("edit", [{"image": "example/clicks:2"}, {"suspend": True}], ids=["restart", "suspend"])
-@pytest.mark.parametrize("says", [True, False], ids=["says so", "earlier version"])
-def test_a_stop_is_asked_for_once(edit: dict[str, Any], says: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an epoch takes long to finish there are few looks, and one request to stop; of a driver that says nothing, one a look."""
+@pytest.mark.parametrize("reports", [True, False], ids=["reports stopping", "earlier version"])
+def test_a_stop_is_asked_for_once(edit: dict[str, Any], reports: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long epoch delays the stop: there are few reconciliations and one request; of a driver that reports nothing, one in each."""
     cluster = SimCluster().start(2)
     cluster.converge()
     (query,) = cluster.queries.values()
     query.lasting = 15
-    if not says:
+    if not reports:
         shown = Query._shown
         monkeypatch.setattr(Query, "_shown", lambda self: shown(self) | {"stopping": None})
     cluster.edit(**edit)
@@ -31,7 +31,7 @@ def test_a_stop_is_asked_for_once(edit: dict[str, Any], says: bool, monkeypatch:
         cluster.tick()
     assert query.state == "Running"
     assert pauses.count(NEXT_STEP_SECONDS) == 1
-    if says:
+    if reports:
         assert query.asked == 1
         assert len(tried) == (2 if "image" in edit else 0)
     cluster.edit(suspend=False)
@@ -39,7 +39,7 @@ def test_a_stop_is_asked_for_once(edit: dict[str, Any], says: bool, monkeypatch:
 
 
 def test_a_stop_that_was_lost_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that the driver never got is made until it says that it stops."""
+    """A request that the driver never received is repeated until it reports that it stops."""
     cluster = SimCluster().start(2)
     cluster.converge()
     (query,) = cluster.queries.values()

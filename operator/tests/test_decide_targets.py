@@ -17,7 +17,7 @@ def test_the_factor_of_revisions_is_fixed() -> None:
     assert REVISIONS == 1_000_000
 
 
-def started(replicas: int = 2) -> SimCluster:
+def start_cluster(replicas: int = 2) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)
     cluster.converge()
@@ -31,7 +31,7 @@ def progressing(cluster: SimCluster) -> str:
 
 def test_slots_above_a_gap_are_used() -> None:
     """One executor that cannot be scheduled keeps no other one from being used, and the message names it and its pod's reason."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.no_room = {2}
     cluster.edit(replicas=5)
     cluster.run(3 * WAIT)
@@ -46,7 +46,7 @@ def test_slots_above_a_gap_are_used() -> None:
 @pytest.mark.parametrize("replicas", [4, 3, 1])
 def test_shrinks_beside_a_gap(replicas: int) -> None:
     """A target with a gap shrinks from above: no pod is taken while it holds bins, and the gap stays one."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.no_room = {2}
     cluster.edit(replicas=6)
     cluster.run(3 * WAIT)
@@ -60,8 +60,8 @@ def test_shrinks_beside_a_gap(replicas: int) -> None:
 
 
 def test_what_holds_the_bins_stays_until_a_wanted_slot_is_there() -> None:
-    """Where none of the wanted executors can be scheduled, the ones above keep the bins, and the stream goes on."""
-    cluster = started(2)
+    """If none of the wanted executors can be scheduled, the ones above keep the bins, and the stream continues."""
+    cluster = start_cluster(2)
     cluster.edit(replicas=3)
     cluster.converge()
     cluster.no_room = {0, 1}
@@ -79,7 +79,7 @@ def test_what_holds_the_bins_stays_until_a_wanted_slot_is_there() -> None:
 
 def without_its_last(replicas: int, monkeypatch: pytest.MonkeyPatch) -> SimCluster:
     """A dataflow whose last executor is gone for good after the target was put, and before a bin has come to any new one."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     monkeypatch.setattr(sim_runtime, "STEP", 0)
     cluster.edit(replicas=replicas)
     while cluster.log.target["workers"] != list(range(replicas)):
@@ -91,7 +91,7 @@ def without_its_last(replicas: int, monkeypatch: pytest.MonkeyPatch) -> SimClust
     return cluster
 
 
-def test_a_slot_of_the_target_that_is_gone_starves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_slot_of_the_target_does_not_starve_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that is lost before bins come to it keeps no other new one from being used, and is used itself once it is back."""
     cluster = without_its_last(4, monkeypatch)
     cluster.run(3 * WAIT)
@@ -115,9 +115,9 @@ def test_nor_does_it_while_an_autoscaler_edits(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("period", [2, WAIT - 2, WAIT, 2 * WAIT])
-def test_an_autoscaler_that_edits_all_the_time_starves_nobody(period: int) -> None:
-    """New executors are used within their own time although replicas changes again and again and two have no room."""
-    cluster = started(2)
+def test_busy_autoscaler_does_not_starve_executors(period: int) -> None:
+    """New executors are used within their own time although replicas changes repeatedly and two have no room."""
+    cluster = start_cluster(2)
     cluster.no_room = {5, 6}
     for edit in range(8 * WAIT // period):
         cluster.edit(replicas=6 + edit % 2)
@@ -127,9 +127,9 @@ def test_an_autoscaler_that_edits_all_the_time_starves_nobody(period: int) -> No
     cluster.converge()
 
 
-def test_ever_more_executors_without_room_starve_nobody() -> None:
-    """Each edit adds one more executor that cannot come: those that have registered are used all the same."""
-    cluster = started(2)
+def test_more_and_more_executors_without_room_starve_no_other() -> None:
+    """Each edit adds one more executor that cannot start: the registered ones are used anyway."""
+    cluster = start_cluster(2)
     cluster.no_room = set(range(4, 40))
     for replicas in range(4, 4 + 2 * WAIT):
         cluster.edit(replicas=replicas)
@@ -138,8 +138,8 @@ def test_ever_more_executors_without_room_starve_nobody() -> None:
 
 
 def test_a_silent_driver_does_not_start_the_clocks_again() -> None:
-    """A control API that answers only now and then does not put off the use of new executors for ever."""
-    cluster = started(2)
+    """A control API that answers only now and then does not postpone the use of new executors indefinitely."""
+    cluster = start_cluster(2)
     cluster.no_room = {3}
     cluster.edit(replicas=4)
     for _ in range(2 * WAIT):
@@ -151,8 +151,8 @@ def test_a_silent_driver_does_not_start_the_clocks_again() -> None:
 
 
 def test_the_clock_outlives_the_operator() -> None:
-    """An operator that ends after every few seconds comes to use the executors that are there."""
-    cluster = started(2)
+    """An operator that ends after every few seconds eventually uses the available executors."""
+    cluster = start_cluster(2)
     cluster.no_room = {2}
     cluster.edit(replicas=4)
     for _ in range(2 * WAIT):
@@ -164,8 +164,8 @@ def test_the_clock_outlives_the_operator() -> None:
 
 
 def test_revisions_last() -> None:
-    """A generation can be asked for a million times, and when that ends it is said."""
-    cluster = started(2)
+    """A generation can be requested a million times, and then an error is reported."""
+    cluster = start_cluster(2)
     number = cluster.dataflow["metadata"]["generation"] * REVISIONS
     assert REVISIONS >= 1_000_000
     assert 1_000_000 * REVISIONS < 2**53

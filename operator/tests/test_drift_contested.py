@@ -1,4 +1,4 @@
-"""A cluster in which others write over what the operator applies: it gets everything done all the same, and gives up fighting."""
+"""A cluster in which others overwrite what the operator applies: it completes its work anyway, and stops competing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def stubborn(kind: str, found: dict[str, Any]) -> None:
         found["spec"]["ports"] = []
 
 
-def lived(cluster: SimCluster) -> None:
+def run_through_edits(cluster: SimCluster) -> None:
     """Comes up, is scaled, restarted, suspended, resumed."""
     cluster.converge()
     for spec in (
@@ -53,7 +53,7 @@ def test_empty_values_do_not_disturb() -> None:
     cluster.server.writes.clear()
     cluster.run(30)
     assert applications(cluster) == []
-    lived(cluster)
+    run_through_edits(cluster)
 
 
 def test_drift_that_cannot_be_removed_blocks_nothing() -> None:
@@ -61,11 +61,11 @@ def test_drift_that_cannot_be_removed_blocks_nothing() -> None:
     cluster = SimCluster()
     cluster.server.webhook = stubborn
     cluster.start(2)
-    lived(cluster)
+    run_through_edits(cluster)
 
 
 def test_drift_that_cannot_be_removed_is_fought_less_and_less() -> None:
-    """What does not last is applied again after longer and longer times, and a look that only did so is not followed by another at once."""
+    """What does not last is applied at growing intervals, and a reconciliation that only did this is not followed by another at once."""
     cluster = SimCluster()
     cluster.server.webhook = stubborn
     cluster.start(2)
@@ -84,13 +84,13 @@ def test_drift_that_cannot_be_removed_is_fought_less_and_less() -> None:
 
 
 def test_drift_by_hand_is_removed() -> None:
-    """What a person changes now and then is put right at the next look."""
+    """What a user changes now and then is repaired in the next reconciliation."""
     cluster = SimCluster().start(2)
     cluster.converge()
     cluster.tick(10)
     for _ in range(3):
         cluster.server.edit("Service", NS, f"{NAME}-driver", {"ports": []})
-        cluster.look()
+        cluster.reconcile()
         assert cluster.server.objects[("Service", NS, f"{NAME}-driver")]["spec"]["ports"]
         cluster.tick(10)
 

@@ -16,7 +16,7 @@ def allowed(cluster: SimCluster) -> int:
     return int(len(ready) - (expected - most))
 
 
-def started(replicas: int) -> SimCluster:
+def start_cluster(replicas: int) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)
     cluster.converge()
@@ -24,8 +24,8 @@ def started(replicas: int) -> SimCluster:
 
 
 def test_executors_without_room_do_not_block_the_drain_of_nodes() -> None:
-    """Of the executors that are there, one may be evicted, although others cannot be scheduled; once they are there, still one."""
-    cluster = started(2)
+    """Of the existing executors one can be evicted, although others cannot be scheduled; once they run, still one."""
+    cluster = start_cluster(2)
     assert allowed(cluster) == 1
     cluster.no_room = {2, 4}
     cluster.edit(replicas=5)
@@ -37,7 +37,7 @@ def test_executors_without_room_do_not_block_the_drain_of_nodes() -> None:
 
 def test_an_executor_of_the_target_without_room() -> None:
     """An evicted executor that finds no room lets the next one be evicted only after its time, and once others hold its bins."""
-    cluster = started(3)
+    cluster = start_cluster(3)
     cluster.no_room = {1}
     cluster.server.remove(("Pod", NS, f"{NAME}-executor-1"), at_once=True)
     cluster.run(WAIT)
@@ -50,13 +50,13 @@ def test_an_executor_of_the_target_without_room() -> None:
 
 def test_a_policy_that_overrules_the_budget_holds_up_nothing() -> None:
     """A budget that a webhook sets otherwise is no reason for a dataflow not to settle."""
-    cluster = started(2)
+    cluster = start_cluster(2)
 
-    def overruled(kind: str, found: dict[str, object]) -> None:
+    def overrule(kind: str, found: dict[str, object]) -> None:
         if kind == "PodDisruptionBudget":
             found["spec"]["maxUnavailable"] = 3  # type: ignore[index]
 
-    cluster.server.webhook = overruled
+    cluster.server.webhook = overrule
     cluster.edit(replicas=4)
     cluster.converge()
     cluster.edit(replicas=1)
@@ -66,7 +66,7 @@ def test_a_policy_that_overrules_the_budget_holds_up_nothing() -> None:
 @pytest.mark.parametrize("theirs", [2, "50%"])
 def test_a_controller_that_overrules_the_budget_is_fought_less_and_less(theirs: int | str) -> None:
     """A budget that is written over at once, with a number or a percentage, is put right more and more rarely; by hand, at once."""
-    cluster, key = started(2), ("PodDisruptionBudget", NS, f"{NAME}-executor")
+    cluster, key = start_cluster(2), ("PodDisruptionBudget", NS, f"{NAME}-executor")
     cluster.server.writes.clear()
     for _ in range(300):
         cluster.server.edit(*key, {"maxUnavailable": theirs})

@@ -1,4 +1,4 @@
-"""Nodes that are lost, with the limits as they are by default: how long until a pod is replaced, without anybody's help."""
+"""Lost nodes, with the default limits: how long until a pod is replaced without manual action."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from binshift_operator.children.pods import LOST_NODE_TAINTS
 from binshift_operator.decide import decide
 from binshift_operator.model.actions import DeletePod
 from binshift_operator.model.observed import Pod
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.situation import Timeouts
 
 MONITOR_SECONDS = 40
 """After which Kubernetes takes a node for lost that does not report (node-monitor-grace-period; 50 from 1.32 on)."""
 REPLACED_SECONDS_MAX = 105
-"""From the loss of a node to a new pod in place of the driver's: the sum of the defaults, and some looks."""
+"""From the loss of a node to a new pod in place of the driver's: the sum of the defaults, and some reconciliations."""
 
 
-def started() -> SimCluster:
+def start_cluster() -> SimCluster:
     """A dataflow that has come up, under an operator with its defaults."""
     cluster = SimCluster().start(2)
     cluster.converge()
@@ -64,15 +64,15 @@ def node_controller(cluster: SimCluster, found: dict[str, Any], second: int) -> 
 
 
 def test_a_drivers_node_is_lost() -> None:
-    """The driver's pod is replaced within the sum of the defaults, and the stream goes on."""
-    cluster = started()
+    """The driver's pod is replaced within the sum of the defaults, and the stream continues."""
+    cluster = start_cluster()
     assert seconds_until_replaced(cluster, "clicks-driver-0") <= REPLACED_SECONDS_MAX
     cluster.converge()
 
 
 def test_a_drivers_node_is_lost_while_its_pod_ends() -> None:
     """A pod that was already being deleted, for whatever reason, is replaced as soon as one that was not."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.server.remove(("Pod", NS, "clicks-driver-0"))
     assert seconds_until_replaced(cluster, "clicks-driver-0") <= REPLACED_SECONDS_MAX
     cluster.converge()
@@ -80,7 +80,7 @@ def test_a_drivers_node_is_lost_while_its_pod_ends() -> None:
 
 def test_an_executors_node_is_lost() -> None:
     """An executor's pod is replaced as soon; the stream does not wait for it."""
-    cluster = started()
+    cluster = start_cluster()
     epoch = cluster.log.epoch
     assert seconds_until_replaced(cluster, "clicks-executor-1") <= REPLACED_SECONDS_MAX
     assert cluster.log.epoch > epoch + 60
@@ -88,8 +88,8 @@ def test_an_executors_node_is_lost() -> None:
 
 
 def test_a_pod_that_finalizers_keep_is_deleted_once() -> None:
-    """A pod that stays after its deletion by force is not deleted again and again; who keeps it is told, and it is replaced once free."""
-    cluster = started()
+    """A pod that stays after its forced deletion is not deleted repeatedly; what keeps it is reported, and it is replaced once free."""
+    cluster = start_cluster()
     key = ("Pod", NS, "clicks-executor-1")
     found, remove = cluster.server.objects[key], cluster.server.remove
     found["metadata"]["finalizers"] = ["example.com/backup"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from sim_cluster import NAME, NS, SimCluster
 from sim_server import Crash
-from test_status_degraded import started
+from test_status_degraded import start_cluster
 
 from binshift_operator.children import RenderContext
 from binshift_operator.children.comparison import ANNOTATION_APPLIED_BY, NAMELESS
@@ -28,17 +28,17 @@ class Rivals:
     operators: list[Reconciler]
 
     def run(self, seconds: int) -> None:
-        """Time passes; each operator looks as soon as it wants to, twice a second at most."""
+        """Time passes; each operator reconciles as soon as it is due, twice a second at most."""
         due = [0.0] * len(self.operators)
         for _ in range(seconds):
             for half in (0.0, 0.5):
                 for number, each in enumerate(self.operators):
                     if due[number] <= self.cluster.now + half:
-                        due[number] = self.cluster.now + half + self.look(each)
+                        due[number] = self.cluster.now + half + self.reconcile(each)
             self.cluster.tick()
 
-    def look(self, operator: Reconciler) -> float:
-        """One looks; in how many seconds it wants to look again."""
+    def reconcile(self, operator: Reconciler) -> float:
+        """One of them reconciles; in how many seconds it is due again."""
         try:
             return operator.reconcile(NS, NAME).requeue_after or 0.0
         except (Crash, OperatorError):
@@ -55,7 +55,7 @@ class Rivals:
 
 def rivals(*named: tuple[str, str]) -> Rivals:
     """A dataflow in place, and operators that find it."""
-    cluster = started()
+    cluster = start_cluster()
     return Rivals(cluster, [cluster.operator(RenderContext(namespace), name) for namespace, name in named])
 
 
@@ -71,7 +71,7 @@ def test_two_operators_do_not_fight_hot() -> None:
 
 
 def test_both_operators_are_named() -> None:
-    """Whichever of them wrote the status last, it says that two operators are at work, which, and over what."""
+    """Whichever of them wrote the status last, it names both operators, and the objects that they contest."""
     found = rivals(ONE, OTHER)
     found.run(60)
     for _ in range(4):
@@ -83,7 +83,7 @@ def test_both_operators_are_named() -> None:
 
 
 def test_an_older_operator_has_no_name() -> None:
-    """One that leaves no name is told of all the same."""
+    """An operator without a name is reported anyway."""
     found = rivals(ONE, ("older", ""))
     found.run(120)
     assert found.degraded()["reason"] == "TwoOperators"
@@ -91,7 +91,7 @@ def test_an_older_operator_has_no_name() -> None:
 
 
 def test_the_one_that_stays_puts_all_in_place() -> None:
-    """Once one of them is gone, the other one's policy stands, and nothing needs a person any more."""
+    """Once one of them is gone, the other one's policy is in place, and no manual action is required."""
     found = rivals(ONE, OTHER)
     found.run(60 * MINUTES)
     found.operators.pop()
@@ -105,7 +105,7 @@ def test_the_one_that_stays_puts_all_in_place() -> None:
 
 
 def test_an_upgrade_is_no_fight() -> None:
-    """A new version of the operator that takes the place of another one writes what is different once, and needs nobody."""
+    """A new version of the operator that replaces another one writes each difference once, without manual action."""
     found = rivals(ONE)
     found.run(30)
     found.operators = [found.cluster.operator(RenderContext(OTHER[0]), OTHER[1])]
@@ -115,7 +115,7 @@ def test_an_upgrade_is_no_fight() -> None:
     assert found.degraded()["reason"] == "AsExpected"
 
 
-def test_two_of_one_kind_disturb_nobody() -> None:
+def test_two_instances_of_one_operator_are_no_rivals() -> None:
     """Two that render the same write nothing over each other."""
     found = rivals(ONE, ("one", "one/c (1)"))
     found.run(30)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from typing import Any
 
+import httpx2
 import pytest
 from crd_cases import BASE
 
@@ -17,46 +16,32 @@ from binshift_operator.model.observed import RunState
 from binshift_operator.model.specification import parse
 
 
-class Answers:
-    """Stands for the network: gives prepared answers, and notes what was asked."""
+class FakeDriver:
+    """A driver that gives one prepared response, or raises one error, and records the requests."""
 
-    def __init__(self, answer: Any) -> None:
-        self.answer, self.asked = answer, []
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Any, status: int = 200) -> None:
+        self.answer, self.status = answer, status
+        self.requests: list[httpx2.Request] = []
+        transport = httpx2.MockTransport(self.respond)
+        monkeypatch.setattr(driver_client, "make_client", lambda: httpx2.Client(transport=transport))
 
-    def open(self, request: urllib.request.Request, timeout: float) -> Any:
-        self.asked.append((request.get_method(), request.full_url, request.data, request.headers))
+    def respond(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests.append(request)
         if isinstance(self.answer, Exception):
             raise self.answer
-        return self
-
-    def read(self, most: int) -> bytes:
-        return json.dumps(self.answer).encode()
-
-    def __enter__(self) -> Answers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-def refusal(status: int, message: str) -> urllib.error.HTTPError:
-    """An answer that is an error."""
-    import io
-
-    return urllib.error.HTTPError("u", status, "no", {}, io.BytesIO(json.dumps({"message": message}).encode()))  # type: ignore[arg-type]
+        return httpx2.Response(self.status, stream=httpx2.ByteStream(json.dumps(self.answer).encode()))
 
 
 def test_target_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A target carries owner, generation, workers and the migration policy, with the token, which never shows."""
-    answers = Answers({"migration": None})
-    monkeypatch.setattr(driver_client, "_OPENER", answers)
+    """A target carries owner, generation, workers and the migration policy, with the token, which is never shown."""
+    driver = FakeDriver(monkeypatch, {"migration": None})
     manifest = {**BASE, "metadata": {**BASE["metadata"], "namespace": "ns", "uid": "u", "generation": 3}}
     control = DriverClient("http://driver:7400", "secret-token")
     control.put_target(parse(manifest), 3001, (0, 1))
-    method, url, data, headers = answers.asked[0]
-    assert (method, url) == ("PUT", "http://driver:7400/v1/target")
-    assert headers["Authorization"] == "Bearer secret-token"
-    assert json.loads(data) == {
+    request = driver.requests[0]
+    assert (request.method, str(request.url)) == ("PUT", "http://driver:7400/v1/target")
+    assert request.headers["Authorization"] == "Bearer secret-token"
+    assert json.loads(request.content) == {
         "owner": "u",
         "generation": 3001,
         "workers": [0, 1],
@@ -69,36 +54,55 @@ def test_target_is_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("status", "message", "error"),
     [
-        (refusal(409, "outdated"), Changed),
-        (refusal(401, "who are you"), Forbidden),
-        (refusal(422, "no such field"), Invalid),
-        (refusal(404, "no such migration"), NotThere),
-        (refusal(503, "not yet"), Unreachable),
-        (OSError("refused"), Unreachable),
+        (409, "outdated", Changed),
+        (401, "who are you", Forbidden),
+        (422, "no such field", Invalid),
+        (404, "no such migration", NotThere),
+        (503, "not yet", Unreachable),
     ],
-    ids=lambda each: getattr(each, "code", getattr(each, "__name__", "silence")),
 )
-def test_answers_become_errors(monkeypatch: pytest.MonkeyPatch, answer: Exception, error: type[Exception]) -> None:
-    """What the driver says no to becomes the error that the operator acts upon."""
-    monkeypatch.setattr(driver_client, "_OPENER", Answers(answer))
-    with pytest.raises(error):
+def test_answers_become_errors(
+    monkeypatch: pytest.MonkeyPatch, status: int, message: str, error: type[Exception]
+) -> None:
+    """An error response of the driver becomes the error that the operator acts upon, with the driver's message."""
+    FakeDriver(monkeypatch, {"message": message}, status)
+    with pytest.raises(error, match=message):
         DriverClient("http://driver", "t").stop()
 
 
-def test_what_is_not_understood_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state of a newer driver is as good as no answer."""
-    monkeypatch.setattr(driver_client, "_OPENER", Answers({"state": "Dreaming"}))
+def test_no_connection_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that refuses the connection is unreachable."""
+    FakeDriver(monkeypatch, httpx2.ConnectError("refused"))
+    with pytest.raises(Unreachable, match="refused"):
+        DriverClient("http://driver", "t").stop()
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(60, False), (70, True)])
+def test_answer_is_bounded(monkeypatch: pytest.MonkeyPatch, limit: int, fits: bool) -> None:
+    """A response that is too long is not read to its end."""
+    monkeypatch.setattr(driver_client, "ANSWER_BYTES_MAX", limit)
+    FakeDriver(monkeypatch, {"message": "m" * 48})
+    if fits:
+        DriverClient("http://driver", "t").stop()
+    else:
+        with pytest.raises(Unreachable, match="longer than 60 bytes"):
+            DriverClient("http://driver", "t").stop()
+
+
+def test_unparsable_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state of a newer driver counts as no response."""
+    FakeDriver(monkeypatch, {"state": "Dreaming"})
     with pytest.raises(Unreachable):
         DriverClient("http://driver", "t").dataflow()
 
 
-def test_control_apis_own_answer_is_understood() -> None:
-    """The models of the control API give an answer that is read in full."""
+def test_answer_of_the_control_api_is_parsed() -> None:
+    """The models of the control API produce a response that is parsed in full."""
     models = pytest.importorskip("binshift.control.models")
     latency = models.Latency(epochs=1, p50_seconds=0.1, p95_seconds=0.2, p99_seconds=0.3, max_seconds=0.4)
-    said = models.Dataflow(
+    answer = models.Dataflow(
         state=models.State.RUNNING,
         epoch=9,
         committed_at=models.moment(1e9),
@@ -115,7 +119,7 @@ def test_control_apis_own_answer_is_understood() -> None:
             bins_moved=3, bins_total=8, started_at=models.moment(1e9), ended_at=None, latency_before=latency,
         ),
     )  # fmt: skip
-    found = parse_runtime(json.loads(said.model_dump_json(by_alias=True)))
+    found = parse_runtime(json.loads(answer.model_dump_json(by_alias=True)))
     assert (found.state, found.epoch, found.committed_at, found.route_version) == (RunState.RUNNING, 9, 1e9, 4)
     assert (found.holding, found.registered, found.latency_p99) == ({0, 1}, {0}, 0.3)
     assert found.target is not None

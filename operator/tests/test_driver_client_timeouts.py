@@ -1,4 +1,4 @@
-"""How long the operator waits for a driver: shortly for a connection, longer for an answer."""
+"""Timeouts of requests to a driver: short for a connection, longer for a response."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+import httpx2
 import pytest
+from test_driver_client import FakeDriver
 
 from binshift_operator import driver_client
 from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import TimedOut, Unreachable
 
 
-def test_an_address_that_says_nothing_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_address_times_out_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that is gone: the time for a connection counts, and not the longer one for an answer."""
     monkeypatch.setattr(driver_client, "CONNECT_SECONDS_MAX", 0.1)
     monkeypatch.setattr(driver_client, "SECONDS_MAX", 3600.0)
@@ -42,3 +44,19 @@ def test_a_driver_that_is_busy_has_its_time(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(Unreachable, match="not yet"):
             DriverClient(f"http://127.0.0.1:{listening.getsockname()[1]}", "t").dataflow()
         answered.result()
+
+
+@pytest.mark.parametrize(
+    ("error", "late"),
+    [
+        (httpx2.ConnectTimeout("timed out"), True),
+        (httpx2.ReadTimeout("timed out"), True),
+        (httpx2.ConnectError("refused"), False),
+    ],
+)
+def test_timeout_differs_from_no_connection(monkeypatch: pytest.MonkeyPatch, error: Exception, late: bool) -> None:
+    """Only a request that exceeded its time limit has timed out."""
+    FakeDriver(monkeypatch, error)
+    with pytest.raises(Unreachable) as raised:
+        DriverClient("http://driver", "t").dataflow()
+    assert isinstance(raised.value, TimedOut) is late

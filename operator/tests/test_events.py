@@ -13,7 +13,7 @@ KEY = DataflowKey("ns", "clicks", "u")
 
 
 def test_events_are_counted() -> None:
-    """The same told again is one event that happened twice."""
+    """The same event recorded twice is one object with a count of two."""
     server = SimServer(lambda: 0.0)
     events.record(
         Kube(server),

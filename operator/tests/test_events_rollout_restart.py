@@ -7,14 +7,14 @@ from sim_cluster import NAME, NS, SimCluster
 
 
 def answers(cluster: SimCluster) -> list[tuple[str, int]]:
-    """What was said, and how often."""
+    """The recorded events and their counts."""
     events = cluster.server.listed("Event", NS)
     return [(each["message"], each["count"]) for each in events if each["reason"] == "RolloutRestartIgnored"]
 
 
 @pytest.mark.parametrize("component", ["executor", "driver"])
 def test_a_rollout_restart_is_answered(component: str) -> None:
-    """One warning says that no pod is replaced and which field restarts the dataflow; no pod is touched."""
+    """One warning reports that no pod is replaced and which field restarts the dataflow; no pod is touched."""
     cluster = SimCluster().start(2)
     cluster.converge()
     pods = {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")}
@@ -33,7 +33,7 @@ def test_a_rollout_restart_is_answered(component: str) -> None:
 
 @pytest.mark.parametrize("asked", ["2023-11-14T20:00:00Z", "yesterday"])
 def test_an_old_rollout_restart_is_not_answered_again(asked: str) -> None:
-    """A new process or leader of the operator says nothing of what was asked for long ago."""
+    """A new process or leader of the operator ignores an old request."""
     cluster = SimCluster().start(2)
     cluster.converge()
     found = cluster.server.objects[("StatefulSet", NS, f"{NAME}-executor")]

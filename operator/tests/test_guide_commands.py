@@ -38,7 +38,7 @@ def test_commands_of(guide: str) -> None:
 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_tools_of(guide: str) -> None:
-    """Guides use no other tools than those that are checked, and those that make images."""
+    """Guides use only tools that are checked, and tools that make images."""
     known = {"kubectl", "helm", "binshift", "make"} | OTHER_TOOLS
     assert {line.split()[0] for line in lines(text(guide))} <= known
 
@@ -51,7 +51,7 @@ def test_names_of(guide: str) -> None:
 
 
 def exists(span: str) -> bool:
-    """Whether what is set in code exists, if it looks like a field, a value or a metric."""
+    """Whether inline code exists, if it resembles a field, a value or a metric."""
     top, dotted = span.partition(".")[0], re.fullmatch(r"[a-zA-Z]\w*(\.\w+)+", span)
     if re.fullmatch(r"binshift_\w+", span):
         return span in METRICS
@@ -75,12 +75,12 @@ def metrics() -> set[str]:
 METRICS = metrics()
 
 
-def test_every_trouble_is_told() -> None:
+def test_every_problem_is_documented() -> None:
     """Degraded's reasons are all there, in the order in which they press, and none besides."""
     assert reasons("Degraded") == [each.value for each in DegradedReason]
 
 
-def test_every_wait_is_told() -> None:
+def test_every_awaited_reason_is_documented() -> None:
     """Progressing's reasons are all there, and none besides."""
     assert reasons("Progressing") == [
         *(each.value for each in ProgressingReason),
@@ -88,7 +88,7 @@ def test_every_wait_is_told() -> None:
     ]
 
 
-def test_every_reason_of_ready_is_told() -> None:
+def test_every_reason_of_ready_is_documented() -> None:
     """Ready's reasons are all there, and none besides: those in its code, and the states of a program that does not run."""
     tree = ast.parse(Path(conditions.__file__).read_text(encoding="utf-8"))
     judging = [
@@ -121,7 +121,7 @@ def test_line_of_another_document_is_typed_too(name: str) -> None:
 
 
 def test_image_that_the_guide_builds_is_the_charts() -> None:
-    """The chart, installed without values, asks for the image that the guide builds and loads."""
+    """The chart, installed without values, uses the image that the guide builds and loads."""
     chart = ROOT / "charts" / "binshift"
     values, about = (
         yaml.safe_load((chart / name).read_text(encoding="utf-8")) for name in ("values.yaml", "Chart.yaml")

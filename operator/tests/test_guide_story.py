@@ -38,17 +38,17 @@ def test_other_peoples_clusters_are_spared(story: ModuleType, monkeypatch: pytes
 
 def test_what_is_deleted_is_named(story: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only objects named minimal are deleted, and a folder of this machine only if the node is ours."""
-    told: list[tuple[str, ...]] = []
+    commands: list[tuple[str, ...]] = []
     folders: list[Any] = []
 
     def kube(*arguments: str, **_: Any) -> str:
-        told.append(arguments)
+        commands.append(arguments)
         return ""
 
     monkeypatch.setattr(story.shutil, "rmtree", lambda folder, **_: folders.append(folder))
     story.leave_nothing(kube, THEIRS)
     assert folders == []
-    assert all("minimal" in arguments[2] and "--all" not in arguments for arguments in told)
-    assert len(told) == 4
+    assert all("minimal" in arguments[2] and "--all" not in arguments for arguments in commands)
+    assert len(commands) == 4
     story.leave_nothing(kube, OURS)
     assert folders == [story.VOLUME]

@@ -13,7 +13,7 @@ from binshift_operator.kube import Kube
 
 
 def test_long_lists_are_read_page_by_page() -> None:
-    """A list goes on where the server says."""
+    """A list continues at the server's token."""
     pages = [{"items": [1], "metadata": {"continue": "more"}}, {"items": [2], "metadata": {}}]
     asked = []
 

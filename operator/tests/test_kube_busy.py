@@ -1,20 +1,17 @@
-"""An API server that is too busy, and a control API that is too slow: what is made of their answers."""
+"""An API server that is too busy, and the errors that its responses become."""
 
 from __future__ import annotations
 
 import json
 import threading
-import urllib.error
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from test_driver_client import Answers
 
-from binshift_operator import driver_client, kube
-from binshift_operator.driver_client import DriverClient
-from binshift_operator.errors import TimedOut, Unreachable
+from binshift_operator import kube
+from binshift_operator.errors import Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 
 JSON = {"Content-Type": "application/json"}
@@ -33,7 +30,7 @@ class Busy(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing to say."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -63,27 +60,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
         ((503, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, b"later"), 0.0, "later"),
     ],
 )
-def test_who_is_busy_says_for_how_long(server: HTTPServer, answer: Any, after: float, said: str) -> None:
-    """An answer that says when to ask again is an error that says so, too, with the words of whoever gave it."""
+def test_busy_server_names_the_retry_delay(server: HTTPServer, answer: Any, after: float, said: str) -> None:
+    """A response with a retry delay becomes an error with that delay and the original message."""
     server.answer = answer  # type: ignore[attr-defined]
     with pytest.raises(Unreachable, match=said) as busy:
         Kube(ServerConnection()).get("Pod", "ns", "a")
     assert busy.value.retry_after == after
-
-
-@pytest.mark.parametrize(
-    ("answer", "late"),
-    [
-        (urllib.error.URLError(TimeoutError("timed out")), True),
-        (TimeoutError("timed out"), True),
-        (urllib.error.URLError(ConnectionRefusedError("refused")), False),
-    ],
-)
-def test_who_is_late_is_told_from_who_is_not_there(
-    monkeypatch: pytest.MonkeyPatch, answer: Exception, late: bool
-) -> None:
-    """Only who keeps a caller waiting has timed out."""
-    monkeypatch.setattr(driver_client, "_OPENER", Answers(answer))
-    with pytest.raises(Unreachable) as silent:
-        DriverClient("http://driver", "t").dataflow()
-    assert isinstance(silent.value, TimedOut) is late

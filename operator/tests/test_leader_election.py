@@ -1,4 +1,4 @@
-"""The Lease: one process of the operator acts at a time, whatever becomes of the others, and nobody waits longer than needed."""
+"""The Lease: one process of the operator is active at a time, whatever happens to the others, and a takeover is not delayed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 from sim_cluster import NAME, NS, SimCluster
 from sim_server import SimServer
-from test_status_degraded import started
+from test_status_degraded import start_cluster
 
 from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
@@ -39,14 +39,14 @@ class Candidates:
     """Processes that want one Lease; each has a clock of its own, that began at another time.
 
     Attributes:
-        lost: those that cannot reach the API server.
-        told: what each was told.
+        lost: pods that cannot reach the API server.
+        changes: the calls of each process's callback.
     """
 
     count: int
     now: float = 0.0
     lost: set[int] = field(default_factory=set)
-    told: list[list[bool]] = field(default_factory=list)
+    changes: list[list[bool]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.server = SimServer(lambda: self.now)
@@ -62,14 +62,14 @@ class Candidates:
                 raise Unreachable("the network is gone")
             return self.server(*request)  # type: ignore[arg-type]
 
-        self.told.append([])
-        told = self.told[number].append
+        self.changes.append([])
+        on_change = self.changes[number].append
         clock, today = lambda: self.now + 1000.0 * number, lambda: 1.7e9 + self.now
-        return LeaderElector(Kube(requests), "system", "operator", f"pod-{number}", clock, today, told)
+        return LeaderElector(Kube(requests), "system", "operator", f"pod-{number}", clock, today, on_change)
 
     @property
     def leading(self) -> list[int]:
-        """Who may act."""
+        """The active processes."""
         return [number for number, each in enumerate(self.all) if each.is_leader()]
 
     def run(self, seconds: float) -> None:
@@ -85,11 +85,11 @@ class Candidates:
 
 
 def test_one_of_them_acts() -> None:
-    """The first that comes holds the Lease, and goes on holding it."""
+    """The first process holds the Lease, and keeps it."""
     found = Candidates(3)
     found.run(120)
     assert found.leading == [0]
-    assert found.told == [[True], [], []]
+    assert found.changes == [[True], [], []]
     lease = found.server.objects[LEASE]["spec"]
     assert (lease["holderIdentity"], lease["leaseTransitions"]) == ("pod-0", 0)
     assert lease["acquireTime"] == "2023-11-14T22:13:20.000000Z" < lease["renewTime"]
@@ -107,10 +107,10 @@ def test_one_that_is_cut_off_stops_before_another_begins() -> None:
     found.lost = set()
     found.run(60)
     assert found.leading == [1]
-    assert found.told == [[True, False], [True]]
+    assert found.changes == [[True, False], [True]]
 
 
-def test_whoever_ends_hands_over() -> None:
+def test_stopped_leader_releases_the_lease() -> None:
     """A process that ends in order gives the Lease back: the next one takes it at its next try."""
     found = Candidates(2)
     found.run(30)
@@ -131,7 +131,7 @@ def test_a_container_that_starts_again_goes_on() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_never_two_at_a_time(seed: int) -> None:
-    """Whoever is cut off, ends or comes back, at any moment, two never act at one time; and with all well, one does soon."""
+    """When processes are cut off, end or return at any moment, two are never active at one time; without faults, one soon is."""
     chance, found = random.Random(seed), Candidates(3)
     for _ in range(60):
         found.lost = {number for number in range(3) if chance.random() < 0.3}
@@ -147,7 +147,7 @@ def test_never_two_at_a_time(seed: int) -> None:
 
 
 def test_the_api_server_away_is_no_reason_to_act() -> None:
-    """While nobody can renew, nobody acts; afterwards somebody does at once."""
+    """While no process can renew, none is active; afterwards one is at once."""
     found = Candidates(2)
     found.run(30)
     found.server.down = True
@@ -159,10 +159,10 @@ def test_the_api_server_away_is_no_reason_to_act() -> None:
 
 
 def test_without_the_lease_nothing_is_written() -> None:
-    """A process that has lost its Lease in the middle of a look changes nothing: neither objects nor the runtime."""
-    cluster = started()
+    """A process that has lost its Lease during a reconciliation changes nothing: neither objects nor the runtime."""
+    cluster = start_cluster()
     reconciler = cluster.reconciler
-    kube = Kube(cluster.server, leading=lambda: False)
+    kube = Kube(cluster.server, is_leader=lambda: False)
     reconciler.kube, reconciler.actor = kube, Actor(kube)
     reconciler.observer = replace(reconciler.observer, kube=kube)
     cluster.edit(replicas=4)
@@ -180,40 +180,40 @@ def test_what_was_seen_is_forgotten_with_the_lease() -> None:
     metrics = OperatorMetrics(registry)
     cluster.reconciler.metrics = metrics
     cluster.converge()
-    told = leadership_handler(cluster.reconciler, metrics)
+    on_change = leadership_handler(cluster.reconciler, metrics)
     running = {"phase": "Running"}
-    told(True)
+    on_change(True)
     assert registry.get_sample_value("binshift_operator_leading") == 1.0
     assert registry.get_sample_value("binshift_operator_phases", running) == 1.0
-    told(False)
+    on_change(False)
     assert registry.get_sample_value("binshift_operator_leading") == 0.0
     assert registry.get_sample_value("binshift_operator_phases", running) == 0.0
 
 
-def test_a_look_under_way_shows_nothing_once_the_lease_is_lost() -> None:
-    """What a look finds that ends after the Lease was lost is not shown; once it is held again, what is seen is."""
+def test_running_reconciliation_shows_nothing_after_the_lease_is_lost() -> None:
+    """The result of a reconciliation that ends after the Lease was lost is not shown; once it is held again, new results are."""
     cluster = SimCluster().start()
     registry = CollectorRegistry()
     metrics = cluster.reconciler.metrics = OperatorMetrics(registry)
     cluster.converge()
-    told, observer = leadership_handler(cluster.reconciler, metrics), cluster.reconciler.observer
-    told(True)
+    on_change, observer = leadership_handler(cluster.reconciler, metrics), cluster.reconciler.observer
+    on_change(True)
 
-    def connected(address: str, token: str) -> DriverClient:
-        told(False)
+    def connect(address: str, token: str) -> DriverClient:
+        on_change(False)
         return observer.connect(address, token)
 
-    cluster.reconciler.observer = replace(observer, connect=connected)
-    cluster.look()
+    cluster.reconciler.observer = replace(observer, connect=connect)
+    cluster.reconcile()
     assert registry.get_sample_value("binshift_operator_phases", {"phase": "Running"}) == 0.0
     cluster.reconciler.observer = observer
-    told(True)
-    cluster.look()
+    on_change(True)
+    cluster.reconcile()
     assert registry.get_sample_value("binshift_operator_phases", {"phase": "Running"}) == 1.0
 
 
 def test_without_a_lease_it_always_acts() -> None:
-    """Where no Lease is asked for, somebody else sees to it that there is one process only."""
+    """Without a configured Lease, the installation ensures that there is only one process."""
     kube = Kube(SimServer(lambda: 0.0))
     assert isinstance(make_elector(Configuration(), kube), AlwaysLeader)
     named = Configuration.from_environment({"BINSHIFT_LEASE": "x", "BINSHIFT_NAMESPACE": "a", "BINSHIFT_POD": "p"})
@@ -222,7 +222,7 @@ def test_without_a_lease_it_always_acts() -> None:
     assert (found.namespace, found.name, found.identity) == ("a", "x", "p")
 
 
-def test_who_waits_looks_at_nothing() -> None:
+def test_standby_reconciles_nothing() -> None:
     """While another process acts, what is due stays due; it is reconciled as soon as this one acts."""
     reconciled, asked, acts = threading.Event(), threading.Semaphore(0), threading.Event()
 

@@ -18,7 +18,7 @@ LEASE = ("Lease", "system", "binshift-operator")
 
 
 def test_it_holds_its_lease_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it watches, the Lease is its own; once it has ended, it is nobody's. It watches with its pod's name, and asks for no user's."""
+    """While it runs it holds the Lease; after its end, no process does. It watches with its pod's name, and reads no user name."""
     server, seen = SimServer(lambda: 0.0), dict[str, Any]()
     held = threading.Event()
     server.changed = lambda kind: held.set() if kind == "Lease" else None

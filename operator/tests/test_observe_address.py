@@ -1,4 +1,4 @@
-"""A driver is asked at the address of the pod that was just listed: no name service can hold up a look, and no other pod gets the token."""
+"""A driver is called at the IP of the pod that was just listed: no name service delays a reconciliation, and no other pod gets the token."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client.registry import CollectorRegistry
 from sim_cluster import NAME, NS, SimCluster
-from test_reconcile_cached import at_rest
-from test_status_degraded import started
+from test_reconcile_cached import settle
+from test_status_degraded import start_cluster
 
 from binshift_operator.configuration import Configuration
 from binshift_operator.driver_client import DriverClient
@@ -21,46 +21,46 @@ from binshift_operator.probes import ProbeServer
 DRIVER = ("Pod", NS, f"{NAME}-driver-0")
 
 
-def asking(cluster: SimCluster, asked: list[str]) -> None:
+def record_addresses(cluster: SimCluster, asked: list[str]) -> None:
     """Have the operator ask where it would, and note where."""
     connect = cluster.reconciler.observer.connect
 
-    def noted(address: str, token: str) -> DriverClient:
+    def connect_and_record(address: str, token: str) -> DriverClient:
         asked.append(address)
         return connect(address, token)
 
-    observer = replace(cluster.reconciler.observer, address=Configuration().address, connect=noted)
+    observer = replace(cluster.reconciler.observer, address=Configuration().address, connect=connect_and_record)
     cluster.reconciler.observer = observer
 
 
 def test_the_pod_that_was_listed_is_asked() -> None:
-    """While it has no address nothing is asked; then it is, and at another one as soon as it has another one, also at rest."""
-    cluster, asked = started(), list[str]()
-    asking(cluster, asked)
-    cluster.look()
+    """Without an address there is no request; then there is one, and at another address as soon as it changes, also if settled."""
+    cluster, asked = start_cluster(), list[str]()
+    record_addresses(cluster, asked)
+    cluster.reconcile()
     assert asked == []
     for address, url in (("10.0.0.7", "http://10.0.0.7:7400"), ("fd00::7", "http://[fd00::7]:7400")):
         cluster.server.objects[DRIVER]["status"]["podIP"] = address
         cluster.run(3)
-        at_rest(cluster)
+        settle(cluster)
         asked.clear()
-        cluster.look()
+        cluster.reconcile()
         assert asked == [url]
     cluster.server.objects[DRIVER]["status"]["podIP"] = "10.0.0.9"
     asked.clear()
-    cluster.look()
+    cluster.reconcile()
     assert asked == ["http://10.0.0.9:7400"]
 
 
-def test_a_slow_name_service_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address is not looked up: a name service that answers nothing costs a look nothing."""
+def test_slow_name_service_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address is not resolved: a name service that does not answer costs a reconciliation nothing."""
     names: list[Any] = []
     real = socket.getaddrinfo
 
     def slow(host: Any, *more: Any, **others: Any) -> Any:
         if not str(host).replace(".", "").isdigit():
             names.append(host)
-            raise AssertionError(f"{host} is looked up")
+            raise AssertionError(f"{host} is resolved")
         return real(host, *more, **others)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
@@ -81,7 +81,7 @@ def _key() -> Any:
 
 
 def test_an_address_may_still_be_a_name() -> None:
-    """Who says where control APIs are, as for one outside of the cluster's network, is asked for no pod's address."""
+    """A configured address of control APIs, such as one outside the cluster's network, requires no pod's address."""
     named = Configuration.from_environment({"BINSHIFT_CONTROL_ADDRESS": "http://{pod}.{service}.{namespace}.svc:7400"})
     assert named.address(_key(), "") == "http://clicks-driver-0.clicks-driver.default.svc:7400"
 

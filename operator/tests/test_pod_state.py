@@ -46,7 +46,7 @@ ENDED = {"lastState": {"terminated": {"exitCode": 1, "message": "KeyError: 'x'"}
     ],
 )
 def test_what_is_wrong_with_a_pod(status: dict[str, Any], state: PodState, said: str) -> None:
-    """A pod's trouble is told in the words of whoever found it."""
+    """A pod's problem is reported with its original message."""
     found = pod(status)
     assert found.state is state
     assert said in found.message
@@ -56,8 +56,8 @@ def test_what_is_wrong_with_a_pod(status: dict[str, Any], state: PodState, said:
 @pytest.mark.parametrize(
     ("reason", "state"), [("Unschedulable", PodState.UNSCHEDULABLE), ("SchedulerError", PodState.FINE)]
 )
-def test_what_the_scheduler_says(reason: str, state: PodState) -> None:
-    """Only a pod for which there is no room is told of; the scheduler's own hiccups pass."""
+def test_message_of_the_scheduler_is_reported(reason: str, state: PodState) -> None:
+    """Only a pod without room is reported; transient errors of the scheduler pass."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": "0/3 nodes are available"}
     assert pod({"conditions": [condition]}).state is state
 

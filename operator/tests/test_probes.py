@@ -13,7 +13,7 @@ from binshift_operator.probes import ProbeServer
 
 
 def test_probes() -> None:
-    """Health says why not, metrics are there, everything else is not."""
+    """Health reports the problem, metrics are served, everything else is not."""
     registry = CollectorRegistry()
     OperatorMetrics(registry)
     server = ProbeServer(0, lambda: "", lambda: "not yet", registry)

@@ -1,7 +1,7 @@
 """The operator crashed after every single write to a real API server, whose controllers make the pods.
 
 Runs where ``BINSHIFT_TEST_SERVER`` is set and KUBECONFIG leads to a cluster that has the CRD and no operator; takes two minutes. API
-server, etcd and controller manager are enough. No pod ever runs, as they ask for a node that is not there: this is about the API server
+server, etcd and controller manager are enough. No pod ever runs, as they require a missing node: this is about the API server
 alone (server-side apply, preconditions, garbage, StatefulSets). What the runtime has to do with it is in `test_reconcile_faults.py`, and
 in e2e/ all of it together.
 """
@@ -25,9 +25,9 @@ from binshift_operator.children import RenderContext
 from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection
 from binshift_operator.metrics import OperatorMetrics
-from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID
-from binshift_operator.model.timeouts import Timeouts
-from binshift_operator.observe import KINDS, Observer
+from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID, Child
+from binshift_operator.model.situation import Timeouts
+from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler
 
 pytestmark = pytest.mark.skipif(not os.environ.get("BINSHIFT_TEST_SERVER"), reason="BINSHIFT_TEST_SERVER is not set")
@@ -61,7 +61,7 @@ class Interrupted:
 
 
 class Life:
-    """One dataflow, and the operators that look after it one after the other."""
+    """One dataflow, and the operators that reconcile it one after the other."""
 
     def __init__(self, connection: ServerConnection, namespace: str, name: str, crash_after: int | None) -> None:
         self.kube, self.namespace, self.name = Kube(connection), namespace, name
@@ -82,11 +82,11 @@ class Life:
         return found
 
     def edit(self, **spec: Any) -> None:
-        """As a person would."""
+        """As a user would."""
         self.kube.patch(KIND, self.namespace, self.name, {"spec": spec})
 
     def until(self, done: Callable[[], bool]) -> None:
-        """The operator looks until it is so; if it crashes, the next one does."""
+        """The operator reconciles until this holds; if it crashes, the next one continues."""
         deadline = time.monotonic() + ACT_SECONDS_MAX
         while not done():
             assert time.monotonic() < deadline, f"{self.name}: {self.found.get('status')}"
@@ -144,10 +144,10 @@ class Life:
         return self.end()
 
     def end(self) -> tuple[object, ...]:
-        """What there is of it, by names that are the same for all lives."""
+        """All its objects, by names that are the same for all runs."""
         uid = self.found["metadata"]["uid"]
         objects = []
-        for kind in sorted(set(KINDS.values()) - {"Secret"}):
+        for kind in sorted({child.kind for child in Child} - {"Secret"}):
             for each in self.kube.list(kind, self.namespace, f"{LABEL_UID}={uid}"):
                 assert not each["metadata"].get("finalizers")
                 short = each["metadata"]["name"].removeprefix(self.name)

@@ -1,7 +1,7 @@
 """The hostile editor against a real API server, with the real reconciler; pods and runtime are made up (`paper_pods`).
 
 Runs where ``BINSHIFT_TEST_SERVER`` is set and KUBECONFIG leads to a cluster that has the CRD and no operator: API server, etcd and
-controller manager, no scheduler, no node. Takes some minutes; ``BINSHIFT_TEST_ROUNDS`` says how often every field is edited.
+controller manager, no scheduler, no node. Takes some minutes; ``BINSHIFT_TEST_ROUNDS``: how often every field is edited.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from binshift_operator.errors import OperatorError
 from binshift_operator.kube import Kube, Object, ServerConnection, path_of
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.names import ANNOTATION_KEYS, ANNOTATION_SPEC, KIND, LABEL_UID, Child, DataflowKey
-from binshift_operator.model.timeouts import Timeouts
-from binshift_operator.observe import KINDS, Observer
+from binshift_operator.model.situation import Timeouts
+from binshift_operator.observe import Observer
 from binshift_operator.reconcile import Reconciler, Result
 
 pytestmark = pytest.mark.skipif(not os.environ.get("BINSHIFT_TEST_SERVER"), reason="BINSHIFT_TEST_SERVER is not set")
@@ -41,7 +41,7 @@ ROUNDS = int(os.environ.get("BINSHIFT_TEST_ROUNDS", "3"))
 LIVES = 10
 AT_ONE_TIME = 4
 SECONDS_MAX = 60.0
-TOLD = ("InvalidSpec", "Refused", "PodsNotCreated", "CredentialsMissing", "ServiceAccountNotFound")
+REPORTED = ("InvalidSpec", "Refused", "PodsNotCreated", "CredentialsMissing", "ServiceAccountNotFound")
 """Why a spec that the API server has taken is not carried out."""
 LIMITS = Timeouts(
     registration_wait_seconds=20,
@@ -55,7 +55,7 @@ GOOD = {**changed(S3)["spec"], "replicas": 2}
 
 
 class Edited:
-    """One dataflow and the operator that looks after it."""
+    """One dataflow and the operator that reconciles it."""
 
     def __init__(self, connection: ServerConnection, namespace: str, spec: dict[str, Any]) -> None:
         self.connection, self.kube, self.paper = connection, Kube(connection), Paper(connection)
@@ -87,7 +87,7 @@ class Edited:
             self.kube.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {}})
 
     def edit(self, edit: Edit) -> None:
-        """As a person would; whether it is refused must be as the made-up server says."""
+        """As a user would; whether it is rejected must equal the simulated server's decision."""
         found = self.found
         self.replace(edit.of(found["spec"]), found)
 
@@ -111,7 +111,7 @@ class Edited:
         return None
 
     def step(self) -> None:
-        """The operator looks, and time passes for pods and runtime."""
+        """The operator reconciles, and time passes for pods and runtime."""
         try:
             if self.reconciler.reconcile(self.namespace, self.name) == Result():
                 return
@@ -121,7 +121,7 @@ class Edited:
         self.paper.tick()
 
     def settle(self) -> str:
-        """Until the newest edit is in place, or it is said why it is not: the reason, empty if it is in place."""
+        """Until the newest edit is in place, or an error is reported: its reason, empty if the edit is in place."""
         deadline, since = time.monotonic() + SECONDS_MAX, 0.0
         while time.monotonic() < deadline:
             self.step()
@@ -131,7 +131,7 @@ class Edited:
             if status.get("observedGeneration") == generation and degraded:
                 if status.get("settledGeneration") == generation and degraded["status"] == "False":
                     return ""
-                if degraded["reason"] in TOLD:
+                if degraded["reason"] in REPORTED:
                     since = since or time.monotonic()
                     if time.monotonic() - since > 3:
                         return str(degraded["reason"])
@@ -142,7 +142,7 @@ class Edited:
     def children(self) -> dict[str, Any]:
         """Everything that was made for it, but for names and secrets that are drawn."""
         key = DataflowKey(self.namespace, self.name, self.found["metadata"]["uid"])
-        found = {child: self.kube.get(kind, key.namespace, key.child(child)) for child, kind in KINDS.items()}
+        found = {child: self.kube.get(child.kind, key.namespace, key.child(child)) for child in Child}
         driver = found[Child.DRIVER]
         assert driver is not None
         drawn = {key.uid: "OWNER", key.name: "NAME"}
@@ -158,7 +158,7 @@ class Edited:
         return [pod["metadata"]["name"] for pod in pods if pod["metadata"]["annotations"][ANNOTATION_SPEC] != wanted]
 
     def delete(self) -> None:
-        """A person deletes it: nothing of it may be left."""
+        """A user deletes it: none of its objects may be left."""
         uid, deadline = self.found["metadata"]["uid"], time.monotonic() + SECONDS_MAX
         self.kube.delete(KIND, self.namespace, self.name, uid)
         while left := self.left(uid):
@@ -167,7 +167,7 @@ class Edited:
 
     def left(self, uid: str) -> list[str]:
         """What is there of a dataflow."""
-        kinds = sorted({*KINDS.values(), "Pod"})
+        kinds = sorted({*(child.kind for child in Child), "Pod"})
         found = ((kind, each) for kind in kinds for each in self.kube.list(kind, self.namespace, f"{LABEL_UID}={uid}"))
         return [f"{kind} {each['metadata']['name']}" for kind, each in found]
 
@@ -222,7 +222,7 @@ PARTS = [sorted(PLACES)[number::LIVES] for number in range(LIVES)]
 
 
 def script(places: list[Place]) -> st.SearchStrategy[list[tuple[Edit, int]]]:
-    """An edit of each of these fields, in any order, each with some looks after it."""
+    """An edit of each of these fields, in any order, each with some reconciliations after it."""
     acts = [st.tuples(at(place, PLACES[place]), st.integers(0, 3)) for place in places]
     return st.tuples(*acts).flatmap(lambda chosen: st.permutations(list(chosen)))
 
@@ -237,7 +237,7 @@ def lives(found: list[str], place: tuple[ServerConnection, str], scripts: tuple[
 
 
 def test_edits_of_a_real_server(place: tuple[ServerConnection, str]) -> None:
-    """After any edits a dataflow is as a fresh one, or says why not as a fresh one would; a good spec heals it; nothing is left of it."""
+    """After any edits a dataflow equals a fresh one, or reports the error that a fresh one would; a good spec repairs it; nothing is left of it."""
     found: list[str] = []
     lives(found, place)
     assert found == []
@@ -263,9 +263,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("part", ["driver", "executor"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_pods_that_cannot_be(place: tuple[ServerConnection, str], name: str, part: str) -> None:
-    """Pods that the API server would refuse are told of, and the stream goes on with those it has; a good spec heals it.
+    """Pods that the API server would reject are reported, and the stream continues with the existing ones; a good spec repairs it.
 
-    What only the creation of a pod shows, as that its priority class is missing, is told once the pods before it are gone.
+    What only the creation of a pod shows, as that its priority class is missing, is reported once the pods before it are gone.
     """
     pod, reason = REFUSED[name]
     edited = Edited(

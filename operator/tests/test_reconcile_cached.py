@@ -1,4 +1,4 @@
-"""A dataflow at rest costs two requests a look, and nothing is ever done by what is only remembered."""
+"""A reconciliation of a settled dataflow costs two requests, and no action ever relies on a cached observation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sim_cluster import LIMITS, NAME, NS, RESYNC_SECONDS, SimCluster
-from test_status_degraded import condition, started
+from test_status_degraded import condition, start_cluster
 from test_stopping_finished import ended
 
 from binshift_operator.errors import Unreachable
@@ -18,18 +18,18 @@ from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedChild
 from binshift_operator.reconcile import Reconciler
 
-GLANCE = [
+CHEAP_REQUESTS = [
     f"GET /apis/binshift.dev/v1alpha1/namespaces/{NS}/streamingdataflows/{NAME}",
     f"GET /api/v1/namespaces/{NS}/pods",
 ]
-"""What a look at a dataflow at rest asks for."""
+"""The requests of a reconciliation of a settled dataflow."""
 SERVICE = ("Service", NS, f"{NAME}-driver")
 
 
-def at_rest(cluster: SimCluster) -> SimCluster:
-    """Everything was just looked at, nothing was to be done, and it was told."""
+def settle(cluster: SimCluster) -> SimCluster:
+    """Everything was just read, nothing was to be done, and the status was published."""
     cluster.reconciler.invalidate(NS, NAME)
-    cluster.look()
+    cluster.reconcile()
     assert last(cluster) is not None
     return cluster
 
@@ -44,45 +44,47 @@ def remember(cluster: SimCluster, false: CachedObservation) -> None:
     cluster.reconciler._memos[(NS, NAME)].cached = false
 
 
-def asked(cluster: SimCluster) -> list[str]:
-    """What the next look asks for, and sends."""
-    cluster.look()
+def requests_of_next_reconciliation(cluster: SimCluster) -> list[str]:
+    """The requests of the next reconciliation."""
+    cluster.reconcile()
     return cluster.server.requests
 
 
-def suspended() -> SimCluster:
+def suspend_cluster() -> SimCluster:
     """A dataflow without pods."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.edit(suspend=True)
     cluster.converge()
     return cluster
 
 
-@pytest.mark.parametrize("make", [started, suspended, lambda: ended(SimCluster().start(2))], ids=["", "rests", "over"])
-def test_at_rest_a_look_costs_two_requests(make: Callable[[], SimCluster]) -> None:
-    """Running without input, suspended or over: a look reads the resource and its pods, and writes nothing."""
-    cluster = at_rest(make())
+@pytest.mark.parametrize(
+    "make", [start_cluster, suspend_cluster, lambda: ended(SimCluster().start(2))], ids=["", "rests", "over"]
+)
+def test_settled_reconciliation_costs_two_requests(make: Callable[[], SimCluster]) -> None:
+    """Running without input, suspended or ended: a reconciliation reads the resource and its pods, and writes nothing."""
+    cluster = settle(make())
     for _ in range(3):
-        assert asked(cluster) == GLANCE
+        assert requests_of_next_reconciliation(cluster) == CHEAP_REQUESTS
 
 
-def test_figures_go_on_being_told() -> None:
-    """What the runtime says is in the status, for one write more, once what is there is old."""
-    cluster = at_rest(started())
+def test_figures_stay_up_to_date() -> None:
+    """What the runtime reports is in the status, for one more write, once the current figures are old."""
+    cluster = settle(start_cluster())
     cluster.tick(2)
     cluster.status["epochCommittedAt"] = "2023-11-14T22:00:00Z"
     epoch = cluster.log.epoch
-    assert asked(cluster)[:2] == GLANCE
+    assert requests_of_next_reconciliation(cluster)[:2] == CHEAP_REQUESTS
     assert len(cluster.server.requests) == 3
     assert cluster.status["epoch"] == epoch
 
 
 def test_everything_is_read_within_the_resync() -> None:
-    """Without any event, an object that nobody watches is put right within the resync."""
-    cluster = at_rest(started())
+    """Without any event, an object that is not watched is repaired within the resync interval."""
+    cluster = settle(start_cluster())
     cluster.deaf = True
     cluster.server.remove(SERVICE)
-    cluster.look()
+    cluster.reconcile()
     assert SERVICE not in cluster.server.objects
     cluster.run(int(RESYNC_SECONDS))
     assert SERVICE in cluster.server.objects
@@ -100,77 +102,77 @@ def test_everything_is_read_within_the_resync() -> None:
 )
 def test_an_event_ends_it(change: Callable[[SimCluster], object]) -> None:
     """After an event about anything that is watched, everything is read again."""
-    cluster = at_rest(started())
+    cluster = settle(start_cluster())
     change(cluster)
-    assert len(asked(cluster)) > 10
+    assert len(requests_of_next_reconciliation(cluster)) > 10
 
 
-def test_an_event_during_a_look_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What happens while everything is read leads to another look at everything."""
-    cluster = at_rest(started())
-    look = cluster.reconciler.observer.observe
+def test_event_during_a_reconciliation_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change while everything is read leads to another full observation."""
+    cluster = settle(start_cluster())
+    observe = cluster.reconciler.observer.observe
 
     def meanwhile(*arguments: object) -> object:
         cluster.reconciler.invalidate(NS, NAME)
-        return look(*arguments)  # type: ignore[arg-type]
+        return observe(*arguments)  # type: ignore[arg-type]
 
     cluster.reconciler.invalidate(NS, NAME)
     monkeypatch.setattr(type(cluster.reconciler.observer), "observe", lambda _, *arguments: meanwhile(*arguments))
-    cluster.look()
-    assert len(asked(cluster)) > 10
+    cluster.reconcile()
+    assert len(requests_of_next_reconciliation(cluster)) > 10
 
 
 @pytest.mark.parametrize("deaf", [False, True])
 def test_other_pods_are_seen_without_an_event(deaf: bool) -> None:
-    """A pod that goes, or comes again under its name, is noticed at the next look, heard of or not."""
-    cluster = at_rest(started())
+    """A pod that is deleted, or recreated under its name, is noticed in the next reconciliation, with or without an event."""
+    cluster = settle(start_cluster())
     cluster.deaf = deaf
     cluster.server.remove(("Pod", NS, f"{NAME}-executor-1"), at_once=True)
-    assert len(asked(cluster)) > 10
+    assert len(requests_of_next_reconciliation(cluster)) > 10
     cluster.converge()
-    at_rest(cluster)
+    settle(cluster)
     cluster.server.remove(("Pod", NS, f"{NAME}-executor-1"), at_once=True)
     cluster.tick()
-    assert len(asked(cluster)) > 10
+    assert len(requests_of_next_reconciliation(cluster)) > 10
 
 
-def test_a_driver_that_goes_silent_is_looked_at_in_full() -> None:
+def test_silent_driver_is_observed_in_full() -> None:
     """Silence is no rest."""
-    cluster = at_rest(started())
+    cluster = settle(start_cluster())
     cluster.silent = True
-    assert len(asked(cluster)) > 10
+    assert len(requests_of_next_reconciliation(cluster)) > 10
     assert last(cluster) is None
 
 
 def test_a_clock_that_is_set_back_keeps_nothing() -> None:
     """What was seen in the future is not believed."""
-    cluster = at_rest(started())
+    cluster = settle(start_cluster())
     cluster.now -= 3600
-    assert len(asked(cluster)) > 10
+    assert len(requests_of_next_reconciliation(cluster)) > 10
 
 
-def test_what_a_person_may_put_right_is_not_remembered() -> None:
-    """Trouble with the checkpoint goes from the status at the first look after it was put right."""
-    cluster = started()
+def test_problem_that_a_user_can_fix_is_not_cached() -> None:
+    """A problem with the checkpoint is removed from the status in the first reconciliation after its repair."""
+    cluster = start_cluster()
     claim = cluster.server.objects.pop(("PersistentVolumeClaim", NS, NAME))
     cluster.run(int(RESYNC_SECONDS))
     assert condition(cluster, "Degraded")["reason"] == "CheckpointNotFound"
     assert last(cluster) is None
     cluster.server.objects[("PersistentVolumeClaim", NS, NAME)] = claim
-    cluster.look()
+    cluster.reconcile()
     assert condition(cluster, "Degraded")["status"] == "False"
 
 
 def test_no_resync_no_memory() -> None:
-    """Where everything shall be read more often than a dataflow at rest is looked at, it is read every time."""
-    cluster = at_rest(started())
+    """If the resync interval is shorter than that of a settled dataflow, everything is read every time."""
+    cluster = settle(start_cluster())
     cluster.reconciler.resync_seconds = LIMITS.rest_seconds
-    assert len(asked(cluster)) > 10
+    assert len(requests_of_next_reconciliation(cluster)) > 10
 
 
 def test_a_token_does_not_show() -> None:
     """What is remembered can be printed."""
-    seen = last(at_rest(started()))
+    seen = last(settle(start_cluster()))
     assert seen is not None
     assert seen.token is not None
     assert seen.token not in repr(seen)
@@ -197,8 +199,8 @@ FALSE = st.builds(
 def test_what_is_not_so_leads_to_nothing(
     children: dict[Child, ObservedChild], keys: str | None, claim: ClaimState, invalid: str, runs: bool
 ) -> None:
-    """Whatever is remembered wrongly, nothing is written but the status, which tells of no trouble, and soon nothing is remembered so."""
-    cluster = at_rest(PREPARED[runs].fork())
+    """Whatever the cache has wrong, only the status is written, it reports no problem, and the cache is soon correct."""
+    cluster = settle(PREPARED[runs].fork())
     seen = last(cluster)
     assert seen is not None
     # No problem is ever cached. A suspended dataflow, which needs neither claim nor spec, would report one that was.
@@ -215,13 +217,13 @@ def test_what_is_not_so_leads_to_nothing(
     assert found is None or found.observed.children == seen.observed.children
 
 
-PREPARED = {True: started(), False: suspended()}
-"""Dataflows at rest, with and without pods."""
+PREPARED = {True: start_cluster(), False: suspend_cluster()}
+"""Settled dataflows, with and without pods."""
 
 
-def test_nothing_can_be_done_by_what_was_glanced_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Should the operator ever try to act by what it remembers, it ends the look instead."""
-    cluster = at_rest(started())
+def test_cached_observation_permits_no_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the operator ever try to act upon a cached observation, the reconciliation fails instead."""
+    cluster = settle(start_cluster())
     cluster.server.remove(SERVICE)
     real = Reconciler._decide
 
@@ -232,14 +234,14 @@ def test_nothing_can_be_done_by_what_was_glanced_at(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Reconciler, "_decide", mistaken)
     cluster.reconciler.invalidate(NS, NAME)
     cluster.server.writes.clear()
-    with pytest.raises(AssertionError, match="not read just now"):
+    with pytest.raises(AssertionError, match="cached observation"):
         cluster.reconciler.reconcile(NS, NAME)
     assert cluster.server.writes == []
 
 
-def test_a_glance_that_fails_is_followed_by_a_full_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the pods could not be read, nothing else is taken for granted at the next look."""
-    cluster = at_rest(started())
+def test_failed_cached_observation_leads_to_a_full_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the pods could not be read, nothing else is assumed in the next reconciliation."""
+    cluster = settle(start_cluster())
 
     def away(*_: object) -> None:
         raise Unreachable("the API server is away")
@@ -248,4 +250,4 @@ def test_a_glance_that_fails_is_followed_by_a_full_look(monkeypatch: pytest.Monk
         patched.setattr(type(cluster.reconciler.observer), "observe_pods", away)
         with pytest.raises(Unreachable):
             cluster.reconciler.reconcile(NS, NAME)
-    assert len(asked(cluster)) > 10
+    assert len(requests_of_next_reconciliation(cluster)) > 10

@@ -1,4 +1,4 @@
-"""The operator in a made-up cluster: whatever happens, it comes to what the spec asks for, and does no harm on the way."""
+"""The operator in a simulated cluster: whatever happens, it converges to the spec, and does no harm on the way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from sim_cluster import NAME, NS, SDF, SimCluster
 
 
-def started(replicas: int = 2) -> SimCluster:
+def start_cluster(replicas: int = 2) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)
     cluster.converge()
@@ -14,8 +14,8 @@ def started(replicas: int = 2) -> SimCluster:
 
 
 def test_comes_up() -> None:
-    """A new dataflow gets its pods, its target and its bins, and says so."""
-    cluster = started(3)
+    """A new dataflow gets its pods, its target and its bins, and reports it."""
+    cluster = start_cluster(3)
     assert cluster.status["phase"] == "Running"
     assert cluster.status["replicas"] == cluster.status["readyReplicas"] == 3
     assert cluster.log.target is not None
@@ -24,13 +24,13 @@ def test_comes_up() -> None:
 
 def test_rests_without_writing() -> None:
     """Once everything is in place, nothing is written any more but what is new."""
-    cluster = started()
+    cluster = start_cluster()
     cluster.run(2)
     before = list(cluster.server.writes)
     cluster.silent = False
     epoch = cluster.status["epoch"]
     for _ in range(5):
-        cluster.look()
+        cluster.reconcile()
     new = cluster.server.writes[len(before) :]
     assert all("status" in write for write in new)
     assert len(new) <= 1
@@ -39,8 +39,8 @@ def test_rests_without_writing() -> None:
 
 @pytest.mark.parametrize("way", [(2, 4), (4, 2), (1, 5, 3, 2), (3, 3)])
 def test_scales(way: tuple[int, ...]) -> None:
-    """Growing and shrinking end with exactly the workers asked for."""
-    cluster = started(way[0])
+    """Growing and shrinking end with exactly the requested workers."""
+    cluster = start_cluster(way[0])
     for replicas in way[1:]:
         cluster.edit(replicas=replicas)
         cluster.converge()
@@ -48,7 +48,7 @@ def test_scales(way: tuple[int, ...]) -> None:
 
 def test_edit_in_the_middle_of_a_migration() -> None:
     """A newer edit wins over a migration under way, whatever it had moved."""
-    cluster = started(2)
+    cluster = start_cluster(2)
     cluster.edit(replicas=5)
     while cluster.log.target["workers"] != [0, 1, 2, 3, 4]:
         cluster.run(1)
@@ -58,8 +58,8 @@ def test_edit_in_the_middle_of_a_migration() -> None:
 
 
 def test_what_cannot_be_scheduled_is_not_waited_for() -> None:
-    """Executors without room leave the stream going, are told of in the scheduler's words, and the others are used in time."""
-    cluster = started(2)
+    """Executors without room leave the stream running, are reported with the scheduler's message, and the others are used in time."""
+    cluster = start_cluster(2)
     cluster.no_room = {3, 4}
     cluster.edit(replicas=5)
     epoch = cluster.log.epoch
@@ -84,8 +84,8 @@ def test_program_that_fails() -> None:
 
 
 def test_spec_that_cannot_be_carried_out() -> None:
-    """A container that is too small for what runs in it is told of, with how much it takes; what runs goes on, and an edit heals."""
-    cluster = started()
+    """A container that is too small for its processes is reported, with the required size; the stream continues, and an edit repairs it."""
+    cluster = start_cluster()
     small = {"resources": {"limits": {"memory": "600Mi"}}}
     cluster.edit(executor=small)
     epoch = cluster.log.epoch
@@ -100,8 +100,8 @@ def test_spec_that_cannot_be_carried_out() -> None:
 
 
 def test_api_server_away_for_a_minute() -> None:
-    """The stream goes on without the API server, and nothing is to be done when it is back."""
-    cluster = started()
+    """The stream continues without the API server, and nothing is to be done when it is back."""
+    cluster = start_cluster()
     writes = len(cluster.server.writes)
     cluster.server.down = True
     cluster.run(60)
@@ -111,8 +111,8 @@ def test_api_server_away_for_a_minute() -> None:
 
 
 def test_suspend_keeps_the_checkpoint() -> None:
-    """Suspended, there is no pod and the log is as it was; resumed with fewer replicas, it goes on from there."""
-    cluster = started(4)
+    """Suspended, there is no pod and the log is unchanged; resumed with fewer replicas, the stream continues from there."""
+    cluster = start_cluster(4)
     cluster.edit(suspend=True)
     cluster.converge()
     epoch = cluster.log.epoch
@@ -122,8 +122,8 @@ def test_suspend_keeps_the_checkpoint() -> None:
 
 
 def test_made_again_goes_on() -> None:
-    """A dataflow that is deleted takes everything with it but the checkpoint; one of the same name goes on, and owns the target."""
-    cluster = started(3)
+    """A deleted dataflow takes everything with it but the checkpoint; one of the same name continues, and owns the target."""
+    cluster = start_cluster(3)
     epoch, first = cluster.log.epoch, cluster.dataflow["metadata"]["uid"]
     cluster.server.remove(SDF)
     cluster.start(2)
@@ -135,14 +135,14 @@ def test_made_again_goes_on() -> None:
 
 @pytest.mark.parametrize("kind", ["Secret", "StatefulSet", "ConfigMap"])
 def test_foreign_objects_are_left_alone(kind: str) -> None:
-    """An object of a child's name that is not ours is not touched, and a person is told."""
+    """A foreign object of a child's name is not touched, and is reported."""
     names = {"Secret": f"{NAME}-keys", "StatefulSet": f"{NAME}-executor", "ConfigMap": f"{NAME}-spark"}
     cluster = SimCluster().start()
     theirs = {"kind": kind, "metadata": {"name": names[kind], "namespace": NS}, "spec": {"replicas": 0}, "data": {}}
     cluster.server.put(kind, theirs)
     version = theirs["metadata"]["resourceVersion"]
-    cluster.look()
-    cluster.look()
+    cluster.reconcile()
+    cluster.reconcile()
     assert cluster.server.objects[(kind, NS, names[kind])]["metadata"]["resourceVersion"] == version
     degraded = next(each for each in cluster.status["conditions"] if each["type"] == "Degraded")
     assert degraded["reason"] == "NameTaken"
@@ -150,8 +150,8 @@ def test_foreign_objects_are_left_alone(kind: str) -> None:
 
 
 def test_migration_that_takes_too_long() -> None:
-    """After the time-out the migration is cancelled, a person is told, and the next edit starts afresh."""
-    cluster = started(2)
+    """After the timeout the migration is cancelled and reported, and the next edit starts a new one."""
+    cluster = start_cluster(2)
     cluster.edit(replicas=4, migration={"timeout": "5s"})
     while cluster.log.target["workers"] != [0, 1, 2, 3]:
         cluster.run(1)

@@ -119,7 +119,7 @@ class Disturbed(RuleBasedStateMachine):
             self.cluster.server.remove(key)
 
     @rule(name=st.sampled_from(["driver", "executor"]), replicas=st.integers(1, 6))
-    def somebody_scales_a_stateful_set(self, name: str, replicas: int) -> None:
+    def user_scales_a_stateful_set(self, name: str, replicas: int) -> None:
         key = ("StatefulSet", NS, f"{NAME}-{name}")
         if key in self.cluster.server.objects and (name == "executor" or replicas == 1):
             more = max(replicas, self.cluster.server.objects[key]["spec"]["replicas"])

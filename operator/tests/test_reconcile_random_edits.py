@@ -1,4 +1,4 @@
-"""A hostile editor: whatever is done to a spec, the operator does what a fresh dataflow of the last spec would get, or says why not.
+"""A hostile editor: after any edits, the operator reaches what a fresh dataflow of the last spec would get, or reports an error.
 
 As Acto does it: edits are drawn from the definition's schema, one after the other, and the end is compared with that of a dataflow that
 was made with the last spec at once. `test_real_server_random_edits` does the same with a real API server.
@@ -14,11 +14,12 @@ import pytest
 from crd_cases import BASE, S3, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rendering import render_all
 from sim_editor import Editor, kept
 from spec_edits import LEFT_OUT, PLACES, Edit, Place, edits, valid
 
 from binshift.errors import BinshiftError
-from binshift_operator.children import RenderContext, render
+from binshift_operator.children import RenderContext
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import Child
 from binshift_operator.model.specification import parse
@@ -29,7 +30,7 @@ FIXED = {("bins",), ("checkpoint", "location"), ("checkpoint", "claimName"), ("c
 
 
 @cache
-def started(kind: str) -> Editor:
+def start_cluster(kind: str) -> Editor:
     """A dataflow that has come up; to be forked."""
     editor = Editor({**SPECS[kind], "replicas": 2})
     assert editor.settle() == ""
@@ -37,8 +38,8 @@ def started(kind: str) -> Editor:
 
 
 @cache
-def healed(kind: str) -> Editor:
-    """A dataflow that was made with the good spec at once; only to be looked at."""
+def good_editor(kind: str) -> Editor:
+    """A dataflow that was created with the good spec at once, for comparison only."""
     editor = Editor({**SPECS[kind], "replicas": 2, "restartNonce": 1})
     assert editor.settle() == ""
     return editor
@@ -59,10 +60,10 @@ def assert_as_fresh(editor: Editor, fresh: Editor) -> None:
     crash=st.integers(0, 30),
 )
 def test_edits(kind: str, acts: list[tuple[Edit, int]], crash: int) -> None:
-    """After any edits, whatever is under way, the dataflow is as a fresh one, or says why not; a good spec heals it; and at its end
+    """After any edits, at any time, the dataflow equals a fresh one, or reports an error; a good spec repairs it; and at its end
     nothing of it is left.
     """
-    editor = started(kind).fork()
+    editor = start_cluster(kind).fork()
     editor.cluster.server.crash_after = len(editor.cluster.server.writes) + crash if crash else None
     for edit, ticks in acts:
         before = copy.deepcopy(editor.found)
@@ -73,7 +74,7 @@ def test_edits(kind: str, acts: list[tuple[Edit, int]], crash: int) -> None:
         assert_as_fresh(editor, Editor(editor.found["spec"]))
     assert editor.replace({**SPECS[kind], "replicas": 2, "restartNonce": 1})
     assert editor.settle() == ""
-    assert_as_fresh(editor, healed(kind))
+    assert_as_fresh(editor, good_editor(kind))
     editor.delete()
     assert editor.left() == []
 
@@ -82,11 +83,11 @@ def manifests(spec: dict[str, Any]) -> dict[Child, Manifest]:
     """What is rendered of a spec."""
     made = kept(spec)
     made["metadata"] |= {"namespace": "default", "uid": "u", "generation": 1}
-    return dict(render(parse(made), "keys", RenderContext()))
+    return render_all(parse(made), "keys", RenderContext())
 
 
 def effect(spec: dict[str, Any]) -> tuple[object, ...]:
-    """Everything that comes of a spec: its children, their number, and what the runtime is asked for.
+    """Everything that follows from a spec: its children, their number, and the requests to the runtime.
 
     Any other ``rebalance.nonce`` is a new target, as any live edit is.
     """
@@ -106,11 +107,11 @@ def test_every_field_has_an_effect(place: Place) -> None:
 
     @settings(max_examples=40, database=None)
     @given(st.sampled_from(bases), valid(PLACES[place], place))
-    def look(base: dict[str, Any], value: Any) -> None:
+    def compare_with_fresh(base: dict[str, Any], value: Any) -> None:
         if found.count(True) < ENOUGH:
             found.append(works(base, Edit(place, value)))
 
-    look()
+    compare_with_fresh()
     assert any(found) != (place in FIXED)
 
 
@@ -131,7 +132,7 @@ def works(base: dict[str, Any], edit: Edit) -> bool:
     try:
         before, after = effect(base), effect(editor.found["spec"])
     except (BinshiftError, ValueError):
-        return False  # it is told, as `test_edits` sees
+        return False  # it is reported, as `test_edits` sees
     for child in (Child.DRIVER, Child.EXECUTORS):
         one, other = (each[0][child]["spec"]["template"] for each in (before, after))
         hashes = [each["metadata"]["annotations"].pop("binshift.dev/restart-hash") for each in (one, other)]

@@ -1,4 +1,4 @@
-"""An operator that serves only dataflows with certain labels leaves all others alone, also those whose labels change."""
+"""An operator that serves only dataflows with certain labels leaves all others alone, also after a change of their labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SELECTOR = "team=a"
 
 
 def labelled(cluster: SimCluster, team: str) -> None:
-    """A person labels the dataflow."""
+    """A user labels the dataflow."""
     assert cluster.dataflow is not None
     cluster.dataflow["metadata"]["labels"] = {"team": team}
 
@@ -44,7 +44,7 @@ def test_others_are_left_alone() -> None:
 
 
 def test_only_those_are_listed() -> None:
-    """The listing beside the watch finds those that are selected."""
+    """The periodic listing finds the selected dataflows."""
     server = SimServer(lambda: 0.0)
     for name, team in (("one", "a"), ("two", "b")):
         meta = {"name": name, "namespace": NS, "labels": {"team": team}}
@@ -55,7 +55,7 @@ def test_only_those_are_listed() -> None:
 
 
 def test_only_those_are_watched() -> None:
-    """The API server is asked for events of those that are selected, and of children as ever."""
+    """The API server is queried for events of selected dataflows, and of children as before."""
     settings = kopf.OperatorSettings()
     asyncio.run(watching.configure(settings=settings, selector=SELECTOR))
     for plural, kind, wanted in (

@@ -1,4 +1,4 @@
-"""A Secret that a dataflow names: if the spec says so, a change of its content restarts the dataflow in order; nothing else about it does."""
+"""A Secret that a dataflow references: if the spec requests it, a change of its content restarts the dataflow in order; nothing else does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENV = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": 
 
 
 def put(cluster: SimCluster, password: str) -> None:
-    """Somebody puts the Secret in place, or another one of its name."""
+    """A user creates the Secret, or another one of its name."""
     cluster.server.objects.pop(SECRET, None)
     body = {"kind": "Secret", "metadata": {"name": "db", "namespace": NS}, "data": {"password": password}}
     cluster.server.put("Secret", body)
@@ -84,7 +84,7 @@ def test_another_process_of_the_operator_restarts_nothing() -> None:
 
 @pytest.mark.parametrize("forbidden", [False, True])
 def test_another_process_restarts_nothing_for_a_secret_that_is_away(forbidden: bool) -> None:
-    """A process that has seen no Secret yet, and finds none or may not read it, goes by the pods, until there is one with other content."""
+    """A process that has read no Secret yet, and finds none or has no right to read it, uses the pods' hash, until there is other content."""
     cluster = following(restartOn="SecretChange")
     before = uids(cluster)
     found = cluster.server.objects.pop(SECRET)
@@ -104,7 +104,7 @@ def test_another_process_restarts_nothing_for_a_secret_that_is_away(forbidden: b
     assert not uids(cluster) & before
 
 
-def test_a_short_password_is_not_told() -> None:
+def test_short_password_is_not_disclosed() -> None:
     """The hash on the pods has a key of its own: the same password gives another one for another dataflow."""
     hashes = set()
     for _ in range(2):

@@ -10,7 +10,7 @@ from sim_admission import admitted
 
 @pytest.mark.parametrize("case", CREATED, ids=lambda case: case.name)
 def test_created(case: Case) -> None:
-    """What is applied is accepted, or refused, as the table says."""
+    """Each application is accepted or rejected as in the table."""
     _, wrong = admitted(changed(case.changes))
     assert bool(wrong) == bool(case.refused), wrong
     assert case.schema or not case.refused or any(case.refused in each for each in wrong)
@@ -18,7 +18,7 @@ def test_created(case: Case) -> None:
 
 @pytest.mark.parametrize("case", EDITED, ids=lambda case: case.name)
 def test_edited(case: Case) -> None:
-    """What is edited is accepted, or refused, as the table says."""
+    """Each edit is accepted or rejected as in the table."""
     before, wrong = admitted(changed(case.before))
     assert wrong == []
     _, wrong = admitted(changed(case.changes), before)

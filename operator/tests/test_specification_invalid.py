@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sim_cluster import NAME, NS, SimCluster
 from test_decide import LIMITS, NOW, SETTLED, observed, pod
-from test_status_degraded import condition, started
+from test_status_degraded import condition, start_cluster
 
 from binshift_operator.decide import decide
 from binshift_operator.model.names import Child
@@ -43,8 +43,8 @@ def touched(cluster: SimCluster) -> list[str]:
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_what_runs_is_seen_as_before(odd: dict[str, Any]) -> None:
-    """Epochs, workers, phase and Ready go on being told; Degraded says what is wrong, and the generation is read, not settled."""
-    cluster = started(2)
+    """Epochs, workers, phase and Ready stay up to date; Degraded has the error, and the generation is observed, not settled."""
+    cluster = start_cluster(2)
     right = copy.deepcopy(cluster.dataflow["spec"])
     cluster.edit(**odd)
     cluster.run(3)
@@ -63,9 +63,9 @@ def test_what_runs_is_seen_as_before(odd: dict[str, Any]) -> None:
     cluster.converge()
 
 
-def test_what_fails_meanwhile_is_told() -> None:
+def test_failure_with_an_invalid_spec_is_reported() -> None:
     """A driver that goes silent, and pods that go, are in the status; so is that they are back."""
-    cluster = unreadable(started(2))
+    cluster = unreadable(start_cluster(2))
     cluster.silent = True
     cluster.run(40)
     assert (condition(cluster, "Ready")["status"], condition(cluster, "Progressing")["reason"]) == ("False", "Runtime")
@@ -83,7 +83,7 @@ def test_what_fails_meanwhile_is_told() -> None:
 
 def test_children_are_left_alone() -> None:
     """What goes, or is changed by hand, is left so until the spec can be read; then it is put right."""
-    cluster = unreadable(started(2))
+    cluster = unreadable(start_cluster(2))
     cluster.server.remove(("Service", NS, f"{NAME}-driver"))
     cluster.server.edit("StatefulSet", NS, f"{NAME}-executor", {"replicas": 3})
     cluster.run(30)
@@ -92,9 +92,9 @@ def test_children_are_left_alone() -> None:
     cluster.converge()
 
 
-def test_one_that_rests_is_not_told_to_be_on_its_way() -> None:
-    """A suspended dataflow without pods is still told to be suspended."""
-    cluster = started(2)
+def test_suspended_dataflow_is_not_reported_as_suspending() -> None:
+    """A suspended dataflow without pods is still reported as suspended."""
+    cluster = start_cluster(2)
     cluster.edit(suspend=True)
     cluster.converge()
     unreadable(cluster).run(3)
@@ -133,7 +133,7 @@ def test_nothing_is_done(
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_what_is_odd_cannot_be_read(odd: dict[str, Any]) -> None:
     """The odd edits of these tests are indeed refused by who reads."""
-    made = copy.deepcopy(started().dataflow)
+    made = copy.deepcopy(start_cluster().dataflow)
     made["spec"].update(odd)
     with pytest.raises((AttributeError, KeyError, TypeError, ValueError)):
         parse(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim_cluster import SimCluster
-from test_reconcile_convergence import started
+from test_reconcile_convergence import start_cluster
 
 from binshift_operator.model.specification import restart_hash
 
@@ -16,7 +16,7 @@ def uids(cluster: SimCluster) -> dict[str, str]:
 
 def test_a_new_nonce_asks_again() -> None:
     """The target has a newer generation and the same workers: the runtime then shares the bins by their load of now."""
-    cluster = started(3)
+    cluster = start_cluster(3)
     before = dict(cluster.log.target)
     pods = uids(cluster)
     cluster.edit(rebalance={"nonce": 1})

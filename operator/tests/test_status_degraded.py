@@ -1,4 +1,4 @@
-"""What a person is told when something is wrong around a dataflow, and what goes on all the same."""
+"""What is reported when something is wrong around a dataflow, and what continues anyway."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from binshift_operator.model.status import Awaiting, Status
 SMALL = {"resources": {"limits": {"memory": "600Mi"}}}
 
 
-def started(replicas: int = 2) -> SimCluster:
+def start_cluster(replicas: int = 2) -> SimCluster:
     """A dataflow that has come up."""
     cluster = SimCluster().start(replicas)
     cluster.converge()
@@ -34,9 +34,9 @@ def condition(cluster: SimCluster, kind: str) -> dict[str, str]:
     return next(each for each in cluster.status["conditions"] if each["type"] == kind)
 
 
-def test_a_wrong_spec_blinds_nobody() -> None:
-    """While the spec asks for what cannot be, epochs, Ready and phase are as they are, and children that can be rendered are repaired."""
-    cluster = started()
+def test_invalid_spec_does_not_stop_observation() -> None:
+    """While the spec cannot be rendered, epochs, Ready and phase are unchanged, and children that can be rendered are repaired."""
+    cluster = start_cluster()
     cluster.edit(executor=SMALL)
     cluster.run(3)
     epoch = cluster.status["epoch"]
@@ -56,7 +56,7 @@ def test_a_wrong_spec_blinds_nobody() -> None:
 
 def test_a_wrong_spec_can_be_suspended() -> None:
     """A running dataflow is brought to rest although its pods cannot be rendered, in order, and comes back with a right spec."""
-    cluster = started(3)
+    cluster = start_cluster(3)
     cluster.edit(executor=SMALL)
     cluster.run(3)
     cluster.edit(suspend=True)
@@ -72,8 +72,8 @@ def test_a_wrong_spec_can_be_suspended() -> None:
 
 
 def test_what_the_api_server_refuses_stops_nothing() -> None:
-    """Templates that the API server does not take are told of, and the stream goes on with the pods it has; an edit heals it."""
-    cluster = started()
+    """Templates that the API server rejects are reported, and the stream continues with the existing pods; an edit repairs it."""
+    cluster = start_cluster()
     pods = {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")}
     cluster.server.refusing = {"statefulsets": (422, "nodeSelector: Invalid value")}
     cluster.edit(executor={"pod": {"nodeSelector": {"a b": "c"}}})
@@ -90,34 +90,34 @@ def test_what_the_api_server_refuses_stops_nothing() -> None:
     assert {pod["metadata"]["uid"] for pod in cluster.pods("executor") + cluster.pods("driver")} == pods
 
 
-def test_a_size_that_is_none_is_told() -> None:
-    """A heap that Spark could not read is told of before anything is restarted for it."""
-    cluster = started()
+def test_invalid_size_is_reported() -> None:
+    """A heap that Spark could not read is reported before anything is restarted for it."""
+    cluster = start_cluster()
     cluster.edit(sparkConf={"spark.executor.memory": "2Gi"})
     cluster.run(3)
     assert "spark.executor.memory is '2Gi'" in condition(cluster, "Degraded")["message"]
     assert condition(cluster, "Ready")["status"] == "True"
 
 
-def test_what_cannot_be_read_is_told() -> None:
-    """An object that is older than the rules of its definition is told of; it counts while it is there, and no longer."""
+def test_unreadable_memory_is_reported() -> None:
+    """An object that is older than the rules of its definition is reported; it counts while it exists, and no longer."""
     cluster = SimCluster().start()
     registry = CollectorRegistry()
     cluster.reconciler.metrics = OperatorMetrics(registry)
     cluster.edit(replicas=0)
-    cluster.look()
+    cluster.reconcile()
     assert "suspend: true" in condition(cluster, "Degraded")["message"]
     assert registry.get_sample_value("binshift_operator_dataflows", {"condition": "Degraded"}) == 1
     assert registry.get_sample_value("binshift_operator_troubles", {"reason": "InvalidSpec"}) == 1
     cluster.server.remove(SDF)
-    cluster.look()
+    cluster.reconcile()
     assert registry.get_sample_value("binshift_operator_troubles", {"reason": "InvalidSpec"}) == 0
     assert registry.get_sample_value("binshift_operator_dataflows", {"condition": "Degraded"}) == 0
 
 
-def test_an_epoch_that_hangs_is_told() -> None:
-    """A dataflow whose epoch does not end is not ready, a person is told for how long and what to look at, and it heals by itself."""
-    cluster = started()
+def test_stuck_epoch_is_reported() -> None:
+    """A dataflow with a stuck epoch is not ready, the status reports for how long and what to check, and it recovers by itself."""
+    cluster = start_cluster()
     (query,) = cluster.queries.values()
     query.hanging = True
     cluster.run(10)
@@ -136,7 +136,7 @@ def test_an_epoch_that_hangs_is_told() -> None:
 
 
 def test_counters_are_there_before_they_count() -> None:
-    """What may be awaited, and how a look may end, is shown as 0 before it happens: else its first time would be lost."""
+    """All reasons and outcomes are shown as 0 before they occur: otherwise their first occurrence would be lost."""
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     for reason in ProgressingReason:
@@ -153,7 +153,7 @@ def test_counters_are_there_before_they_count() -> None:
 
 
 def test_another_of_the_same_name_counts_once() -> None:
-    """A dataflow that took another one's place, without anybody having seen it go, leaves no ghost."""
+    """A dataflow that replaces another one of its name, whose deletion was not observed, leaves no stale metric."""
     registry = CollectorRegistry()
     metrics = OperatorMetrics(registry)
     for uid in ("a", "b"):
@@ -164,8 +164,8 @@ def test_another_of_the_same_name_counts_once() -> None:
 
 
 def test_the_operators_own_mistake_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the operator's own ends the look, and is not told as a wrong spec."""
-    cluster = started()
+    """An error of the operator's own ends the reconciliation, and is not reported as a wrong spec."""
+    cluster = start_cluster()
 
     def mistaken(*_: object) -> None:
         raise KeyError("x")
@@ -177,8 +177,8 @@ def test_the_operators_own_mistake_is_not_the_users(monkeypatch: pytest.MonkeyPa
 
 
 def test_pods_that_cannot_be_made() -> None:
-    """Pods that a quota forbids are told of in the controller's words, after a while, although there is no pod to look at."""
-    cluster = started(2)
+    """Pods that a quota forbids are reported with the controller's message, after a while, although there is no pod."""
+    cluster = start_cluster(2)
     cluster.no_pods = "exceeded quota: small"
     cluster.edit(replicas=4)
     cluster.run(20)
@@ -192,8 +192,8 @@ def test_pods_that_cannot_be_made() -> None:
 
 
 def test_pods_that_cannot_be_made_without_the_right_to_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator that may not list events says less, and works as ever."""
-    cluster = started(2)
+    """An operator without the right to list events reports less, and works as before."""
+    cluster = start_cluster(2)
     listed = cluster.reconciler.kube.list
 
     def forbidden(kind: str, *more: Any, **named: Any) -> Any:
@@ -208,9 +208,9 @@ def test_pods_that_cannot_be_made_without_the_right_to_events(monkeypatch: pytes
     assert condition(cluster, "Degraded")["reason"] == "PodsNotCreated"
 
 
-def test_writes_that_a_webhook_fails_are_told() -> None:
-    """A write that fails time and again is told of with what was answered; until then it is nobody's business, and the waits grow."""
-    cluster = started()
+def test_writes_that_a_webhook_fails_are_reported() -> None:
+    """A write that fails repeatedly is reported with the response; until then it is not, and the waits grow."""
+    cluster = start_cluster()
     cluster.server.refusing = {"services": (500, "failed calling webhook")}
     cluster.tick(int(RESYNC_SECONDS))
     cluster.server.remove(("Service", NS, f"{NAME}-driver"))
@@ -223,9 +223,9 @@ def test_writes_that_a_webhook_fails_are_told() -> None:
     cluster.converge()
 
 
-def test_refused_targets_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver that takes no target is told of, in its words."""
-    cluster = started()
+def test_rejected_targets_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that rejects targets is reported, with its message."""
+    cluster = start_cluster()
 
     def no(*_: object) -> None:
         raise Forbidden("only the owner may")
@@ -240,7 +240,7 @@ def test_refused_targets_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failures_in_a_row() -> None:
-    """What is refused for what it says is told at once, other things after some tries in a row of the same."""
+    """A rejected write is reported at once, a failing one after some consecutive attempts."""
     memo = Memo("u")
     memo.record_failure("ConfigMap", "no such field", permanent=True)
     assert memo.refusals == {"ConfigMap": "no such field"}
@@ -256,11 +256,11 @@ def test_failures_in_a_row() -> None:
 
 def test_a_dead_driver_holds_no_threads() -> None:
     """A control API that did not answer in time is left alone for some seconds; that of a new pod is asked at once."""
-    cluster = started()
+    cluster = start_cluster()
     asked: list[float] = []
 
     class Late(DriverClient):
-        def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        def _request(self, method: str, path: str, body: Any = None) -> Any:
             asked.append(cluster.now)
             raise TimedOut("timed out")
 
@@ -271,7 +271,7 @@ def test_a_dead_driver_holds_no_threads() -> None:
     cluster.server.remove(("Pod", NS, f"{NAME}-driver-0"), at_once=True)
     cluster.queries.clear()
     cluster.tick()
-    cluster.look()
+    cluster.reconcile()
     assert len(asked) == 3
 
 
@@ -284,8 +284,8 @@ def test_memos_are_of_one_dataflow() -> None:
 
 
 def test_an_autoscaler_hides_no_dead_driver() -> None:
-    """Edits that come more often than the report of a silent driver do not delay it: the stream is not Ready, and Degraded says why."""
-    cluster = started()
+    """Edits that are more frequent than the report of a silent driver do not delay it: the stream is not Ready, and Degraded has the reason."""
+    cluster = start_cluster()
     cluster.silent = True
     for edit in range(20):
         cluster.edit(replicas=2 + edit % 2)

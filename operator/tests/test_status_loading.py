@@ -19,7 +19,7 @@ def warnings(cluster: SimCluster) -> list[str]:
 
 @pytest.mark.parametrize("restart", ["planned", "driver deleted", "Secret lost"])
 def test_a_restart_is_no_failure(restart: str) -> None:
-    """A driver that starts with bins in its log names the executors it needs: a normal step, and nothing that needs anybody."""
+    """A driver that starts with bins in its log names the executors it needs: a normal step that requires no action."""
     cluster = SimCluster().start(2)
     cluster.converge()
     if restart == "planned":
@@ -38,7 +38,7 @@ def test_a_restart_is_no_failure(restart: str) -> None:
 
 @pytest.mark.parametrize(("failures", "reason"), [(0, "AsExpected"), (2, "ProgramFailed")])
 def test_loading_after_a_failure(failures: int, reason: str) -> None:
-    """What a program that loads says is a failure if it has failed before, and its progress otherwise."""
+    """The message of a loading program is a failure if it has failed before, and its progress otherwise."""
     said = {"state": "Loading", "reason": "the query needs the workers that hold its bins: 0, 1", "workers": [0, 1]}
     runtime = parse_runtime({**said, "failures": failures})
     seen = observed(runtime={name: getattr(runtime, name) for name in ("state", "reason", "failures", "holding")})

@@ -1,4 +1,4 @@
-"""Trouble of pods that may end by itself is reported once it has lasted, and says what to do."""
+"""Transient problems of pods are reported once they have lasted, with the remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_is_reported_once_it_lasts(state: PodState, after: float) -> None:
 
 
 def test_a_pod_without_a_node() -> None:
-    """The message says for how long, what goes on, what the scheduler says, and what can be done."""
+    """The message has the duration, the effect, the scheduler's message, and the remedies."""
     said = degraded(
         state=PodState.UNSCHEDULABLE, state_since=NOW - 200, message="0/5 nodes are available: 5 Insufficient memory."
     )
@@ -54,7 +54,7 @@ def test_a_pod_without_a_node() -> None:
 
 
 def test_a_scale_up_of_nodes_is_no_trouble() -> None:
-    """Executors that wait for new nodes for a while, and then come, are reported by nobody; what is awaited names them."""
+    """Executors that wait for new nodes for a while are not reported; the awaited reason names them."""
     cluster = SimCluster().start(2)
     cluster.converge()
     cluster.no_room = {2, 3}
@@ -97,7 +97,7 @@ def first(reason: str = "", message: str = "") -> dict[str, Any]:
     ("status", "state", "said"),
     [
         (first("ImagePullBackOff", "Back-off"), PodState.IMAGE, "img:2"),
-        (first("CrashLoopBackOff"), PodState.CRASHING, "container vault ends again and again"),
+        (first("CrashLoopBackOff"), PodState.CRASHING, "container vault crashes repeatedly"),
         (first(), PodState.NOT_STARTED, "containers worker: PodInitializing"),
         (first() | waiting("ImagePullBackOff"), PodState.IMAGE, "img:1"),
     ],

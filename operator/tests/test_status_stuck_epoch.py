@@ -1,4 +1,4 @@
-"""When an epoch counts as hanging, and what is told of it; a stream without input never does."""
+"""When an epoch counts as stuck, and what is reported; a stream without input never does."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from binshift_operator.status.degraded import EPOCH_STAGES, stuck_epoch_message
 LONG = LIMITS.epoch_seconds_max * 3
 
 
-def said(runtime: dict[str, Any]) -> Status:
-    """The status of a dataflow whose runtime says so."""
+def status_with(runtime: dict[str, Any]) -> Status:
+    """The status of a dataflow with this runtime."""
     return decide(FLOW, observed(runtime=runtime), SETTLED, LIMITS).status
 
 
 @given(since=st.floats(0, 1e7))
 def test_a_stream_without_input_does_not_hang(since: float) -> None:
-    """However long ago the newest epoch was committed: without an epoch under way, nobody is told anything, and it is ready."""
-    status = said({"committed_at": NOW - since})
+    """However long ago the newest epoch was committed: without a running epoch, nothing is reported, and it is ready."""
+    status = status_with({"committed_at": NOW - since})
     assert condition(status, ConditionType.READY).status is True
     assert condition(status, ConditionType.DEGRADED).status is False
 
 
 @pytest.mark.parametrize("epoch", [-1, 50])
 def test_an_epoch_that_hangs(epoch: int) -> None:
-    """Beyond the limit, Ready is False and Degraded says for how long, in which run, and what to look at; the first epoch counts, too."""
+    """Beyond the limit, Ready is False and Degraded has the duration, the run, and what to check; the first epoch counts, too."""
     late = {"epoch": epoch, "committed_at": None, "running_epoch": RunningEpoch(epoch + 1, LONG, 3, "record")}
-    status = said(late)
+    status = status_with(late)
     ready, degraded = condition(status, ConditionType.READY), condition(status, ConditionType.DEGRADED)
     assert (ready.status, ready.reason) == (False, "EpochHangs")
     assert (degraded.status, degraded.reason) == (True, "EpochHangs")
@@ -54,8 +54,8 @@ def test_an_epoch_that_hangs(epoch: int) -> None:
     ],
 )
 def test_an_epoch_that_keeps_failing(seconds: float, runs: int, trouble: str, tells: bool) -> None:
-    """After three failed runs and ten seconds, Ready is False and Degraded says why; a lost executor is no more than two runs."""
-    status = said({"committed_at": None, "running_epoch": RunningEpoch(51, seconds, runs, "job", trouble)})
+    """After three failed runs and ten seconds, Ready is False and Degraded has the error; a lost executor causes no more than two runs."""
+    status = status_with({"committed_at": None, "running_epoch": RunningEpoch(51, seconds, runs, "job", trouble)})
     ready, degraded = condition(status, ConditionType.READY), condition(status, ConditionType.DEGRADED)
     assert (ready.status, degraded.status) == (not tells, tells)
     if tells:
@@ -70,7 +70,7 @@ def test_an_epoch_that_keeps_failing(seconds: float, runs: int, trouble: str, te
 )
 def test_the_limit_alone_decides(seconds: float, committed: float | None, state: RunState) -> None:
     """An epoch of a program that runs hangs exactly if it has been under way for longer than the limit."""
-    status = said(
+    status = status_with(
         {
             "state": state,
             "committed_at": None if committed is None else NOW - committed,
@@ -82,38 +82,40 @@ def test_the_limit_alone_decides(seconds: float, committed: float | None, state:
     assert (condition(status, ConditionType.READY).reason == "EpochHangs") is hangs
 
 
-def test_workers_that_are_away_are_told_first() -> None:
+def test_absent_workers_are_reported_first() -> None:
     """Ready names the workers an epoch waits for, as long as there are such."""
-    status = said({"committed_at": None, "registered": frozenset({0}), "running_epoch": RunningEpoch(51, LONG)})
+    status = status_with({"committed_at": None, "registered": frozenset({0}), "running_epoch": RunningEpoch(51, LONG)})
     assert condition(status, ConditionType.READY).reason == "WorkersAway"
 
 
-def test_what_makes_it_hang_is_told_first() -> None:
-    """A pod that ends again and again is more to the point than the epoch that waits for it."""
+def test_cause_of_a_stuck_epoch_is_reported_first() -> None:
+    """A pod that crashes repeatedly takes precedence over the epoch that waits for it."""
     pods = (pod(0, driver=True), pod(0), replace(pod(1), state=PodState.CRASHING, message="KeyError"))
     seen = replace(observed(runtime={"committed_at": None, "running_epoch": RunningEpoch(51, LONG)}), pods=pods)
     assert condition(decide(FLOW, seen, SETTLED, LIMITS).status, ConditionType.DEGRADED).reason == "Crashing"
 
 
 def test_the_message_changes_once_a_minute() -> None:
-    """A status is not written anew at every look because a moment has passed."""
-    told = {
-        condition(said({"running_epoch": RunningEpoch(51, 600.0 + second, part="job")}), ConditionType.DEGRADED).message
+    """A status is not written in every reconciliation just because time has passed."""
+    messages = {
+        condition(
+            status_with({"running_epoch": RunningEpoch(51, 600.0 + second, part="job")}), ConditionType.DEGRADED
+        ).message
         for second in range(60)
     }
-    assert len(told) == 1
-    assert "10 min" in told.pop()
+    assert len(messages) == 1
+    assert "10 min" in messages.pop()
 
 
 def test_parts_are_the_runtimes() -> None:
-    """There is something to look at for whatever an epoch is at, and something for what a newer driver says."""
+    """There is something to check for every stage of an epoch, and for unknown stages of a newer driver."""
     underway = pytest.importorskip("binshift.engine.underway")
     assert set(EPOCH_STAGES) == set(underway.Part)
     odd = parse_runtime({"state": "Running", "underWay": {"epoch": 3, "seconds": LONG, "part": "dreaming"}})
     assert "check the sink" in stuck_epoch_message(odd, LIMITS.epoch_seconds_max)
 
 
-def test_an_older_driver_says_nothing() -> None:
-    """A driver that does not know the field is not told to hang."""
+def test_older_driver_reports_nothing() -> None:
+    """A driver that does not know the field is not reported as stuck."""
     assert parse_runtime({"state": "Running"}).running_epoch is None
     assert parse_runtime({"state": "Running", "underWay": None}).running_epoch is None

@@ -1,4 +1,4 @@
-"""Which version of binshift driver, pods and operator are of, and what is said where they differ."""
+"""The versions of driver, pods and operator, and what is reported if they differ."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_a_silence_of_the_driver_changes_nothing(driver: str) -> None:
     assert update_pending(observed(None), Status(version=driver, conditions=(last,))) == spoken
 
 
-def test_a_driver_says_its_version() -> None:
-    """The control API's answer carries it, and one of an older driver is read all the same."""
+def test_driver_reports_its_version() -> None:
+    """The control API's response has it, and that of an older driver is parsed anyway."""
     models = pytest.importorskip("binshift.control.models")
     answer = models.Dataflow(state=models.State.RUNNING).model_dump(mode="json", by_alias=True)
     assert parse_runtime(answer).version == __version__
@@ -63,7 +63,7 @@ def test_a_pod_carries_the_operators_version() -> None:
 
 
 def test_there_is_one_version() -> None:
-    """Package and chart are of one version, so that the operator's tells the chart's."""
+    """Package and chart have one version, so the operator's version equals the chart's."""
     chart = yaml.safe_load((ROOT / "charts" / "binshift" / "Chart.yaml").read_text(encoding="utf-8"))
     assert chart["appVersion"] == __version__
 

@@ -47,7 +47,7 @@ def test_so_is_one_that_was_rescaled() -> None:
 
 
 def test_what_changes_is_written_at_once() -> None:
-    """Anything else that changes is in the status with the next look, and the numbers with it."""
+    """Anything else that changes is in the status after the next reconciliation, together with the numbers."""
     cluster = SimCluster().start(2)
     cluster.converge()
     cluster.run(20)

@@ -1,4 +1,4 @@
-"""Programs that end by themselves: their pods go, they are not run again by accident, and run again when somebody wants them to."""
+"""Programs that end by themselves: their pods are deleted, and they run again only when a user requests it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sim_cluster import NAME, NS, SimCluster
 
 
 def over(cluster: SimCluster) -> bool:
-    """Whether nothing runs, and that is what the status says."""
+    """Whether nothing runs, and the status reports it."""
     pods = [key for key in cluster.server.objects if key[0] == "Pod"]
     return cluster.settled() and not pods and cluster.status["phase"] == "Finished"
 
@@ -28,7 +28,7 @@ def condition(cluster: SimCluster, kind: str) -> dict[str, str]:
 
 
 def test_pods_of_a_program_that_has_ended_go() -> None:
-    """A generation whose program has ended is settled, its pods are gone, and every condition says so."""
+    """A generation whose program has ended is settled, its pods are gone, and every condition reports it."""
     cluster = ended(SimCluster().start(3))
     assert cluster.status["finishedGeneration"] == cluster.dataflow["metadata"]["generation"]
     assert (condition(cluster, "Progressing")["reason"], condition(cluster, "Progressing")["status"]) == (

@@ -1,4 +1,4 @@
-"""What Kopf is asked for: to watch, and never to put a finalizer or an annotation on anybody's object."""
+"""What Kopf is used for: to watch, and never to put a finalizer or an annotation on a user's object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binshift_operator import watching
 
 SOURCES = sorted(Path(binshift_operator.__file__).parent.rglob("*.py"))
 HARMLESS = {"kopf.on.event", "kopf.on.startup", "kopf.on.login"}
-"""Of Kopf's handlers, those that leave objects alone."""
+"""Kopf's handlers that leave objects alone."""
 
 
 def woken() -> tuple[kopf.OperatorRegistry, list[tuple[str, str]]]:
@@ -53,14 +53,14 @@ def test_events_wake_their_dataflow() -> None:
     handlers = {handler.id: handler.fn for handler in registry._watching.get_all_handlers()}
     assert set(handlers) == {"dataflow", "pods", "statefulsets"}
 
-    async def told() -> None:
+    async def send_events() -> None:
         for generation, kind in ((1, None), (1, "MODIFIED"), (2, "MODIFIED"), (2, "DELETED"), (2, "ADDED")):
             meta = {"generation": generation}
             await call(handlers["dataflow"], namespace="ns", name="clicks", uid="u", meta=meta, type=kind, labels={})
         await call(handlers["pods"], namespace="ns", name="x", labels={"app.kubernetes.io/instance": "views"})
         await call(handlers["pods"], namespace="ns", name="x", labels={})
 
-    asyncio.run(told())
+    asyncio.run(send_events())
     assert places == [("ns", "clicks")] * 4 + [("ns", "views")]
 
 
@@ -70,7 +70,7 @@ async def call(function: Any, **arguments: Any) -> None:
 
 
 def test_only_our_own_children_are_listed() -> None:
-    """The API server is asked for our children and for all dataflows: other people's pods never reach the operator."""
+    """The API server is queried for the operator's children and for all dataflows: other pods never reach the operator."""
     settings = kopf.OperatorSettings()
     asyncio.run(watching.configure(settings=settings))
     asked = {

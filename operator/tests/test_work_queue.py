@@ -36,8 +36,8 @@ def test_one_place_each() -> None:
     assert queue.get(0) is None
 
 
-def test_woken_while_looked_at() -> None:
-    """A wake-up during a look leads to another one right after it, never beside it."""
+def test_added_while_processed() -> None:
+    """A key that is added during a reconciliation is reconciled right after it, never concurrently."""
     queue = WorkQueue(Clock())
     queue.add(A)
     assert queue.get(0) == A
@@ -48,7 +48,7 @@ def test_woken_while_looked_at() -> None:
 
 
 def test_again_in_time() -> None:
-    """After a look the next one comes when it was asked for, or not at all."""
+    """After a reconciliation the next one starts when it was requested, or not at all."""
     clock = Clock()
     queue = WorkQueue(clock)
     queue.add_missing({A, B})
@@ -61,8 +61,8 @@ def test_again_in_time() -> None:
     assert queue.get(0) is None
 
 
-def test_listing_disturbs_nobody() -> None:
-    """Those that are known keep their times when all are listed."""
+def test_listing_keeps_known_keys() -> None:
+    """Known keys keep their times when all are listed."""
     clock = Clock()
     queue = WorkQueue(clock)
     queue.add_missing({A})
@@ -73,7 +73,7 @@ def test_listing_disturbs_nobody() -> None:
 
 
 def crowd(queue: WorkQueue, clock: Clock) -> list[tuple[str, str]]:
-    """Many that have been due for longer and longer: more than threads can look at."""
+    """Many keys that have been due for longer and longer: more than threads can process."""
     keys = [("ns", f"c{number}") for number in range(100)]
     for key in keys:
         queue.add_missing({key})
@@ -82,7 +82,7 @@ def crowd(queue: WorkQueue, clock: Clock) -> list[tuple[str, str]]:
 
 
 def test_an_edit_does_not_queue_behind_a_crowd() -> None:
-    """Whoever is woken is reconciled within two turns, however many have been due for longer; and the crowd gets every second turn."""
+    """An added key is processed within two turns, however many have been due for longer; and these get every second turn."""
     clock = Clock()
     queue = WorkQueue(clock)
     keys = crowd(queue, clock)
@@ -98,7 +98,7 @@ def test_an_edit_does_not_queue_behind_a_crowd() -> None:
     assert [key for key in taken if key != B] == keys[1:51]
 
 
-def test_events_put_nobody_off() -> None:
+def test_events_delay_no_key() -> None:
     """One that has been due for long keeps its turn, however often it is woken."""
     clock = Clock()
     queue = WorkQueue(clock)
@@ -133,7 +133,7 @@ def test_failures_are_followed_by_longer_waits(failures: int) -> None:
 
 
 def test_closed() -> None:
-    """A closed queue gives nobody anything to do."""
+    """A queue that is shut down returns no keys."""
     queue = WorkQueue(Clock())
     queue.add(A)
     queue.shut_down()
@@ -141,8 +141,8 @@ def test_closed() -> None:
     assert queue.shutting_down
 
 
-def test_who_asks_for_time_gets_it() -> None:
-    """A wait that was asked for is kept, and our own is not shortened by a shorter one."""
+def test_requested_delay_is_kept() -> None:
+    """A requested wait is kept, and our own is not shortened by a shorter one."""
     clock = Clock()
     queue = WorkQueue(clock, jitter=lambda: 1.0)
     queue.add(A)
@@ -157,7 +157,7 @@ def test_who_asks_for_time_gets_it() -> None:
 
 
 def test_a_busy_server_is_left_alone() -> None:
-    """A look that ends with an answer that asks for time is not repeated before."""
+    """A reconciliation that ends with a requested delay is not repeated before."""
     clock = Clock()
     queue = WorkQueue(clock, jitter=lambda: 1.0)
 

@@ -1,12 +1,12 @@
-"""The manifests of a dataflow's children as plain dicts, and whether a live object is as they say. Pure.
+"""The manifests of a dataflow's children as plain dicts, and the comparison of live objects with them. Pure.
 
-`rendered` gives all of them but the Secret, whose keys are drawn once by whoever creates it. A StatefulSet's number of
-replicas is no part of its manifest: it is decided anew each time. Nothing in here decides when to apply what.
+`render` returns all of them except the Secret, whose keys are drawn once at its creation. The replicas of a StatefulSet are not part of
+its manifest: they are decided each time. Nothing here decides when to apply a manifest.
 """
 
 from binshift_operator.children.comparison import compare, is_retry_due, next_attempt, with_applied_hash
-from binshift_operator.children.keys import hash_keys, read_keys, render_secret
-from binshift_operator.children.rendering import RenderContext, render, render_possible, with_replicas, with_unavailable
+from binshift_operator.children.metadata import hash_keys, read_keys, render_secret
+from binshift_operator.children.rendering import RenderContext, render, with_replicas, with_unavailable
 
 __all__ = [
     "RenderContext",
@@ -16,7 +16,6 @@ __all__ = [
     "next_attempt",
     "read_keys",
     "render",
-    "render_possible",
     "render_secret",
     "with_applied_hash",
     "with_replicas",

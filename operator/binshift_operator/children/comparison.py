@@ -1,12 +1,12 @@
-"""Whether a live object is ours, and as rendered.
+"""Compares a live object with the rendered manifest: whether it is ours, and as rendered.
 
-The API server adds defaults, so only what is rendered is compared; what is rendered no longer is told by a hash of the whole
-manifest, kept as an annotation of the object (never of pods: it restarts nothing). It also leaves out what is empty, as Go does:
-an empty text, false, 0 and nothing are the same where the live object lacks the field.
+The API server adds defaults, so only rendered fields are compared; fields that are no longer rendered are detected by a hash of the whole
+manifest, in an annotation of the object (never of pods, as this would restart them). The API server also omits empty fields, as Go does:
+an empty text, false, 0 and null equal a missing field.
 
-A difference may also be nobody's to remove: a webhook changes what is applied, another controller writes it over. Such a child
-is *kept* so: it counts as being in place, and is applied again more and more rarely. The same holds for a child that another operator
-of binshift applies over ours: its hash, and the name that it leaves beside it, tell it from everything else.
+Some differences cannot be removed: a webhook changes what is applied, or another controller overwrites it. Such a child is *contested*: it
+counts as applied, and is applied again at growing intervals. The same holds for a child that another binshift operator overwrites, which
+is recognised by its hash and the name in its annotations.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import GROUP, KIND, DataflowKey
 from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
-from binshift_operator.model.quantities import quantity
+from binshift_operator.model.specification import quantity
 
 ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 ANNOTATION_APPLIED_BY = f"{GROUP}/applied-by"
-"""Which operator applied it; compared with nothing, so that a new process of the operator applies nothing again."""
-NAMELESS = "an operator that leaves no name"
+"""The operator that applied it; never compared, so a new process of the operator applies nothing again."""
+NAMELESS = "an unnamed operator"
 RIVALLED_MAX: Final = 3
-"""So often another operator's application is written over at once."""
+"""How many applications of another operator are overwritten at once."""
 ANNOTATION_RESTARTED: Final = "kubectl.kubernetes.io/restartedAt"
-"""What `kubectl rollout restart` writes into a template."""
+"""Written into a template by `kubectl rollout restart`."""
 QUANTITIES = ("requests", "limits", "sizeLimit", "storage")
 NAMED_BY: Final = ("mountPath", "name")
-"""What tells the items of a list from each other, the first that all of them have; others are told by their places."""
+"""The key of the items of a list: the first field that all of them have; otherwise their position."""
 AGAIN_SECONDS_MAX: Final = 300.0
-"""A kept child is applied again after 2, 4, 8, ... seconds, and at last after so many."""
+"""A contested child is applied again after 2, 4, 8, ... seconds, up to this maximum."""
 RIVAL_SECONDS: Final = 60.0
-"""Beyond the other operator's wait, which is about one's own, a child that it wrote over must stay in place for so long."""
+"""A child counts as no longer overwritten after the other operator's interval (about the same as ours) and this time."""
 FORGET_SECONDS: Final = 900.0
-"""Who differs again after so long has been changed anew."""
+"""A child that differs after this time has been changed independently of the last application."""
 
 
 def applied_hash(manifest: Mapping[str, Any]) -> str:
@@ -46,7 +46,7 @@ def applied_hash(manifest: Mapping[str, Any]) -> str:
 
 
 def with_applied_hash(manifest: Manifest, operator: str = "") -> Manifest:
-    """The manifest with its own hash, and with who applies it."""
+    """The manifest with annotations: its hash, and the operator that applies it."""
     metadata = dict(manifest["metadata"])
     stamps = {ANNOTATION_APPLIED: applied_hash(manifest)} | ({ANNOTATION_APPLIED_BY: operator} if operator else {})
     metadata["annotations"] = {**metadata.get("annotations", {}), **stamps}
@@ -60,9 +60,9 @@ def compare(
     attempt: ApplyAttempt | None = None,
     now: float = 0.0,
 ) -> ObservedChild:
-    """What a child is like; without a manifest (a Secret, or what cannot be rendered), one that is ours is as it should be.
+    """The state of a child; without a manifest (a Secret, or what cannot be rendered), the operator's own is current.
 
-    ``attempt``: how it was applied lately, and ``now`` in the same clock.
+    ``attempt``: its last application; ``now``: by the same clock.
     """
     if live is None:
         return ObservedChild(ChildState.ABSENT)
@@ -71,83 +71,75 @@ def compare(
     ours = any(owner.get("uid") == key.uid and owner.get("controller") for owner in owners)
     if not ours:
         predecessor = any(owner.get("kind") == KIND and owner.get("name") == key.name for owner in owners)
-        # Of an earlier dataflow of this name: it is on its way out, with its owner.
+        # That of an earlier dataflow of this name is being deleted with its owner.
         return ObservedChild(ChildState.DELETING if predecessor else ChildState.FOREIGN, meta.get("uid", ""))
     spec, status = live.get("spec") or {}, live.get("status") or {}
-    found = ChildState.DELETING if "deletionTimestamp" in meta else _found(live, manifest, attempt, now)
+    drift = _Drift(ChildState.CURRENT) if manifest is None else _drift(live, manifest, attempt, now)
+    state = ChildState.DELETING if "deletionTimestamp" in meta else drift.state
     return ObservedChild(
-        found,
+        state,
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         replicas=int(spec.get("replicas") or 0),
         max_unavailable=most if isinstance(most := spec.get("maxUnavailable"), int) else 0,
-        requested_max_unavailable=_requested(manifest, attempt, now),
+        requested_max_unavailable=drift.requested_max_unavailable,
         restarted_at=_annotations(spec.get("template") or {}).get(ANNOTATION_RESTARTED, ""),
         is_generation_observed=int(status.get("observedGeneration") or 0) >= int(meta.get("generation") or 0),
-        retry_due=is_retry_due(found, attempt, now),
-        overwritten_by=_written_by(live, manifest, attempt, now),
-        rival=_rival(live, manifest, attempt, now),
+        retry_due=is_retry_due(state, attempt, now),
+        overwritten_by=drift.overwritten_by,
+        rival=drift.rival,
     )
+
+
+def is_retry_due(state: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
+    """Whether it is time to apply a contested child again; others are applied as soon as they differ."""
+    return state is ChildState.CONTESTED and attempt is not None and now - attempt.at >= _wait(attempt)
+
+
+class _Drift(NamedTuple):
+    """How a child differs from its manifest; the fields of `ObservedChild`."""
+
+    state: ChildState
+    requested_max_unavailable: int = 0
+    overwritten_by: str = ""
+    rival: str = ""
+
+
+def _drift(live: Mapping[str, Any], manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> _Drift:
+    stamp, found = applied_hash(manifest), _annotations(live).get(ANNOTATION_APPLIED, "")
+    last = attempt if attempt is not None and attempt.manifest_hash == stamp else None
+    recent = last if last is not None and now - last.at < FORGET_SECONDS else None
+    requested, writer = 0, ""
+    if recent is not None:
+        requested = recent.max_unavailable
+        writer = "" if found in ("", stamp) else _annotations(live).get(ANNOTATION_APPLIED_BY) or NAMELESS
+    rival = "" if last is None else _rival(last, writer, now)
+    # The number of a disruption budget is decided, not rendered.
+    overwritten = requested != 0 and (live.get("spec") or {}).get("maxUnavailable") != requested
+    if is_as_rendered(live, manifest) and not overwritten:
+        state = ChildState.CURRENT
+    else:
+        contested = recent is not None and (found == stamp or rival)
+        state = ChildState.CONTESTED if contested else ChildState.DRIFTED
+    return _Drift(state, requested, writer, rival)
+
+
+def _rival(last: ApplyAttempt, writer: str, now: float) -> str:
+    """The other operator that keeps overwriting this child; empty once an application has stayed in place for a while."""
+    if last.overwritten + bool(writer) <= RIVALLED_MAX:
+        return ""
+    stays = now - last.at > min(2 * _wait(last), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
+    return writer or ("" if stays else last.rival)
 
 
 def _annotations(found: Mapping[str, Any]) -> Mapping[str, str]:
     return (found.get("metadata") or {}).get("annotations") or {}
 
 
-def is_retry_due(found: ChildState, attempt: ApplyAttempt | None, now: float) -> bool:
-    """Whether it is time to apply a kept child once more; others are applied as soon as they are found to differ."""
-    return found is ChildState.CONTESTED and attempt is not None and now - attempt.at >= _wait(attempt)
-
-
-def _found(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> ChildState:
-    if manifest is None or (is_as_rendered(live, manifest) and not _is_overwritten(live, manifest, attempt, now)):
-        return ChildState.CURRENT
-    if not _lately(manifest, attempt, now):
-        return ChildState.DRIFTED
-    ours = _noted(live) == applied_hash(manifest)
-    return ChildState.CONTESTED if ours or _rival(live, manifest, attempt, now) else ChildState.DRIFTED
-
-
-def _is_overwritten(live: Mapping[str, Any], manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
-    """Whether a disruption budget differs from the number requested recently; that number is decided, not rendered."""
-    requested = _requested(manifest, attempt, now)
-    return requested != 0 and (live.get("spec") or {}).get("maxUnavailable") != requested
-
-
-def _requested(manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> int:
-    """The number recently requested of a disruption budget; 0 if none was."""
-    if manifest is None or attempt is None or not _lately(manifest, attempt, now):
-        return 0
-    return attempt.max_unavailable
-
-
-def _lately(manifest: Manifest, attempt: ApplyAttempt | None, now: float) -> bool:
-    """Whether this very manifest was applied not long ago."""
-    return attempt is not None and attempt.manifest_hash == applied_hash(manifest) and now - attempt.at < FORGET_SECONDS
-
-
-def _written_by(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
-    """Which other operator has applied something else since this one applied the manifest; empty if none has."""
-    if manifest is None or not _lately(manifest, attempt, now) or _noted(live) in ("", applied_hash(manifest)):
-        return ""
-    return (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED_BY) or NAMELESS
-
-
-def _rival(live: Mapping[str, Any], manifest: Manifest | None, attempt: ApplyAttempt | None, now: float) -> str:
-    """Which other operator writes this child over time and again; until what was applied has stayed in place for a while."""
-    writer = _written_by(live, manifest, attempt, now)
-    if attempt is None or manifest is None or attempt.manifest_hash != applied_hash(manifest):
-        return ""
-    if attempt.overwritten + bool(writer) <= RIVALLED_MAX:
-        return ""
-    stays = now - attempt.at > min(2 * _wait(attempt), AGAIN_SECONDS_MAX) + RIVAL_SECONDS
-    return writer or ("" if stays else attempt.rival)
-
-
 def next_attempt(
     seen: ObservedChild, manifest: Manifest, last: ApplyAttempt | None, now: float, max_unavailable: int = 0
 ) -> ApplyAttempt:
-    """What to remember after applying a child that was ``seen`` so; ``max_unavailable``: requested of a disruption budget."""
+    """The record of an application, of a child in the ``seen`` state; ``max_unavailable``: requested of a disruption budget."""
     stamp = applied_hash(manifest)
     if last is None or last.manifest_hash != stamp or now - last.at >= FORGET_SECONDS:
         return ApplyAttempt(stamp, 1, now, max_unavailable)
@@ -156,22 +148,17 @@ def next_attempt(
 
 
 def _wait(attempt: ApplyAttempt) -> float:
-    """Seconds from one application of a kept child to the next."""
+    """Seconds between two applications of a contested child."""
     return float(min(2.0 ** min(attempt.attempts, 10), AGAIN_SECONDS_MAX))
 
 
 def is_as_rendered(live: Mapping[str, Any], manifest: Manifest) -> bool:
-    """Whether an object was applied as rendered, and has stayed so."""
-    return _noted(live) == applied_hash(manifest) and _within(manifest, live, ())
-
-
-def _noted(live: Mapping[str, Any]) -> str:
-    noted: str = (live["metadata"].get("annotations") or {}).get(ANNOTATION_APPLIED, "")
-    return noted
+    """Whether an object was applied as rendered, and has not changed since."""
+    return _annotations(live).get(ANNOTATION_APPLIED) == applied_hash(manifest) and _within(manifest, live, ())
 
 
 def _within(wanted: Any, live: Any, path: tuple[str, ...]) -> bool:
-    """Whether everything in ``wanted`` is in ``live``; who asks for nothing (None) is content with anything."""
+    """Whether everything in ``wanted`` is in ``live``; None matches anything."""
     if wanted is None:
         return True
     if isinstance(wanted, Mapping):
@@ -187,7 +174,7 @@ def _within(wanted: Any, live: Any, path: tuple[str, ...]) -> bool:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether the API server may leave out a field of this value."""
+    """Whether the API server may omit a field of this value."""
     return value is None or value in ("", False, {}, [])
 
 

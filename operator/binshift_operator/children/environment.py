@@ -1,6 +1,6 @@
-"""The environment variables of the three kinds of containers; see the table in the module of each that reads them.
+"""The environment variables of the three kinds of containers; the module of each that reads them has a table.
 
-Later ones win: binshift's own, then those of the application, then those of the pod. The CRD refuses names that are binshift's.
+The application's variables override binshift's, and those of the pod override both. The CRD rejects names that only binshift sets.
 """
 
 from __future__ import annotations
@@ -20,62 +20,61 @@ from binshift_operator.children.spark_conf import (
 from binshift_operator.children.user_template import spec_of
 from binshift_operator.model import names
 from binshift_operator.model.names import Child, DataflowKey
-from binshift_operator.model.quantities import duration
-from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.specification import Dataflow, duration
 
 Variable: TypeAlias = Mapping[str, Any]
 CONF_DIRECTORY = "/etc/binshift/spark"
 GRACE_SECONDS = 120
 """The default for an executor to be drained."""
 DRIVER_GRACE_SECONDS = 60
-"""The default for a driver to finish its epoch; the stream stands still for it where the driver's node is lost while it ends."""
+"""The default for a driver to finish its epoch; if the driver's node is lost meanwhile, the stream waits for this time."""
 ENDING_SECONDS = 20
-"""Of those, what is left for the processes themselves to end."""
+"""The part of these that is reserved for the processes to end."""
 
 
 def driver_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs the program."""
     key = dataflow.key
-    ours = [
-        *_everywhere(key, key.driver),
-        _plain("BINSHIFT_MASTER", f"spark://{key.driver_host}:{PORTS.master}"),
-        _plain("BINSHIFT_CONTROL_PORT", str(PORTS.control)),
-        _plain("BINSHIFT_HEALTH_PORT", str(PORTS.health)),
-        _secret(key, "BINSHIFT_TOKEN", names.CONTROL_TOKEN),
-        _secret(key, "BINSHIFT_DRAIN_TOKEN", names.DRAIN_TOKEN),
-        _plain("BINSHIFT_CHECKPOINT", checkpoint_directory(dataflow)),
-        _plain("BINSHIFT_OWNER", key.uid),
-        _plain("BINSHIFT_STOP_SECONDS", str(grace_seconds(dataflow, "driver") - ENDING_SECONDS)),
-    ]
-    return _joined(ours, _given(dataflow, "application"), _given(dataflow, "driver"))
+    ours = {
+        **_common(key, key.driver),
+        "BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}",
+        "BINSHIFT_CONTROL_PORT": str(PORTS.control),
+        "BINSHIFT_HEALTH_PORT": str(PORTS.health),
+        "BINSHIFT_TOKEN": _secret(key, names.CONTROL_TOKEN),
+        "BINSHIFT_DRAIN_TOKEN": _secret(key, names.DRAIN_TOKEN),
+        "BINSHIFT_CHECKPOINT": checkpoint_directory(dataflow),
+        "BINSHIFT_OWNER": key.uid,
+        "BINSHIFT_STOP_SECONDS": str(grace_seconds(dataflow, "driver") - ENDING_SECONDS),
+    }
+    return _variables(ours, _given(dataflow, "application"), _given(dataflow, "driver"))
 
 
 def master_env(dataflow: Dataflow) -> list[Variable]:
-    """Of the container that runs Spark's master; nothing of the user's."""
-    ours = [*_everywhere(dataflow.key, dataflow.key.driver), _plain("SPARK_DAEMON_MEMORY", master_memory(dataflow))]
-    return _joined(ours)
+    """Of the container that runs Spark's master; without the user's variables."""
+    common = _common(dataflow.key, dataflow.key.driver)
+    return _variables({**common, "SPARK_DAEMON_MEMORY": master_memory(dataflow)})
 
 
 def worker_env(dataflow: Dataflow) -> list[Variable]:
     """Of the container that runs Spark's worker, and so of the executor in it."""
     key = dataflow.key
-    ours = [
-        *_everywhere(key, key.executor),
-        _plain("BINSHIFT_MASTER", f"spark://{key.driver_host}:{PORTS.master}"),
-        _plain("BINSHIFT_CONTROL_URL", f"http://{key.driver_host}:{PORTS.control}"),
-        _secret(key, "BINSHIFT_DRAIN_TOKEN", names.DRAIN_TOKEN),
-        _plain("BINSHIFT_DRAIN_SECONDS", str(grace_seconds(dataflow, "executor") - ENDING_SECONDS)),
-        _plain("BINSHIFT_EXECUTOR_MEMORY", executor_memory(dataflow)),
-        _plain("BINSHIFT_EXECUTOR_CORES", str(task_slots(dataflow))),
-        _plain("BINSHIFT_STORE_DIR", f"{STATE_DIRECTORY}/store"),
-        _plain("SPARK_LOCAL_DIRS", f"{STATE_DIRECTORY}/spark"),
-    ]
-    return _joined(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
+    ours = {
+        **_common(key, key.executor),
+        "BINSHIFT_MASTER": f"spark://{key.driver_host}:{PORTS.master}",
+        "BINSHIFT_CONTROL_URL": f"http://{key.driver_host}:{PORTS.control}",
+        "BINSHIFT_DRAIN_TOKEN": _secret(key, names.DRAIN_TOKEN),
+        "BINSHIFT_DRAIN_SECONDS": str(grace_seconds(dataflow, "executor") - ENDING_SECONDS),
+        "BINSHIFT_EXECUTOR_MEMORY": executor_memory(dataflow),
+        "BINSHIFT_EXECUTOR_CORES": str(task_slots(dataflow)),
+        "BINSHIFT_STORE_DIR": f"{STATE_DIRECTORY}/store",
+        "SPARK_LOCAL_DIRS": f"{STATE_DIRECTORY}/spark",
+    }
+    return _variables(ours, _given(dataflow, "application"), _given(dataflow, "executor"))
 
 
 def grace_seconds(dataflow: Dataflow, component: str) -> int:
-    """How long a pod may take to end: a driver's to finish its epoch, an executor's to be drained, and both to end after that."""
-    drain = (dataflow.raw.get("executor") or {}).get("drainTimeout") if component == "executor" else None
+    """The grace period of a pod: for a driver to finish its epoch, for an executor to be drained, and for both to end."""
+    drain = dataflow.section("executor").get("drainTimeout") if component == "executor" else None
     if drain is not None:
         return math.ceil(duration(drain)) + ENDING_SECONDS
     given = spec_of(dataflow, component).get("terminationGracePeriodSeconds")
@@ -89,33 +88,31 @@ def env_from(dataflow: Dataflow) -> list[Mapping[str, Any]]:
     return [] if name is None else [{"secretRef": {"name": name}}]
 
 
-def _everywhere(key: DataflowKey, service: str) -> list[Variable]:
-    return [
-        {"name": "BINSHIFT_POD", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
-        _plain("BINSHIFT_HOST", f"$(BINSHIFT_POD).{service}"),
-        {"name": "BINSHIFT_POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}}},
-        _secret(key, "_SPARK_AUTH_SECRET", names.SPARK_SECRET),
-        _plain("SPARK_CONF_DIR", CONF_DIRECTORY),
-    ]
+def _common(key: DataflowKey, service: str) -> dict[str, str | Variable]:
+    """The variables of all containers: name, and value or source."""
+    return {
+        "BINSHIFT_POD": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}},
+        "BINSHIFT_HOST": f"$(BINSHIFT_POD).{service}",
+        "BINSHIFT_POD_IP": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}},
+        "_SPARK_AUTH_SECRET": _secret(key, names.SPARK_SECRET),
+        "SPARK_CONF_DIR": CONF_DIRECTORY,
+    }
 
 
-def _plain(name: str, value: str) -> Variable:
-    return {"name": name, "value": value}
-
-
-def _secret(key: DataflowKey, name: str, which: str) -> Variable:
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": key.child(Child.KEYS), "key": which}}}
+def _secret(key: DataflowKey, which: str) -> Variable:
+    return {"secretKeyRef": {"name": key.child(Child.KEYS), "key": which}}
 
 
 def _given(dataflow: Dataflow, component: str) -> list[Variable]:
-    part = dataflow.raw.get(component) or {}
-    found: list[Variable] = part.get("env") or (part.get("pod") or {}).get("env") or []
+    found: list[Variable] = (
+        dataflow.section(component).get("env") or dataflow.section(component, "pod").get("env") or []
+    )
     return found
 
 
-def _joined(*lists: Iterable[Variable]) -> list[Variable]:
-    """One list without doubles; a later one takes the place of an earlier one of its name."""
-    found: dict[str, Variable] = {}
-    for each in lists:
-        found |= {variable["name"]: variable for variable in each}
+def _variables(ours: Mapping[str, str | Variable], *given: Iterable[Variable]) -> list[Variable]:
+    """One list without duplicates; a later variable replaces an earlier one of its name."""
+    found = {name: {"name": name, "value" if isinstance(it, str) else "valueFrom": it} for name, it in ours.items()}
+    for each in given:
+        found |= {variable["name"]: dict(variable) for variable in each}
     return list(found.values())

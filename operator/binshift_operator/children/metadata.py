@@ -1,12 +1,16 @@
-"""Names, labels and owners of children."""
+"""Names, labels and owners of children, and the Secret with the tokens of the control API and Spark's secret."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from binshift.ports import Ports
 from binshift_operator.model import names
-from binshift_operator.model.names import DataflowKey
+from binshift_operator.model.names import KEYS, Child, DataflowKey
 
 Manifest: TypeAlias = dict[str, Any]
 PORTS: Final = Ports()
@@ -24,7 +28,7 @@ def labels(key: DataflowKey, component: str | None = None) -> dict[str, str]:
 
 
 def selector(key: DataflowKey, component: str) -> dict[str, str]:
-    """The labels that tell the pods of one component: by the owner's UID, as names may come again."""
+    """The labels that select the pods of one component: by the owner's UID, as names can be reused."""
     return {names.LABEL_UID: key.uid, names.LABEL_COMPONENT: component}
 
 
@@ -34,7 +38,7 @@ def selector_text(key: DataflowKey, component: str) -> str:
 
 
 def owner(key: DataflowKey) -> dict[str, Any]:
-    """The owner reference: a child goes with its dataflow."""
+    """The owner reference: a child is deleted with its dataflow."""
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.KIND,
@@ -56,3 +60,24 @@ def child(
         "ownerReferences": [owner(key)],
     }
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **body}
+
+
+def render_secret(key: DataflowKey, draw: Callable[[], str]) -> Manifest:
+    """The Secret, which is created once and never overwritten; ``draw`` returns a new random token."""
+    data = {name: base64.b64encode(draw().encode()).decode() for name in KEYS}
+    return child("v1", "Secret", key.child(Child.KEYS), key, type="Opaque", data=data)
+
+
+def read_keys(secret: Mapping[str, Any]) -> dict[str, str] | None:
+    """The keys in a Secret; None if one is missing, empty or unreadable."""
+    data = secret.get("data") or {}
+    try:
+        found = {name: base64.b64decode(data[name], validate=True).decode("ascii") for name in KEYS}
+    except (KeyError, TypeError, binascii.Error, UnicodeDecodeError):
+        return None
+    return found if all(found.values()) else None
+
+
+def hash_keys(found: Mapping[str, str]) -> str:
+    """The fingerprint of a set of keys; it discloses nothing, as the keys are random and long."""
+    return hashlib.sha256("\0".join(found[name] for name in KEYS).encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""The pods: what runs in them, what they may do (as little as can be), where they may write (into emptyDirs), how they end.
+"""The pod templates: their containers, rights (as few as possible), writable volumes (emptyDirs), and how the pods end.
 
-They pass the Pod Security Standard `restricted`. The image's entry point is an init process; here are only its arguments. What a user
-says of a pod beyond the fields of the spec is merged under all of this (`user_template`).
+They pass the Pod Security Standard `restricted`. The image's entry point is an init process, so only its arguments are set. The user's
+pod template is merged into the result (`user_template`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from binshift_operator.model.specification import Dataflow
 
 LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 LOST_NODE_SECONDS = 30
-"""How long pods stay on a node that does not answer; Kubernetes' own default is 300."""
+"""How long pods stay on an unreachable node; the default of Kubernetes is 300."""
 USER: Mapping[str, Any] = {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}
-"""Of pods for which neither the dataflow nor the operator's installation names another; the image runs as any."""
+"""For pods for which neither the dataflow nor the chart names another one; the image runs as any user."""
 TMP_SIZE = "2Gi"
-"""Of /tmp, unless it is said: what a program forgets there ends its own pod, and not its node's other ones."""
+"""The default of /tmp: a program that fills it ends its own pod, and no other pod of the node."""
 EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-"""The checkpoint has everything: an autoscaler need not keep a node for the volumes of a pod."""
+"""The checkpoint has all state: an autoscaler can remove a node in spite of the local volumes of its pods."""
 SPREAD_OVER = ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
 MASTER_STATE = "binshift-master"
 TEMPORARY = "binshift-tmp"
@@ -73,7 +73,7 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
         "resources": resources(dataflow, EXECUTOR),
         "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
         "startupProbe": _tcp(PORTS.worker, period=2, failures=90),
-        # The worker's port is open before there is an executor, and bins are in executors.
+        # The worker's port is open before the executor runs, and executors hold the bins.
         "readinessProbe": _tcp(PORTS.executor_blocks, period=5, failures=3),
         "livenessProbe": _tcp(PORTS.worker, period=10, failures=6),
         "lifecycle": {"preStop": {"exec": {"command": ["python", "-m", "binshift.pods.drain"]}}},
@@ -82,8 +82,8 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
 
 
 def _store(dataflow: Dataflow) -> Manifest:
-    """The volume of the local store: a cache, so it comes and goes with its pod."""
-    storage = (dataflow.raw.get("executor") or {}).get("storage") or {}
+    """The volume of the local store: a cache, so it has the lifetime of its pod."""
+    storage = dataflow.section("executor", "storage")
     claim = storage.get("volumeClaimTemplate")
     if claim:
         return {"name": STATE, "ephemeral": {"volumeClaimTemplate": {"spec": claim["spec"]}}}
@@ -94,7 +94,7 @@ def _store(dataflow: Dataflow) -> Manifest:
 def _container(
     dataflow: Dataflow, name: str, arguments: list[str], state: str, *, component: str = DRIVER, with_user: bool = True
 ) -> Manifest:
-    user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    user = dataflow.section(component, "pod")
     mounts = [
         {"name": CONF, "mountPath": environment.CONF_DIRECTORY, "readOnly": True},
         {"name": state, "mountPath": STATE_DIRECTORY},
@@ -128,7 +128,7 @@ def _template(
     volumes: list[Manifest],
     security: Mapping[str, Any],
 ) -> Manifest:
-    user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    user = dataflow.section(component, "pod")
     volumes = [
         *volumes,
         {"name": TEMPORARY, "emptyDir": {"sizeLimit": str(user.get("tmpSizeLimit") or TMP_SIZE)}},
@@ -159,20 +159,19 @@ def _template(
 
 
 def _tolerations(found: Any) -> list[Manifest]:
-    """Those given, and how long a lost node is tolerated where they do not say so."""
+    """The given ones, and those for a lost node unless the given ones include these."""
     given: list[Manifest] = list(found) if isinstance(found, list) else []
-    said = {
-        each.get("key") for each in given if isinstance(each, Mapping) and each.get("effect") in (None, "", "NoExecute")
-    }
+    evicting = (each for each in given if isinstance(each, Mapping) and each.get("effect") in (None, "", "NoExecute"))
+    tolerated = {each.get("key") for each in evicting}
     return given + [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
         for key in LOST_NODE_TAINTS
-        if not said & {key, None, ""}
+        if not tolerated & {key, None, ""}
     ]
 
 
 def _metadata(dataflow: Dataflow, component: str, keys_hash: str, local: str) -> Manifest:
-    user = (dataflow.raw.get(component) or {}).get("pod") or {}
+    user = dataflow.section(component, "pod")
     return {
         "labels": {**(user.get("labels") or {}), **labels(dataflow.key, component)},
         "annotations": {
@@ -186,26 +185,22 @@ def _metadata(dataflow: Dataflow, component: str, keys_hash: str, local: str) ->
 
 
 def _spread(dataflow: Dataflow, component: str) -> list[Manifest]:
-    """Over zones and nodes as far as that goes: a node that is lost takes as few executors as can be."""
+    """Over zones and nodes if possible, so that a lost node has few executors."""
     how = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     chosen = {"labelSelector": {"matchLabels": selector(dataflow.key, component)}}
     return [{**how, "topologyKey": each, **chosen} for each in SPREAD_OVER]
 
 
 def _identity(dataflow: Dataflow, component: str, default: Mapping[str, Any]) -> Manifest:
-    """User and groups of the pod: those of the spec, else of its template, else of the installation."""
-    context = ((dataflow.raw.get(component) or {}).get("pod") or {}).get("securityContext")
-    for each in restricted.broken(context):
+    """User and groups of the pod: from the spec, its template, or the chart, in this order."""
+    context = dataflow.section(component, "pod").get("securityContext")
+    for each in restricted.violations(context):
         raise ValueError(
             f"{component}.pod.securityContext has {each}: the Pod Security Standard restricted does not allow it"
         )
-    return _security(context or spec_of(dataflow, component).get("securityContext") or default)
-
-
-def _security(said: Mapping[str, Any]) -> Manifest:
-    """User and groups as said; what is not, is the cluster's choice."""
+    given = context or spec_of(dataflow, component).get("securityContext") or default
     usual = {"fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}}
-    return {**usual, **(said if isinstance(said, Mapping) else {}), "runAsNonRoot": True}
+    return {**usual, **(given if isinstance(given, Mapping) else {}), "runAsNonRoot": True}
 
 
 def _port(name: str, number: int) -> Manifest:

@@ -1,4 +1,4 @@
-"""All children of a dataflow but its Secret."""
+"""Renders all children of a dataflow except its Secret."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class RenderContext:
-    """What rendering has to know of the operator and of the cluster.
+    """What rendering depends on besides the spec.
 
     Attributes:
-        namespace: of the operator's pods, which may call the control API.
+        namespace: of the operator's pods, which are allowed to call the control API.
         app: the label ``app.kubernetes.io/name`` of those pods.
-        pod_security_context: user and groups of pods whose dataflow names none; empty leaves them to the cluster.
+        pod_security_context: user and groups of pods whose dataflow names none; empty: the cluster assigns them.
     """
 
     namespace: str = "binshift"
@@ -31,27 +31,18 @@ class RenderContext:
     pod_security_context: Mapping[str, Any] = field(default_factory=lambda: dict(USER))
 
 
-def render(dataflow: Dataflow, keys_hash: str | None, context: RenderContext) -> Mapping[Child, Manifest]:
-    """The manifests by child; without the Secret's fingerprint there are no StatefulSets yet.
-
-    Raises:
-        InvalidSettings, ValueError: the spec asks for what cannot be.
-    """
-    return {child: make() for child, make in _recipes(dataflow, keys_hash, context).items()}
-
-
-def render_possible(
+def render(
     dataflow: Dataflow, keys_hash: str | None, context: RenderContext
-) -> tuple[Mapping[Child, Manifest], Mapping[Child, str]]:
-    """The manifests that can be rendered, and of the others why not."""
+) -> tuple[Mapping[Child, Manifest], Mapping[Child, Exception]]:
+    """The manifests that can be rendered, and the errors of the others; without the Secret's fingerprint there are no StatefulSets."""
     found: dict[Child, Manifest] = {}
-    wrong: dict[Child, str] = {}
+    errors: dict[Child, Exception] = {}
     for each, make in _recipes(dataflow, keys_hash, context).items():
         try:
             found[each] = make()
-        except (BinshiftError, ValueError) as unfit:
-            wrong[each] = str(unfit)
-    return found, wrong
+        except (BinshiftError, ValueError) as error:
+            errors[each] = error
+    return found, errors
 
 
 def _recipes(
@@ -88,25 +79,22 @@ def _recipes(
 
 
 def _disruption_budget(key: DataflowKey) -> Manifest:
-    """One executor may be evicted at a time, of those that work; one that is not ready holds up nobody's node.
+    """One ready executor can be evicted at a time; others can always be.
 
-    Executors exist only while a program runs. Without that policy, the node of a program that fails could never be drained. How many may
-    be unavailable is decided (`with_unavailable`): executors that cannot be scheduled do not count.
+    Executors are ready only while a program runs. Without AlwaysAllow, the node of a program that fails could never be drained. The maximum
+    of unavailable executors is decided (`with_unavailable`): executors that cannot be scheduled do not count.
     """
-    spec = {
-        "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": selector(key, EXECUTOR)},
-    }
+    spec = {"unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": {"matchLabels": selector(key, EXECUTOR)}}
     return child("policy/v1", "PodDisruptionBudget", key.child(Child.DISRUPTION_BUDGET), key, EXECUTOR, spec=spec)
 
 
 def with_replicas(manifest: Manifest, replicas: int) -> Manifest:
-    """A StatefulSet that asks for so many pods. Always said: what is not said in an apply is given up."""
+    """A StatefulSet with a number of replicas. Each apply has it: fields that an apply omits are given up."""
     return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
 
 
 def with_unavailable(manifest: Manifest, most: int) -> Manifest:
-    """A disruption budget by which so many executors may be unavailable."""
+    """A disruption budget with a maximum of unavailable executors."""
     return {**manifest, "spec": {**manifest["spec"], "maxUnavailable": most}}
 
 
@@ -153,10 +141,8 @@ def _service(key: DataflowKey, component: str) -> Manifest:
 
 
 def _network_policy(key: DataflowKey, context: RenderContext) -> Manifest:
-    """Who may call in: the dataflow's own pods everywhere (Spark takes ports as they are free), the operator the control API,
-    anybody health and metrics.
-
-    What the pods call out to is the program's business, and not limited.
+    """Ingress: the dataflow's own pods on all ports (Spark uses any free ones), the operator to the control API, and all
+    clients to health and metrics. Egress depends on the program, and is not limited.
     """
     own = {"podSelector": {"matchLabels": {"binshift.dev/dataflow-uid": key.uid}}}
     operator = {

@@ -1,7 +1,7 @@
-"""The Pod Security Standard `restricted`, as far as users' words can break it: security contexts and kinds of volumes.
+"""The Pod Security Standard `restricted`, for the parts of a spec in which users can violate it: security contexts and kinds of volumes.
 
-By positive lists: what is not known to be allowed is refused by name. The API server enforces the standard on pods, not on the templates
-of a StatefulSet: a template that breaks it is taken, and then no pod can be made from it. So this is found before a query is stopped.
+Both are allowlists: everything else is rejected by name. The API server enforces the standard on pods, not on the templates of a
+StatefulSet: it accepts a template that violates the standard, and no pod can be created from it. So this is checked before a query stops.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from binshift_operator.children.metadata import Manifest
 
 USUAL: Final[Manifest] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-"""What a container has to say of itself."""
+"""Required of each container."""
 PROFILES: Final = ("RuntimeDefault", "Localhost")
 SELINUX_TYPES: Final = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
 SYSCTLS: Final = frozenset(
@@ -59,12 +59,8 @@ def _selinux(value: Any) -> bool:
 
 
 def _sysctls(value: Any) -> bool:
-    names = (
-        [each.get("name") if isinstance(each, Mapping) else None for each in value]
-        if isinstance(value, list)
-        else [None]
-    )
-    return all(isinstance(name, str) and name in SYSCTLS for name in names)
+    items = value if isinstance(value, list) else [None]
+    return all(isinstance(each, Mapping) and str(each.get("name")) in SYSCTLS for each in items)
 
 
 ALLOWED: Final[Mapping[str, Callable[[Any], bool]]] = {
@@ -84,26 +80,26 @@ ALLOWED: Final[Mapping[str, Callable[[Any], bool]]] = {
 """By the field of a security context, of a pod or of a container, whether a value is allowed."""
 
 
-def broken(context: Any) -> Iterator[str]:
-    """What a security context says that is not allowed."""
+def violations(context: Any) -> Iterator[str]:
+    """The fields of a security context that are not allowed."""
     for name, value in (context if isinstance(context, Mapping) else {}).items():
         if value is not None and not ALLOWED.get(name, lambda _: False)(value):
             yield f"{name}: {json.dumps(value)}"
 
 
-def kinds(volume: Mapping[str, Any]) -> list[str]:
+def forbidden_kinds(volume: Mapping[str, Any]) -> list[str]:
     """Kinds of a volume that are not allowed."""
-    return sorted(kind for kind, said in volume.items() if said is not None and kind not in VOLUMES and kind != "name")
+    return sorted(kind for kind, each in volume.items() if each is not None and kind not in {*VOLUMES, "name"})
 
 
-def confined(container: Any) -> Any:
-    """A container that is not `broken`, with what it has to say of itself where it says nothing."""
+def with_defaults(container: Any) -> Any:
+    """A container without violations, with the required fields of its security context where it has none."""
     if not isinstance(container, Mapping):
         return container
-    context = {**USUAL, **_said(container.get("securityContext"))}
-    context["capabilities"] = {**USUAL["capabilities"], **_said(context["capabilities"])}
+    context = {**USUAL, **_set_fields(container.get("securityContext"))}
+    context["capabilities"] = {**USUAL["capabilities"], **_set_fields(context["capabilities"])}
     return {**container, "securityContext": context}
 
 
-def _said(value: Any) -> Manifest:
+def _set_fields(value: Any) -> Manifest:
     return {name: each for name, each in (value or {}).items() if each is not None}

@@ -1,18 +1,19 @@
-"""The rows of the decision; see the package's docstring."""
+"""The rows of the decision, in the order of the table in the package's docstring."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from binshift_operator.decide import drift, stopping, workers
-from binshift_operator.decide.step import Step
-from binshift_operator.model.actions import Action, CreateKeys
+from binshift_operator.model.actions import Action, CreateKeys, Step
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ClaimState, ObservedState, RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
+from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import Status
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.status import Problem, Status
 from binshift_operator.status import compute_status
 
 POLLS_PER_DOUBLING = 20.0
@@ -37,16 +38,17 @@ def decide(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts
     """The next actions for a dataflow, in order, and its new status."""
     if dataflow.deleting:
         return Decision((), before, timeouts.rest_seconds)
+    situation = Situation(dataflow, observed, before, timeouts)
     if dataflow.parse_error:
-        step, actions = replace(_invalid(observed), actions=()), tuple[Action, ...]()
+        step = replace(_invalid(observed), actions=())
     else:
-        step = _step(dataflow, observed, before, timeouts)
-        actions = drift.force_deletions(observed, timeouts) + step.actions
-        actions += drift.retries(observed, actions)
-    outdated = bool(stopping.outdated_pods(dataflow, observed))
+        step = next(filter(None, (row(situation) for row in ROWS)))
+        actions = drift.force_deletions(situation) + step.actions
+        step = replace(step, actions=actions + drift.retries(observed, actions))
+    outdated = bool(stopping.outdated_pods(situation))
     outdated = outdated and not observed.render_error and step.reason is not ProgressingReason.SPEC
-    status = compute_status(dataflow, observed, before, replace(step, outdated=outdated), timeouts)
-    return Decision(actions, status, _requeue_after(step, status, observed.now, timeouts))
+    status = compute_status(situation, replace(step, outdated=outdated))
+    return Decision(step.actions, status, _requeue_after(step, status, observed.now, timeouts))
 
 
 def _requeue_after(step: Step, status: Status, now: float, timeouts: Timeouts) -> float:
@@ -57,68 +59,100 @@ def _requeue_after(step: Step, status: Status, now: float, timeouts: Timeouts) -
     return min(max(waited / POLLS_PER_DOUBLING, timeouts.busy_seconds), timeouts.rest_seconds)
 
 
-def _step(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
-    foreign = [child for child in Child if observed.children[child].state is ChildState.FOREIGN]
-    if foreign:
-        message = " ".join(_name_taken(dataflow, child) for child in foreign)
-        return Step(ProgressingReason.NAMES, message, degraded=(DegradedReason.NAME_TAKEN, message))
-    finished = before.has_finished(dataflow.generation, dataflow.restart_hash)
-    unusable, no_account = _checkpoint_problem(dataflow, observed), _service_account_problem(observed)
-    if observed.driver is None and not (dataflow.suspend or finished):
-        blocked = _blocked(observed, unusable, no_account)
-        if blocked is not None:
-            return blocked
-    if observed.keys_hash is None:
-        return _without_secret(dataflow, observed)
-    if dataflow.suspend:
-        return stopping.suspend(observed, before, timeouts)
-    if finished:
-        return stopping.shut_down_finished(observed, before, timeouts)
-    if observed.render_error:
-        return _invalid(observed)
-    runtime, driver = observed.runtime, observed.driver
-    stopped = driver is not None and runtime is not None and runtime.state is RunState.STOPPED
-    live = driver is not None and driver.deleting_since is None
-    ended = live and runtime is not None and runtime.state is RunState.FINISHED
-    # It ended for an earlier spec and was edited since: the remaining pods are those of the earlier spec.
-    ended_earlier = ended and before.finished_generation != 0
-    if stopping.outdated_pods(dataflow, observed) or stopped or ended_earlier:
-        if no_account is not None and live and not stopped:
-            return replace(_invalid(observed), degraded=no_account)
-        return stopping.restart(dataflow, observed, before, timeouts)
-    if ended:
-        return stopping.record_finished(observed)
-    step = workers.run(dataflow, observed, before, timeouts)
-    return replace(step, degraded=step.degraded or unusable or no_account)
+def _name_taken(situation: Situation) -> Step | None:
+    """Report foreign objects with the names of children; deleting them is the last thing to propose."""
+    messages = []
+    for child in Child:
+        if situation.observed.children[child].state is ChildState.FOREIGN:
+            name = situation.dataflow.key.child(child)
+            use = f", or set spec.serviceAccountName: {name} to use yours" if child is Child.SERVICE_ACCOUNT else ""
+            messages.append(
+                f"There is a {child.kind} named {name} that does not belong to this dataflow, which needs the name for its own. "
+                f"Rename the dataflow{use}. Do not delete the {child.kind} unless you know that nothing uses it."
+            )
+    message = " ".join(messages)
+    return Step(ProgressingReason.NAMES, message, degraded=(DegradedReason.NAME_TAKEN, message)) if messages else None
 
 
-def _blocked(
-    observed: ObservedState,
-    unusable: tuple[DegradedReason, str] | None,
-    no_account: tuple[DegradedReason, str] | None,
-) -> Step | None:
-    """The step of a dataflow that cannot start without its checkpoint or its ServiceAccount; None if it can."""
-    if unusable is not None:
-        reason, problem = ProgressingReason.CHECKPOINT, unusable
-    elif no_account is not None:
-        reason, problem = ProgressingReason.SPEC, no_account
-    else:
+def _blocked(situation: Situation) -> Step | None:
+    """Without its checkpoint or its ServiceAccount, a dataflow that does not run yet cannot start."""
+    observed = situation.observed
+    if observed.driver is not None or situation.dataflow.suspend or situation.has_finished:
         return None
+    unusable = _checkpoint_problem(situation)
+    problem = unusable or _service_account_problem(observed)
+    if problem is None:
+        return None
+    reason = ProgressingReason.CHECKPOINT if unusable else ProgressingReason.SPEC
     return Step(reason, problem[1], actions=drift.plain_children(observed), degraded=problem)
 
 
-def _name_taken(dataflow: Dataflow, child: Child) -> str:
-    """The message about a foreign object with a child's name; deleting that object is the last thing to propose."""
-    name = dataflow.key.child(child)
-    use = f", or set spec.serviceAccountName: {name} to use yours" if child is Child.SERVICE_ACCOUNT else ""
-    return (
-        f"There is a {child.kind} named {name} that does not belong to this dataflow, which needs the name for its own. Rename the "
-        f"dataflow{use}. Do not delete the {child.kind} unless you know that nothing uses it."
-    )
+def _secret_missing(situation: Situation) -> Step | None:
+    """Without the Secret no pod template can be rendered. A damaged Secret is left to the user, as the operator never overwrites one."""
+    observed = situation.observed
+    if observed.keys_hash is not None:
+        return None
+    name, actions = situation.dataflow.key.child(Child.KEYS), drift.plain_children(observed)
+    match observed.children[Child.KEYS].state:
+        case ChildState.ABSENT:
+            reason = ProgressingReason.SECRET_LOST if observed.pods else ProgressingReason.CHILDREN
+            return Step(reason, f"Secret {name} is created", actions=(*actions, CreateKeys()))
+        case ChildState.DELETING:
+            message = f"Secret {name} is being deleted, and will be recreated"
+            return Step(ProgressingReason.CHILDREN, message, actions=actions)
+        case _:
+            message = f"Secret {name} lacks a key: delete it, and the operator will recreate it"
+            return Step(ProgressingReason.SECRET_LOST, message, degraded=(DegradedReason.SECRET_LOST, message))
 
 
-def _checkpoint_problem(dataflow: Dataflow, observed: ObservedState) -> tuple[DegradedReason, str] | None:
-    claim = dataflow.checkpoint.claim
+def _suspended(situation: Situation) -> Step | None:
+    return stopping.suspend(situation) if situation.dataflow.suspend else None
+
+
+def _finished(situation: Situation) -> Step | None:
+    return stopping.shut_down_finished(situation) if situation.has_finished else None
+
+
+def _unrenderable(situation: Situation) -> Step | None:
+    return _invalid(situation.observed) if situation.observed.render_error else None
+
+
+def _outdated(situation: Situation) -> Step | None:
+    """Restart for another spec or Secret, or because the query was stopped or has ended for an earlier spec."""
+    observed = situation.observed
+    stopped = observed.driver is not None and observed.runtime_state is RunState.STOPPED
+    # It ended for an earlier spec and was edited since: the remaining pods are those of the earlier spec.
+    ended_earlier = _has_just_ended(observed) and situation.before.finished_generation != 0
+    if not (stopping.outdated_pods(situation) or stopped or ended_earlier):
+        return None
+    no_account = _service_account_problem(observed)
+    if no_account is not None and observed.has_live_driver and not stopped:
+        return replace(_invalid(observed), degraded=no_account)
+    return stopping.restart(situation)
+
+
+def _ended(situation: Situation) -> Step | None:
+    return stopping.record_finished(situation.observed) if _has_just_ended(situation.observed) else None
+
+
+def _run(situation: Situation) -> Step | None:
+    step = workers.run(situation)
+    problem = step.degraded or _checkpoint_problem(situation) or _service_account_problem(situation.observed)
+    return replace(step, degraded=problem)
+
+
+ROWS: Final[tuple[Callable[[Situation], Step | None], ...]] = (
+    *(_name_taken, _blocked, _secret_missing, _suspended, _finished, _unrenderable, _outdated, _ended, _run),
+)
+"""The first that does not return None decides; the last one never does."""
+
+
+def _has_just_ended(observed: ObservedState) -> bool:
+    return observed.has_live_driver and observed.runtime_state is RunState.FINISHED
+
+
+def _checkpoint_problem(situation: Situation) -> Problem | None:
+    claim, observed = situation.dataflow.checkpoint.claim, situation.observed
     if observed.claim is ClaimState.ABSENT:
         return DegradedReason.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
     if observed.claim is ClaimState.NOT_SHARED:
@@ -130,7 +164,7 @@ def _checkpoint_problem(dataflow: Dataflow, observed: ObservedState) -> tuple[De
     return None
 
 
-def _service_account_problem(observed: ObservedState) -> tuple[DegradedReason, str] | None:
+def _service_account_problem(observed: ObservedState) -> Problem | None:
     """The problem that the user's ServiceAccount does not exist: the API server accepts the StatefulSet, even in a dry run, but no pod."""
     if observed.account_missing is None:
         return None
@@ -142,22 +176,6 @@ def _invalid(observed: ObservedState) -> Step:
     """The spec is invalid: running pods are left as they are, and nothing new is started."""
     actions = drift.plain_children(observed)
     if observed.runtime is None and observed.driver is not None:
-        message = f"the driver does not answer: {observed.unreachable}"
-        return Step(ProgressingReason.RUNTIME, message, actions=actions)
+        return Step(ProgressingReason.RUNTIME, observed.silence, actions=actions)
     message = "the spec is invalid and must be corrected; running pods are left as they are"
     return Step(ProgressingReason.SPEC, message, actions=actions)
-
-
-def _without_secret(dataflow: Dataflow, observed: ObservedState) -> Step:
-    """Without the Secret no pod template can be rendered. A damaged Secret is left to the user, as the operator never overwrites one."""
-    name, actions = dataflow.key.child(Child.KEYS), drift.plain_children(observed)
-    match observed.children[Child.KEYS].state:
-        case ChildState.ABSENT:
-            reason = ProgressingReason.SECRET_LOST if observed.pods else ProgressingReason.CHILDREN
-            return Step(reason, f"Secret {name} is created", actions=(*actions, CreateKeys()))
-        case ChildState.DELETING:
-            message = f"Secret {name} is being deleted, and will be recreated"
-            return Step(ProgressingReason.CHILDREN, message, actions=actions)
-        case _:
-            message = f"Secret {name} lacks a key: delete it, and the operator will recreate it"
-            return Step(ProgressingReason.SECRET_LOST, message, degraded=(DegradedReason.SECRET_LOST, message))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from binshift_operator.model.actions import Action, Apply, DeletePod, TryApply
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedChild, ObservedState, Pod
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.situation import Situation
 
 STATEFUL = (Child.EXECUTORS, Child.DRIVER)
 PLAIN = tuple(child for child in Child if child not in (*STATEFUL, Child.KEYS))
@@ -84,7 +84,7 @@ def apply_action(child: Child, current: ObservedChild, replicas: int | None = No
 
 
 def disruption_budget(observed: ObservedState, absent: int) -> tuple[Action, ...]:
-    """Allow one disruption beside the absent executors: an unschedulable executor must not block the drain of a node."""
+    """Allow one disruption in addition to the absent executors: an unschedulable executor must not block the drain of a node."""
     child, current = Child.DISRUPTION_BUDGET, observed.children[Child.DISRUPTION_BUDGET]
     exists = current.state in (ChildState.CURRENT, ChildState.CONTESTED)
     if not exists or current.max_unavailable == 1 + absent or child in observed.unrenderable:
@@ -103,24 +103,24 @@ def deleting(observed: ObservedState, children: Iterable[Child]) -> list[Child]:
     return [child for child in children if observed.children[child].state is ChildState.DELETING]
 
 
-def force_deletions(observed: ObservedState, timeouts: Timeouts) -> tuple[Action, ...]:
+def force_deletions(situation: Situation) -> tuple[Action, ...]:
     """Force-delete pods that are overdue: a live kubelet ends a pod within its grace period.
 
     This is safe: a container that still runs on an unreachable node is fenced by the log and cannot change anything.
     """
-    why = "it has not ended in time; its node may be unreachable"
+    observed, why = situation.observed, "it has not ended in time; its node may be unreachable"
     return tuple(
         DeletePod(pod.name, pod.uid, why, force=True)
         for pod in observed.pods
         if pod.deleting_since is not None
         and not pod.only_finalizers_left
-        and observed.now > _end_due(pod, pod.deleting_since, observed) + timeouts.lost_node_seconds
+        and observed.now > _end_due(pod, pod.deleting_since, observed) + situation.timeouts.lost_node_seconds
     )
 
 
 def _end_due(pod: Pod, deleting_since: float, observed: ObservedState) -> float:
-    """When a pod should have ended. The grace period does not count if its node is lost and its process is not heard of."""
+    """When a pod should have ended. The grace period does not count if its node is lost and its process is silent."""
     runtime = observed.runtime
-    heard = runtime is not None if pod.is_driver else runtime is None or pod.slot in runtime.registered
-    lost = pod.node_lost and not pod.ready and not heard
+    answers = runtime is not None if pod.is_driver else runtime is None or pod.slot in runtime.registered
+    lost = pod.node_lost and not pod.ready and not answers
     return deleting_since if lost else deleting_since + pod.grace_seconds

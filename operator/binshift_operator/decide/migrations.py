@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from binshift_operator.decide.registration import format_slots
 from binshift_operator.model.actions import CancelMigration
 from binshift_operator.model.observed import REVISIONS, ObservedRuntime
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
+from binshift_operator.model.situation import Situation, Timeouts
 from binshift_operator.model.specification import Dataflow, OnTimeout
-from binshift_operator.model.status import MigrationStatus, Moving, Status
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.status import MigrationStatus, Moving, Problem, format_first
 
 RETRIES_BEFORE_REPORT = 3
 """Number of retries after which a failing migration is reported."""
@@ -40,12 +39,12 @@ def current(runtime: ObservedRuntime) -> MigrationStatus | None:
     return replace(migration, generation=target.generation) if led else None
 
 
-def moving_since(runtime: ObservedRuntime | None, before: Status) -> Moving | None:
+def moving_since(situation: Situation) -> Moving | None:
     """Since when bins have been moving towards the runtime's target; the last known value if the runtime does not report it."""
+    runtime, last = situation.running, situation.before.moving
     if runtime is None or runtime.target is None:
-        return before.moving
-    target, last = runtime.target, before.moving
-    migration = current(runtime)
+        return last
+    target, migration = runtime.target, current(runtime)
     if last is not None and last.generation == target.generation:
         # While a worker of the target is away, no bins move there: the migration that starts on its return has the whole timeout.
         waits = (migration is None or migration.ended) and not target.workers <= runtime.registered
@@ -55,25 +54,30 @@ def moving_since(runtime: ObservedRuntime | None, before: Status) -> Moving | No
     return Moving(target.generation, migration.started_at)
 
 
-def timed_out(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status, now: float) -> bool:
+def timed_out(situation: Situation) -> bool:
     """Whether this generation's migration has timed out, and the target has not settled since."""
-    known = before.timed_out_generation == dataflow.generation
+    dataflow, runtime = situation.dataflow, situation.running
     if runtime is None:
-        return known
+        return _is_known_late(situation)
     if not is_ours(dataflow, runtime) or runtime.target is None or runtime.target.settled:
         return False
-    migration, began = current(runtime), moving_since(runtime, before)
-    long = began is not None and now - began.since > dataflow.migration.timeout_seconds
-    return known or (long and migration is not None and not migration.ended)
+    began = moving_since(situation)
+    long = began is not None and situation.observed.now - began.since > dataflow.migration.timeout_seconds
+    migration = current(runtime)
+    return _is_known_late(situation) or (long and migration is not None and not migration.ended)
 
 
-def cancel(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> tuple[CancelMigration, ...]:
+def _is_known_late(situation: Situation) -> bool:
+    return situation.before.timed_out_generation == situation.dataflow.generation
+
+
+def cancel(situation: Situation) -> tuple[CancelMigration, ...]:
     """Cancel a migration that has timed out. Migrations that roll back, or move bins off lost workers, continue."""
-    migration = None if runtime is None else current(runtime)
+    migration = None if situation.running is None else current(situation.running)
     if migration is None or migration.ended:
         return ()
-    again = before.timed_out_generation == dataflow.generation
-    return (CancelMigration(migration.id, dataflow.migration.on_timeout is OnTimeout.ROLLBACK, again),)
+    rollback = situation.dataflow.migration.on_timeout is OnTimeout.ROLLBACK
+    return (CancelMigration(migration.id, rollback, again=_is_known_late(situation)),)
 
 
 def should_retry(runtime: ObservedRuntime, now: float, timeouts: Timeouts) -> bool:
@@ -88,7 +92,7 @@ def should_retry(runtime: ObservedRuntime, now: float, timeouts: Timeouts) -> bo
 
 
 def _is_on_request(migration: MigrationStatus) -> bool:
-    """Whether a user cancelled the migration; the reason of a failed one may contain any words."""
+    """Whether a user cancelled the migration; the reason of a failed one may contain any text."""
     return migration.phase == "cancelled" and migration.reason in ON_REQUEST
 
 
@@ -103,34 +107,29 @@ def ended_reason(runtime: ObservedRuntime, late: bool) -> tuple[ProgressingReaso
     if migration is None or is_moving(runtime):
         return None
     if late:
-        return (
-            SettledReason.MIGRATION_TIMED_OUT,
-            "the migration timed out; bins stay where they are until the spec is edited",
-        )
+        message = "the migration timed out; bins stay where they are until the spec is edited"
+        return SettledReason.MIGRATION_TIMED_OUT, message
     if migration.phase not in ("failed", "cancelled"):
         return None
     if _is_on_request(migration):
-        return (
-            SettledReason.MIGRATION_CANCELLED,
-            f"migration {migration.id} was {migration.reason}; bins stay where they are",
-        )
+        message = f"migration {migration.id} was {migration.reason}; bins stay where they are"
+        return SettledReason.MIGRATION_CANCELLED, message
     away = frozenset() if runtime.target is None else runtime.target.workers - runtime.registered
-    once = f", once workers {format_slots(away)} are registered" if away else ""
-    return (
-        ProgressingReason.MIGRATION,
-        f"migration {migration.id} ended early and is retried{once}: {migration.reason}",
-    )
+    once = f", once workers {format_first(away)} are registered" if away else ""
+    message = f"migration {migration.id} ended early and is retried{once}: {migration.reason}"
+    return ProgressingReason.MIGRATION, message
 
 
-def revisions_exhausted(dataflow: Dataflow) -> tuple[DegradedReason, str]:
+def revisions_exhausted(dataflow: Dataflow) -> Problem:
     """The problem that a generation has no revisions left, so no other target can be requested."""
     return DegradedReason.MIGRATION_FAILED, (
         f"generation {dataflow.generation} was requested {REVISIONS} times, which is the maximum. Edit the spec to continue"
     )
 
 
-def degraded(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) -> tuple[DegradedReason, str] | None:
+def degraded(situation: Situation, *, late: bool) -> Problem | None:
     """The problem of this generation's migration, if any."""
+    dataflow, runtime = situation.dataflow, situation.running
     if late:
         return DegradedReason.MIGRATION_TIMED_OUT, _timeout_message(dataflow, runtime)
     if runtime is None or runtime.target is None or runtime.target.settled or not is_ours(dataflow, runtime):
@@ -139,10 +138,8 @@ def degraded(dataflow: Dataflow, runtime: ObservedRuntime | None, late: bool) ->
     if migration is None or migration.phase not in ("failed", "cancelled"):
         return None
     if _is_on_request(migration):
-        return (
-            DegradedReason.MIGRATION_CANCELLED,
-            f"migration {migration.id} was {migration.reason}. Edit the spec to continue",
-        )
+        message = f"migration {migration.id} was {migration.reason}. Edit the spec to continue"
+        return DegradedReason.MIGRATION_CANCELLED, message
     if runtime.target.generation % REVISIONS >= RETRIES_BEFORE_REPORT:
         return DegradedReason.MIGRATION_FAILED, f"migration {migration.id} failed: {migration.reason}"
     return None

@@ -10,14 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from binshift_operator.decide import drift
-from binshift_operator.decide.step import Step
-from binshift_operator.model.actions import DeletePod, StopQuery
+from binshift_operator.model.actions import DeletePod, Step, StopQuery
 from binshift_operator.model.names import Child
 from binshift_operator.model.observed import ChildState, ObservedState, Pod, PodState, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
-from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import Status
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.situation import Situation
 
 AFTER_STOP = (
     ProgressingReason.RESTARTING,
@@ -30,49 +27,48 @@ NEVER_RAN = (PodState.UNSCHEDULABLE, PodState.IMAGE, PodState.CONFIG, PodState.E
 ENDED_BY_ITSELF = "the program has ended by itself"
 
 
-def outdated_pods(dataflow: Dataflow, observed: ObservedState) -> tuple[Pod, ...]:
+def outdated_pods(situation: Situation) -> tuple[Pod, ...]:
     """Live pods that were made for another restart hash or Secret."""
-    current = (dataflow.pod_hash, observed.keys_hash)
-    return tuple(p for p in observed.pods if p.deleting_since is None and (p.spec_hash, p.keys_hash) != current)
+    current = (situation.dataflow.pod_hash, situation.observed.keys_hash)
+    live = (pod for pod in situation.observed.pods if pod.deleting_since is None)
+    return tuple(pod for pod in live if (pod.spec_hash, pod.keys_hash) != current)
 
 
-def is_stopped(observed: ObservedState, before: Status, timeouts: Timeouts) -> bool:
+def is_stopped(situation: Situation) -> bool:
     """Whether no query runs, or the timeout for stopping it has passed."""
+    observed, timeouts = situation.observed, situation.timeouts
     driver, runtime = observed.driver, observed.runtime
     if driver is None or driver.deleting_since is not None:
         return True
-    awaiting = before.awaiting
-    stopping = awaiting is not None and awaiting.reason == ProgressingReason.STOPPING
-    waited = observed.now - awaiting.since if awaiting is not None and stopping else 0.0
+    waited = situation.awaited_seconds(ProgressingReason.STOPPING) or 0.0
     if runtime is not None:
         return runtime.state is not RunState.RUNNING or waited > timeouts.stop_seconds_max
     locked_out = observed.keys_hash is not None and driver.keys_hash != observed.keys_hash
-    had_stopped = awaiting is not None and awaiting.reason in AFTER_STOP
+    had_stopped = situation.awaited_seconds(*AFTER_STOP) is not None
     return locked_out or had_stopped or driver.state in NEVER_RAN or waited > timeouts.stop_wait_seconds
 
 
-def stop_query(observed: ObservedState, before: Status) -> Step:
+def stop_query(situation: Situation) -> Step:
     """Request a stop, until the driver reports that the query is stopping."""
-    if observed.runtime is None:
-        message = f"the query must stop, but the driver does not answer: {observed.unreachable}"
-        return Step(ProgressingReason.STOPPING, message)
-    again = before.awaiting is not None and before.awaiting.reason == ProgressingReason.STOPPING
-    actions = () if observed.runtime.stopping else (StopQuery(again),)
+    runtime = situation.observed.runtime
+    if runtime is None:
+        return Step(ProgressingReason.STOPPING, f"the query must stop, but {situation.observed.silence}")
+    again = situation.awaited_seconds(ProgressingReason.STOPPING) is not None
+    actions = () if runtime.stopping else (StopQuery(again),)
     return Step(ProgressingReason.STOPPING, "the query finishes its epoch, then stops", actions=actions)
 
 
-def suspend(observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+def suspend(situation: Situation) -> Step:
     """Stop the query, then the driver's pod, then the executors' pods."""
     message = "the stream is suspended; its state is in the checkpoint"
-    done = Step(SettledReason.SUSPENDED, message, realised=not observed.render_error)
-    return _shut_down(observed, before, timeouts, ProgressingReason.SUSPENDING, done)
+    done = Step(SettledReason.SUSPENDED, message, realised=not situation.observed.render_error)
+    return _shut_down(situation, ProgressingReason.SUSPENDING, done)
 
 
-def shut_down_finished(observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+def shut_down_finished(situation: Situation) -> Step:
     """The same for a program that is recorded as ended; nothing runs until the spec is edited."""
     message = f"{ENDED_BY_ITSELF}; edit the spec, for example restartNonce, to run it again"
-    done = Step(SettledReason.FINISHED, message, realised=True)
-    return _shut_down(observed, before, timeouts, ProgressingReason.FINISHING, done)
+    return _shut_down(situation, ProgressingReason.FINISHING, Step(SettledReason.FINISHED, message, realised=True))
 
 
 def record_finished(observed: ObservedState) -> Step:
@@ -81,12 +77,11 @@ def record_finished(observed: ObservedState) -> Step:
     return Step(ProgressingReason.FINISHING, ENDED_BY_ITSELF, actions=actions, finished=True)
 
 
-def _shut_down(
-    observed: ObservedState, before: Status, timeouts: Timeouts, reason: ProgressingReason, done: Step
-) -> Step:
+def _shut_down(situation: Situation, reason: ProgressingReason, done: Step) -> Step:
     """Shut down in order. Other children are applied meanwhile; if they cannot be, they do not block the shutdown."""
-    if not is_stopped(observed, before, timeouts):
-        return stop_query(observed, before)
+    if not is_stopped(situation):
+        return stop_query(situation)
+    observed = situation.observed
     plain = drift.plain_children(observed)
     driver_down = drift.stateful_sets(observed, {Child.DRIVER: 0})
     if driver_down or observed.driver is not None:
@@ -97,15 +92,15 @@ def _shut_down(
     return Step(reason, "the children are being applied", actions=plain) if plain else done
 
 
-def restart(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+def restart(situation: Situation) -> Step:
     """Replace outdated pods. The driver is recreated by the usual decision, once no outdated pod is left."""
-    outdated = outdated_pods(dataflow, observed)
+    observed, outdated = situation.observed, outdated_pods(situation)
     lost = any(pod.keys_hash != observed.keys_hash for pod in outdated)
     reason = ProgressingReason.SECRET_LOST if lost else ProgressingReason.RESTARTING
-    if not is_stopped(observed, before, timeouts):
-        return _stop_for_templates(observed, before)
-    executors = max(dataflow.replicas, before.holding_slots, observed.children[Child.EXECUTORS].replicas)
-    replicas = {Child.EXECUTORS: executors, Child.DRIVER: 0}
+    if not is_stopped(situation):
+        return _stop_for_templates(situation)
+    known = situation.dataflow.replicas, situation.before.holding_slots, observed.children[Child.EXECUTORS].replicas
+    replicas = {Child.EXECUTORS: max(known), Child.DRIVER: 0}
     actions = drift.plain_children(observed) + drift.stateful_sets(observed, replicas)
     if observed.driver is not None:
         return Step(reason, "the driver's pod is being deleted", actions=actions)
@@ -118,9 +113,10 @@ def restart(dataflow: Dataflow, observed: ObservedState, before: Status, timeout
     return Step(reason, f"{len(outdated)} executors are being replaced", actions=deletions)
 
 
-def _stop_for_templates(observed: ObservedState, before: Status) -> Step:
+def _stop_for_templates(situation: Situation) -> Step:
     """Stop the query, but only if the API server would accept the new templates; otherwise it would stop for nothing."""
-    step, dry_runs = stop_query(observed, before), drift.dry_runs(observed)
+    observed, step = situation.observed, stop_query(situation)
+    dry_runs = drift.dry_runs(observed)
     if observed.runtime is None or not dry_runs or observed.runtime.stopping:
         return step
     step = replace(step, actions=(*dry_runs, *step.actions))

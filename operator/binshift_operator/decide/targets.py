@@ -1,4 +1,4 @@
-"""The executors that bins should be on: the registered ones among those of the spec and, for a while, those that may still register.
+"""The executors that should hold the bins: of the spec's executors the registered ones and, for a while, the others.
 
 A target is a set of slots, not a number, so an unschedulable slot does not block the slots above it. Each slot has a clock of its
 own, kept in the status (`Status.waiting`). It starts when the slot is first wanted but not in the runtime's target, or when a slot of
@@ -9,6 +9,8 @@ the target has neither an executor nor bins. A new generation does not restart i
 - once the clock of a registered slot exceeds the timeout, nothing more is waited for, and the target takes the registered slots;
 - a slot of the target whose executor was lost before bins arrived there is waited for no longer than one outside the target, as the
   runtime would block all others until it is back. Another target includes it once it registers.
+
+`describe_registration` is the message about executors that have not registered.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from binshift_operator.decide import migrations
-from binshift_operator.model.observed import REVISIONS, ObservedRuntime, ObservedState
-from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import Status
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.observed import REVISIONS, ObservedRuntime, PodState
+from binshift_operator.model.situation import Situation
+from binshift_operator.model.status import format_duration, format_first, truncate
+
+REASON_CHARACTERS_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +47,16 @@ class DesiredWorkers:
     exhausted: bool = False
 
 
-def desired_workers(
-    dataflow: Dataflow,
-    observed: ObservedState,
-    runtime: ObservedRuntime | None,
-    before: Status,
-    timeouts: Timeouts,
-    late: bool,
-) -> DesiredWorkers:
-    """The target to request. ``runtime``: None unless the query runs; ``late``: whether the migration has timed out."""
+def desired_workers(situation: Situation, *, late: bool) -> DesiredWorkers:
+    """The target to request. ``late``: whether the migration has timed out."""
+    dataflow, runtime, now = situation.dataflow, situation.running, situation.observed.now
     first, full = dataflow.generation * REVISIONS, frozenset(range(dataflow.replicas))
     if runtime is None:
-        return DesiredWorkers(full, first, frozenset(), _continued(observed, before), frozenset())
+        return DesiredWorkers(full, first, frozenset(), _continued(situation), frozenset())
     target = runtime.target
     taken = frozenset() if target is None else target.workers
-    waiting = _waiting(full, taken, runtime, before, observed.now)
-    long = {slot for slot, since in waiting.items() if observed.now - since > timeouts.registration_wait_seconds}
+    waiting = _waiting(full, taken, runtime, situation)
+    long = {slot for slot, since in waiting.items() if now - since > situation.timeouts.registration_wait_seconds}
     absent = frozenset(long - runtime.registered)
     mine = migrations.is_ours(dataflow, runtime)
     if mine and late and target is not None:
@@ -70,22 +67,52 @@ def desired_workers(
     spare = full - workers
     if not mine or target is None:
         return DesiredWorkers(workers, first, spare, waiting, absent)
-    fresh = target.workers != workers or migrations.should_retry(runtime, observed.now, timeouts)
+    fresh = target.workers != workers or migrations.should_retry(runtime, now, situation.timeouts)
     last = first + REVISIONS - 1
     ended = fresh and target.generation == last
     return DesiredWorkers(workers, min(target.generation + fresh, last), spare, waiting, absent, ended)
 
 
 def _waiting(
-    full: frozenset[int], taken: frozenset[int], runtime: ObservedRuntime, before: Status, now: float
+    full: frozenset[int], taken: frozenset[int], runtime: ObservedRuntime, situation: Situation
 ) -> Mapping[int, float]:
     """Since when each slot has been outside the target, or in it without an executor and without bins."""
     without = (full - taken) | (full - runtime.registered - runtime.holding)
-    return {slot: before.waiting.get(slot, now) for slot in sorted(without)}
+    return {slot: situation.before.waiting.get(slot, situation.observed.now) for slot in sorted(without)}
 
 
-def _continued(observed: ObservedState, before: Status) -> Mapping[int, float]:
+def _continued(situation: Situation) -> Mapping[int, float]:
     """The clocks continue while a driver temporarily does not answer; with a new driver, all executors register again."""
-    driver = observed.driver
-    silent = observed.runtime is None and driver is not None and driver.deleting_since is None
-    return before.waiting if silent else {}
+    silent = situation.observed.runtime is None and situation.observed.has_live_driver
+    return situation.before.waiting if silent else {}
+
+
+def describe_registration(situation: Situation, waiting: Mapping[int, float]) -> str:
+    """Which executors have not registered, for how long and why, and which are ready; times are whole minutes."""
+    dataflow, observed = situation.dataflow, situation.observed
+    full, runtime = frozenset(range(dataflow.replicas)), observed.runtime
+    registered = frozenset() if runtime is None else runtime.registered & full
+    holding = frozenset() if runtime is None else runtime.holding & full
+    missing, ready = full - registered, registered - holding
+    parts = [f"{len(holding)} of {dataflow.replicas} executors share the state."]
+    if missing:
+        since = min((waiting[slot] for slot in missing if slot in waiting), default=observed.now)
+        executors = "Executor {} has" if len(missing) == 1 else "Executors {} have"
+        duration = format_duration(observed.now - since)
+        parts.append(f"{executors.format(format_first(missing))} not registered{duration}{_why(situation, missing)}.")
+    if ready:
+        parts.append(f"Ready and without state: {format_first(ready)}.")
+    return " ".join(parts)
+
+
+def _why(situation: Situation, missing: frozenset[int]) -> str:
+    """The state of the first pod that has not registered, in parentheses."""
+    slot, name = min(missing), situation.dataflow.key.executor
+    pod = next((pod for pod in situation.observed.executors if pod.slot == slot), None)
+    if pod is None:
+        return f" (pod {name}-{slot} does not exist)"
+    if pod.deleting_since is not None:
+        return f" (pod {pod.name} is being deleted)"
+    if pod.state is PodState.FINE:
+        return ""
+    return f" (pod {pod.name}: {pod.state.value}: {truncate(pod.message, REASON_CHARACTERS_MAX)})"

@@ -17,17 +17,14 @@ from typing import assert_never
 
 from binshift import rescale
 from binshift.model import Worker
-from binshift_operator.decide import drift, migrations, registration, targets
-from binshift_operator.decide.registration import format_slots
-from binshift_operator.decide.step import Step
+from binshift_operator.decide import drift, migrations, targets
 from binshift_operator.decide.targets import DesiredWorkers
-from binshift_operator.model.actions import Action, PutTarget
+from binshift_operator.model.actions import Action, PutTarget, Step
 from binshift_operator.model.names import Child
-from binshift_operator.model.observed import ChildState, ObservedRuntime, ObservedState, RunState
+from binshift_operator.model.observed import ChildState, ObservedRuntime, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
-from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import SettledTarget, Status
-from binshift_operator.model.timeouts import Timeouts
+from binshift_operator.model.situation import Situation
+from binshift_operator.model.status import SettledTarget, format_first
 from binshift_operator.status import count_holding_slots
 
 
@@ -42,17 +39,15 @@ class RescaleStep:
     slots: frozenset[int] = frozenset()
 
 
-def run(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: Timeouts) -> Step:
+def run(situation: Situation) -> Step:
     """Bring a running dataflow to its spec's replicas."""
-    runtime = observed.runtime
-    if runtime is not None and runtime.state is RunState.FENCED:
-        return _fenced(observed, dataflow)
-    if runtime is not None and (runtime.state is not RunState.RUNNING or runtime.route_version is None):
-        runtime = None
-    settling = _settling(dataflow, runtime, before)
-    late = migrations.timed_out(dataflow, runtime, before, observed.now)
-    desired = targets.desired_workers(dataflow, observed, runtime, before, timeouts, late)
-    step = _rescale_step(dataflow, observed, before, runtime, desired, settling)
+    dataflow, observed = situation.dataflow, situation.observed
+    if observed.runtime_state is RunState.FENCED:
+        return _fenced(situation)
+    settling = _settling(situation)
+    late = migrations.timed_out(situation)
+    desired = targets.desired_workers(situation, late=late)
+    step = _rescale_step(situation, desired, settling)
     actions: tuple[Action, ...] = drift.plain_children(observed)
     if step.shrink and not late:
         actions += drift.stateful_sets(observed, {Child.DRIVER: 1})
@@ -60,9 +55,9 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: T
         actions += (drift.apply_action(Child.EXECUTORS, executors, dataflow.replicas, exactly=True),)
     else:
         actions += drift.stateful_sets(observed, {Child.EXECUTORS: step.replicas, Child.DRIVER: 1})
-    actions += migrations.cancel(dataflow, runtime, before) if late else step.put
-    reason, message = _reason(dataflow, observed, step, desired, bool(actions), late)
-    actions += () if runtime is None else drift.disruption_budget(observed, len(desired.absent))
+    actions += migrations.cancel(situation) if late else step.put
+    reason, message = _reason(situation, step, desired, acts=bool(actions), late=late)
+    actions += () if situation.running is None else drift.disruption_budget(observed, len(desired.absent))
     exhausted = migrations.revisions_exhausted(dataflow) if desired.exhausted else None
     return Step(
         reason,
@@ -71,65 +66,53 @@ def run(dataflow: Dataflow, observed: ObservedState, before: Status, timeouts: T
         realised=reason is SettledReason.SETTLED,
         settled_target=settling,
         timed_out=late,
-        degraded=exhausted or migrations.degraded(dataflow, runtime, late),
+        degraded=exhausted or migrations.degraded(situation, late=late),
         waiting=desired.waiting,
-        moving=migrations.moving_since(runtime, before),
+        moving=migrations.moving_since(situation),
     )
 
 
-def _fenced(observed: ObservedState, dataflow: Dataflow) -> Step:
-    replicas = {Child.EXECUTORS: max(dataflow.replicas, observed.children[Child.EXECUTORS].replicas), Child.DRIVER: 1}
-    actions = drift.plain_children(observed) + drift.stateful_sets(observed, replicas)
+def _fenced(situation: Situation) -> Step:
+    observed = situation.observed
+    executors = max(situation.dataflow.replicas, observed.children[Child.EXECUTORS].replicas)
+    stateful = drift.stateful_sets(observed, {Child.EXECUTORS: executors, Child.DRIVER: 1})
+    actions = drift.plain_children(observed) + stateful
     return Step(SettledReason.FENCED, "another run owns the checkpoint", actions=actions)
 
 
-def _settling(dataflow: Dataflow, runtime: ObservedRuntime | None, before: Status) -> SettledTarget | None:
+def _settling(situation: Situation) -> SettledTarget | None:
     """Since which epoch this dataflow's target has been settled; None if it is not, or unknown."""
+    runtime, last = situation.running, situation.before.settled_target
     if runtime is None or runtime.target is None or not runtime.target.settled:
         return None
-    if runtime.target.owner != dataflow.key.uid:
+    if runtime.target.owner != situation.dataflow.key.uid:
         return None  # the target of an earlier dataflow, whose generations are unrelated
-    last = before.settled_target
     if last is not None and last.generation == runtime.target.generation and last.epoch <= runtime.epoch:
         return last
     return SettledTarget(runtime.target.generation, runtime.epoch)
 
 
-def _rescale_step(
-    dataflow: Dataflow,
-    observed: ObservedState,
-    before: Status,
-    runtime: ObservedRuntime | None,
-    desired: DesiredWorkers,
-    settling: SettledTarget | None,
-) -> RescaleStep:
-    executors = observed.children[Child.EXECUTORS]
+def _rescale_step(situation: Situation, desired: DesiredWorkers, settling: SettledTarget | None) -> RescaleStep:
+    executors, runtime = situation.observed.children[Child.EXECUTORS], situation.running
     processes = executors.replicas if executors.state is not ChildState.ABSENT else 0
-    actions = rescale.decide(
-        rescale.Observed(rescale.lowest(processes), None if runtime is None else _runtime(runtime, settling)),
-        rescale.Desired(
-            dataflow.key.uid, desired.generation, _workers(desired.workers), _workers(desired.spare), takes_over=True
-        ),
-    )
-    replicas = max(
-        processes, dataflow.replicas, count_holding_slots(observed.runtime, before) if runtime is None else 0
-    )
+    observed = rescale.Observed(rescale.lowest(processes), None if runtime is None else _runtime(runtime, settling))
+    slots = _workers(desired.workers), _workers(desired.spare)
+    wanted = rescale.Desired(situation.dataflow.key.uid, desired.generation, *slots, takes_over=True)
+    spec = situation.dataflow.replicas
+    holding = count_holding_slots(situation.observed.runtime, situation.before) if runtime is None else 0
+    replicas = max(processes, spec, holding)
     step = RescaleStep(replicas)
-    for action in actions:
+    for action in rescale.decide(observed, wanted):
         match action:
             case rescale.StartWorkers(workers):
-                step = RescaleStep(
-                    max(replicas, 1 + max(workers)), waits_for=ProgressingReason.CHILDREN, slots=frozenset(workers)
-                )
+                count = max(replicas, 1 + max(workers))
+                step = RescaleStep(count, waits_for=ProgressingReason.CHILDREN, slots=frozenset(workers))
             case rescale.StopWorkers(workers):
-                step = RescaleStep(
-                    dataflow.replicas, shrink=True, waits_for=ProgressingReason.PODS_ENDING, slots=frozenset(workers)
-                )
+                ending = ProgressingReason.PODS_ENDING
+                step = RescaleStep(spec, shrink=True, waits_for=ending, slots=frozenset(workers))
             case rescale.PutTarget(target):
-                put = PutTarget(target.generation, tuple(sorted(target.workers)))
-                step = RescaleStep(
-                    step.replicas, put=(put,), waits_for=ProgressingReason.TARGET, slots=frozenset(target.workers)
-                )
+                put, reason = PutTarget(target.generation, tuple(sorted(target.workers))), ProgressingReason.TARGET
+                step = RescaleStep(step.replicas, put=(put,), waits_for=reason, slots=frozenset(target.workers))
             case rescale.Wait(awaiting, workers):
                 step = RescaleStep(step.replicas, waits_for=ProgressingReason(awaiting.value), slots=frozenset(workers))
             case _:
@@ -153,39 +136,34 @@ def _workers(slots: frozenset[int]) -> rescale.Workers:
 
 
 def _reason(
-    dataflow: Dataflow, observed: ObservedState, step: RescaleStep, desired: DesiredWorkers, acts: bool, late: bool
+    situation: Situation, step: RescaleStep, desired: DesiredWorkers, *, acts: bool, late: bool
 ) -> tuple[ProgressingReason | SettledReason, str]:
     """What is being waited for; the earliest step first."""
-    runtime, awaited = observed.runtime, step.waits_for
+    observed, replicas, awaited = situation.observed, situation.dataflow.replicas, step.waits_for
+    runtime = observed.runtime
     if drift.orphaned(observed):
-        return (
-            ProgressingReason.CHILDREN,
-            "pods of a deleted StatefulSet are ending; it is recreated once they are gone",
-        )
-    if awaited is ProgressingReason.RUNTIME and runtime is not None and runtime.state is RunState.RUNNING:
+        message = "pods of a deleted StatefulSet are ending; it is recreated once they are gone"
+        return ProgressingReason.CHILDREN, message
+    if awaited is ProgressingReason.RUNTIME and observed.runtime_state is RunState.RUNNING:
         return ProgressingReason.FIRST_EPOCH, "the query is running and has not committed an epoch yet"
     if awaited is ProgressingReason.RUNTIME:
-        return awaited, runtime.reason if runtime is not None else f"the driver does not answer: {observed.unreachable}"
-    if (
-        runtime is not None
-        and (late or awaited is ProgressingReason.MIGRATION)
-        and (ended := migrations.ended_reason(runtime, late))
-    ):
+        return awaited, observed.silence if runtime is None else runtime.reason
+    moves = late or awaited is ProgressingReason.MIGRATION
+    if runtime is not None and moves and (ended := migrations.ended_reason(runtime, late)):
         return ended
-    away = frozenset(range(dataflow.replicas)) - (runtime.registered if runtime is not None else frozenset())
+    away = frozenset(range(replicas)) - (runtime.registered if runtime is not None else frozenset())
     unused = desired.spare and awaited in (None, ProgressingReason.MIGRATION, ProgressingReason.TARGET)
-    still = awaited is None or (
-        awaited is ProgressingReason.MIGRATION and runtime is not None and not migrations.is_moving(runtime)
-    )
+    stopped = runtime is not None and not migrations.is_moving(runtime)
+    still = awaited is None or (awaited is ProgressingReason.MIGRATION and stopped)
     if unused or awaited is ProgressingReason.REGISTRATION or (still and away):
-        return ProgressingReason.REGISTRATION, registration.describe(dataflow, observed, desired.waiting)
+        return ProgressingReason.REGISTRATION, targets.describe_registration(situation, desired.waiting)
     if awaited is not None:
-        return awaited, MESSAGES[awaited].format(format_slots(step.slots))
-    if any(pod.slot >= dataflow.replicas for pod in observed.executors):
+        return awaited, MESSAGES[awaited].format(format_first(step.slots))
+    if any(pod.slot >= replicas for pod in observed.executors):
         return ProgressingReason.PODS_ENDING, "pods without bins are ending"
     if acts or drift.deleting(observed, Child):
         return ProgressingReason.CHILDREN, "the children are being applied"
-    return SettledReason.SETTLED, f"{dataflow.replicas} workers share the bins"
+    return SettledReason.SETTLED, f"{replicas} workers share the bins"
 
 
 MESSAGES = {

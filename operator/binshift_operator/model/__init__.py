@@ -1,5 +1,5 @@
-"""The operator's vocabulary: what a dataflow should be, what is, what is to be done, what its status says.
+"""The operator's vocabulary: the spec, the observed state, actions, and the status.
 
-Frozen values and the arithmetic on them; pure, so that everything that decides is made of them alone. Times are seconds
-since 1970, durations seconds, sizes bytes; text that people wrote (durations, quantities) is read once, in `specification`.
+Frozen values and the arithmetic on them; pure, so that all decisions consist of them alone. Times are in seconds since 1970, durations
+in seconds, sizes in bytes; text that users wrote (durations, quantities) is parsed in `specification`.
 """

@@ -1,6 +1,6 @@
-"""What can be done: a closed set of cases. Each may be done again without harm, and is refused if what it is about has changed.
+"""Actions: a closed set of cases. Each can be repeated without harm, and is rejected if its object has changed since it was observed.
 
-`binshift_operator.actor` carries them out in order and stops at the first that fails; the next look decides anew.
+`binshift_operator.actor` executes them in order and stops at the first failure; the next reconciliation decides again.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from binshift_operator.model.names import Child
+from binshift_operator.model.status import Explanation
 
 
 @dataclass(frozen=True, slots=True)
 class CreateKeys:
-    """Create the Secret with fresh keys; one that is there by now is kept."""
+    """Create the Secret with new keys; one that exists is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Put a child in place as rendered.
+    """Apply a child as rendered.
 
-    ``uid``: the one it must have; empty: it did not exist, and an object with conflicting values is left alone. ``resource_version``: the one
-    it must have, where the action is only safe for what was observed. ``replicas``: for StatefulSets. ``max_unavailable``: for the disruption
-    budget.
+    ``uid``: the required UID; empty: it did not exist, and an object with conflicting values is left alone. ``resource_version``: the
+    required version, where the action is only safe for what was observed. ``replicas``: for StatefulSets. ``max_unavailable``: for the
+    disruption budget.
     """
 
     child: Child
@@ -34,7 +35,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class TryApply:
-    """Ask the API server whether it would take a child as rendered; nothing is changed. Fails if it would not."""
+    """Apply a child as rendered in a dry run, which changes nothing and fails if the API server would reject it."""
 
     child: Child
     replicas: int
@@ -43,7 +44,7 @@ class TryApply:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod, if it is still the one of this UID. ``force``: without waiting for its node, which does not answer."""
+    """Delete a pod, if it still has this UID. ``force``: without waiting for its node."""
 
     name: str
     uid: str
@@ -53,14 +54,14 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class StopQuery:
-    """Ask the driver to finish the running epoch and stop. ``again``: it was asked before, so nothing is new once it is done."""
+    """Request that the driver finishes the running epoch and stops. ``again``: this was requested before, so it is no change."""
 
     again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PutTarget:
-    """Hand the runtime a target."""
+    """Set the runtime's target."""
 
     generation: int
     workers: tuple[int, ...]
@@ -68,7 +69,7 @@ class PutTarget:
 
 @dataclass(frozen=True, slots=True)
 class CancelMigration:
-    """Cancel a migration that took too long. ``again``: as for `StopQuery`."""
+    """Cancel a migration that has timed out. ``again``: as for `StopQuery`."""
 
     id: int
     rollback: bool
@@ -76,3 +77,10 @@ class CancelMigration:
 
 
 Action: TypeAlias = CreateKeys | Apply | TryApply | DeletePod | StopQuery | PutTarget | CancelMigration
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Explanation):
+    """The actions of a decision, in order, and their explanation."""
+
+    actions: tuple[Action, ...] = ()

@@ -1,6 +1,6 @@
 """Every name that operator, pods and users agree on: the resource, its children, their labels and annotations; ports are in `binshift.ports`.
 
-The names of children are derived from the dataflow's; what belongs to a dataflow is told by the owner's UID, never by name.
+The names of children are derived from the dataflow's; ownership is decided by the owner's UID, never by name.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MASTER: Final = "master"
 WORKER: Final = "worker"
 
 ANNOTATION_SPEC: Final = f"{GROUP}/restart-hash"
-"""On a pod: the hash of the restart class of the user's spec that it was made for, and of the Secrets that it follows."""
+"""On a pod: the hash of the spec's restart class, and of the Secrets whose change restarts it."""
 ANNOTATION_VERSION: Final = f"{GROUP}/operator-version"
 """On a pod: the version of the operator that rendered its template."""
 ANNOTATION_KEYS: Final = f"{GROUP}/keys-hash"
-"""On a pod: the fingerprint of the Secret it was made with."""
+"""On a pod: the fingerprint of the Secret that it was created with."""
 
 CONTROL_TOKEN: Final = "control-token"
 DRAIN_TOKEN: Final = "drain-token"
@@ -40,7 +40,7 @@ KEYS: Final = (CONTROL_TOKEN, DRAIN_TOKEN, SPARK_SECRET)
 
 
 class Child(StrEnum):
-    """The objects a dataflow is made of, in the order in which they are put in place."""
+    """The objects of a dataflow, in the order in which they are applied."""
 
     SERVICE_ACCOUNT = "ServiceAccount"
     KEYS = "Secret"
@@ -54,7 +54,7 @@ class Child(StrEnum):
 
     @property
     def kind(self) -> str:
-        """What it is to the API server.
+        """Its kind in the API server.
 
         >>> Child.DRIVER.kind
         'StatefulSet'
@@ -62,9 +62,21 @@ class Child(StrEnum):
         return self.value.removeprefix("Driver").removeprefix("Executor")
 
 
+SUFFIXES: Final = {
+    Child.KEYS: "-keys",
+    Child.SPARK_CONF: "-spark",
+    Child.DRIVER_SERVICE: "-driver",
+    Child.DRIVER: "-driver",
+    Child.EXECUTOR_SERVICE: "-executor",
+    Child.EXECUTORS: "-executor",
+    Child.DISRUPTION_BUDGET: "-executor",
+}
+"""The name of a child is that of its dataflow with this suffix, if any."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataflowKey:
-    """Which dataflow: its place, and the UID that tells it from another one of the same name."""
+    """The identity of a dataflow: namespace and name, and the UID that distinguishes it from another one of that name."""
 
     namespace: str
     name: str
@@ -82,7 +94,7 @@ class DataflowKey:
 
     @property
     def driver_host(self) -> str:
-        """Where the driver's pod is reached from within the namespace."""
+        """The host name of the driver's pod within the namespace."""
         return f"{self.driver}-0.{self.driver}"
 
     def child(self, which: Child) -> str:
@@ -91,14 +103,4 @@ class DataflowKey:
         >>> DataflowKey("ns", "clicks", "u").child(Child.KEYS)
         'clicks-keys'
         """
-        match which:
-            case Child.SERVICE_ACCOUNT | Child.NETWORK_POLICY:
-                return self.name
-            case Child.KEYS:
-                return f"{self.name}-keys"
-            case Child.SPARK_CONF:
-                return f"{self.name}-spark"
-            case Child.DRIVER | Child.DRIVER_SERVICE:
-                return self.driver
-            case Child.EXECUTORS | Child.EXECUTOR_SERVICE | Child.DISRUPTION_BUDGET:
-                return self.executor
+        return f"{self.name}{SUFFIXES.get(which, '')}"

@@ -1,6 +1,6 @@
-"""What is: the children, the pods, the claim and the runtime of one dataflow at one moment, as decisions need them.
+"""The observed state: the children, the pods, the claim and the runtime of one dataflow at one moment, as decisions need them.
 
-Made by `binshift_operator.observe` and by nobody else. What is not known is None, never a made-up value.
+Only `binshift_operator.observe` creates it. What is unknown is None, never an invented value.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from binshift_operator.model.names import Child
 from binshift_operator.model.status import MigrationStatus
 
 REVISIONS: Final = 1_000_000
-"""A target's generation is that of the object times this, plus a revision: the same spec can be asked for again, after a
-migration that failed, or with the workers there are. The factor is fixed: with a smaller one, the runtime would ignore every new target."""
+"""A target's generation is that of the object times this, plus a revision: the same spec can be requested again, after a failed migration
+or with the available workers. The factor is fixed: with a smaller one, the runtime would ignore every new target."""
 
 
 class ChildState(StrEnum):
-    """What a child is like."""
+    """The state of a child."""
 
     ABSENT = "Absent"
     CURRENT = "Current"
-    """Ours, and as it should be."""
+    """Ours, and as rendered."""
     DRIFTED = "Drifted"
-    """Ours, and different from what it should be."""
+    """Ours, and different from the rendered manifest."""
     CONTESTED = "Kept"
-    """Ours, and different although it was just applied as it should be: as good as it gets."""
+    """Ours, and different although it was applied recently: another client keeps changing it."""
     DELETING = "Going"
     """Ours, and being deleted."""
     FOREIGN = "Foreign"
-    """Of the same name, and not ours."""
+    """It has the child's name, and is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyAttempt:
-    """How a child was last applied: the hash of what was applied, how often that did not last, and when."""
+    """The last application of a child: the hash of the manifest, how often it was changed afterwards, and when it was applied."""
 
     manifest_hash: str
     attempts: int
@@ -44,38 +44,38 @@ class ApplyAttempt:
     max_unavailable: int = 0
     """The number requested of a disruption budget; 0 for others."""
     overwritten: int = 0
-    """How often another operator's application was found in place of it."""
+    """How often another operator had replaced it."""
     rival: str = ""
-    """That operator, by the name that it gives itself."""
+    """The name of that operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedChild:
-    """A child, or its absence."""
+    """A child, or its absence. Numbers are 0, and texts empty, where they do not apply."""
 
     state: ChildState
     uid: str = ""
     resource_version: str = ""
     replicas: int = 0
-    """What a StatefulSet is asked for; 0 for others."""
+    """Requested of a StatefulSet."""
     max_unavailable: int = 0
-    """How many pods a disruption budget lets be unavailable; 0 for others."""
+    """Of a disruption budget."""
     requested_max_unavailable: int = 0
-    """The number recently requested of a disruption budget; 0 if none was, and for others."""
+    """Recently requested of a disruption budget."""
     restarted_at: str = ""
-    """When `kubectl rollout restart` was last asked of a StatefulSet; empty if it never was."""
+    """When `kubectl rollout restart` was last run on a StatefulSet."""
     is_generation_observed: bool = True
-    """Whether a StatefulSet's controller has seen its newest version: a pod it makes now is made from that."""
+    """Whether a StatefulSet's controller has seen its newest version, and creates pods from that."""
     retry_due: bool = False
-    """Whether it is time to apply a kept child once more."""
+    """Whether it is time to apply a contested child again."""
     overwritten_by: str = ""
-    """The other operator whose application was found in place of ours just now; empty if there is none."""
+    """The other operator that had replaced our application when this was observed."""
     rival: str = ""
-    """The other operator that writes this child over time and again; empty if there is none."""
+    """The other operator that keeps overwriting this child."""
 
 
 class PodState(StrEnum):
-    """How a pod does, by what a person would have to do about it."""
+    """The state of a pod, by what a user must do about it."""
 
     FINE = "Fine"
     UNSCHEDULABLE = "Unschedulable"
@@ -85,7 +85,7 @@ class PodState(StrEnum):
     OUT_OF_MEMORY = "OutOfMemory"
     EVICTED = "Evicted"
     NOT_STARTED = "NotStarted"
-    """It has a node, and containers that have not started yet."""
+    """It has a node, but its containers have not started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +93,17 @@ class Pod:
     """One pod of the dataflow.
 
     Attributes:
-        slot: the ordinal.
-        deleting_since: when it was asked to end; None if it was not.
-        grace_seconds: how long it was given for that.
+        slot: its ordinal.
+        deleting_since: when its deletion was requested; None if it was not.
+        grace_seconds: of that deletion.
         finalizers: of other controllers; binshift sets none on its pods.
-        node_lost: whether it was deleted for a taint of its node, as that of a node that does not answer.
-        spec_hash: the restart class it was made for.
-        keys_hash: the Secret it was made with.
-        ready: whether the kubelet says so.
-        state: what is wrong with it.
-        state_since: since when it has been in that state; None if that is not known.
-        message: what the scheduler, the kubelet or the container says about that.
-        restarts: of its containers, together.
-        created_at: when it was made; None if that is not known.
-        ip: its address; empty while it has none.
-        operator_version: of the operator that rendered its template; empty if it was made before that was noted.
+        node_lost: whether it was deleted for a taint of its node, such as that of an unreachable node.
+        spec_hash, keys_hash: the restart class and the Secret that it was created for.
+        ready: as reported by the kubelet.
+        state, message: its problem, and the message of the scheduler, the kubelet or the container.
+        state_since, created_at: None if unknown.
+        ip: empty while it has none.
+        operator_version: of the operator that rendered its template; empty for pods of older operators.
     """
 
     name: str
@@ -122,7 +118,6 @@ class Pod:
     ready: bool = False
     state: PodState = PodState.FINE
     message: str = ""
-    restarts: int = 0
     created_at: float | None = None
     ip: str = ""
     operator_version: str = ""
@@ -131,12 +126,12 @@ class Pod:
 
     @property
     def only_finalizers_left(self) -> bool:
-        """Whether the pod has ended, or was force-deleted, and only finalizers keep it: another deletion has no effect."""
+        """Whether only finalizers keep the ended or force-deleted pod: another deletion has no effect."""
         return self.deleting_since is not None and self.grace_seconds == 0 and bool(self.finalizers)
 
 
 class RunState(StrEnum):
-    """What the control API says the program is doing."""
+    """The state of the program, as reported by the control API."""
 
     LOADING = "Loading"
     RUNNING = "Running"
@@ -158,13 +153,13 @@ class ObservedTarget:
 
 @dataclass(frozen=True, slots=True)
 class RunningEpoch:
-    """The epoch that runs now.
+    """The running epoch.
 
     Attributes:
-        seconds: since its first run began, by the driver's own clock.
+        seconds: since its first run began, by the driver's clock.
         runs: how many runs of it have begun.
-        part: what it is at, in the runtime's words (`binshift.engine.underway`); empty if it does not say.
-        last_error: why its newest failed run failed; empty if none has.
+        part: its stage, one of `binshift.engine.underway`; empty if it is not reported.
+        last_error: of its newest failed run; empty if none has failed.
     """
 
     epoch: int
@@ -176,19 +171,19 @@ class RunningEpoch:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRuntime:
-    """What the control API says; times in seconds since 1970.
+    """The state of the runtime, as reported by the control API; times in seconds since 1970.
 
     Attributes:
         epoch: newest recorded; -1 before the first.
         holding: workers that own bins.
         registered: workers with a live executor.
-        failures: how often in a row the program has failed; 0 while it only starts or waits for its executors.
-        stopping: whether its query was asked to stop, and has not yet.
-        running_epoch: the epoch that runs; None between epochs, as while there is no input, and if the driver does not say.
+        failures: consecutive failures of the program; 0 while it only starts or waits for its executors.
+        stopping: whether its query is about to stop on request.
+        running_epoch: None between epochs, as without input, and if it is not reported.
         latency_p99: record latency in seconds.
-        migration: the one under way, else the newest.
-        migration_workers: who shall share the bins; None where single bins were moved.
-        version: of binshift in the driver; empty if it does not say.
+        migration: the current or else the newest one.
+        migration_workers: the workers that are to share the bins; None if single bins were moved.
+        version: of binshift in the driver; empty if it is not reported.
     """
 
     state: RunState
@@ -219,7 +214,7 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MissingPods:
-    """Pods that a StatefulSet's controller has not made: how many, since when that was first seen, and what it says."""
+    """Pods that a StatefulSet's controller has not created: how many, since when that was observed, and its error."""
 
     count: int
     since: float
@@ -228,21 +223,21 @@ class MissingPods:
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """Everything that is.
+    """The whole observed state.
 
     Attributes:
         now: seconds since 1970.
-        keys_hash: the fingerprint of the Secret; None if it is not there or lacks a key.
-        runtime: what the control API says; None if it does not answer.
+        keys_hash: the fingerprint of the Secret; None if it does not exist or lacks a key.
+        runtime: None if the control API does not answer.
         unreachable: why it does not.
-        credentials_missing: the name of the Secret for the object store, if it is not there.
+        credentials_missing: the name of the Secret for the object store, if it does not exist.
         account_missing: the name of the user's ServiceAccount for the pods, if it does not exist.
-        refusals: which writes were refused, or fail time and again, and why; by what was to be done.
-        render_error: why some children cannot be rendered: the spec asks for what cannot be; empty if it does not.
-        unrenderable: those children.
-        missing_pods: StatefulSets with fewer pods than they should have.
-        operator_version: of the operator that looks.
-        rivals: which two operators write over each other's children; empty if none do.
+        refusals: the error of each write that was rejected, or keeps failing, by its name.
+        render_error: why some children cannot be rendered from the spec; empty if all can.
+        unrenderable: these children.
+        missing_pods: StatefulSets with too few pods.
+        operator_version: of this operator.
+        rivals: the message about two operators that overwrite each other's children; empty if there are none.
     """
 
     now: float
@@ -265,6 +260,21 @@ class ObservedState:
     def driver(self) -> Pod | None:
         """The driver's pod."""
         return next((pod for pod in self.pods if pod.is_driver), None)
+
+    @property
+    def has_live_driver(self) -> bool:
+        """Whether there is a driver's pod that is not being deleted."""
+        return self.driver is not None and self.driver.deleting_since is None
+
+    @property
+    def runtime_state(self) -> RunState | None:
+        """The state of the program; None if the control API does not answer."""
+        return None if self.runtime is None else self.runtime.state
+
+    @property
+    def silence(self) -> str:
+        """The message about a control API that does not answer."""
+        return f"the driver does not answer: {self.unreachable}"
 
     @property
     def executors(self) -> tuple[Pod, ...]:

@@ -1,23 +1,24 @@
-"""A StreamingDataflow as read from the API server: frozen, typed, and with its restart class as one hash.
+"""A StreamingDataflow as read from the API server: frozen, typed, with its restart class as one hash; and the quantities in it.
 
-An edit is *live* (replicas, migration, rebalance, suspend) or a *restart*: then the hash over everything else that the user wrote
-changes, and so it does for a new `restartNonce`. Values that equal the defaults count as not written. A field that is added has none
-in the CRD: an older operator knows of no such default, would take it for an edit, and restart everything. What was rendered from the spec is never hashed, so a newer operator restarts
-nothing either. Validation is the CRD's; what it cannot express is found here, and told as a `ValueError`. Such a dataflow is
-`parse_invalid`: it can be looked at, and that is all.
+An edit is *live* (replicas, migration, rebalance, suspend) or a *restart*: then the hash of everything else that the user wrote changes,
+also with a new `restartNonce`. Values that equal the defaults count as not written. A new field has no default in the CRD: an older
+operator would take that default for an edit, and restart everything. Rendered values are never hashed, so a newer operator restarts
+nothing either. The CRD validates; what it cannot express is detected here and raised as a `ValueError`. Such a dataflow is
+`parse_invalid`: it can be observed, but not acted upon.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
 from binshift_operator.model.names import DataflowKey
-from binshift_operator.model.quantities import duration
 
 LIVE: Final = frozenset({"replicas", "migration", "rebalance", "suspend"})
 """Fields of the spec whose edits need no restart."""
@@ -40,14 +41,23 @@ WHOLE: Final = frozenset(
         *("volumeClaimTemplate", "securityContext", "template"),
     }
 )
-"""Fields whose insides are the user's own words: there an empty text says something, as in ``nodeSelector: {gpu: ""}``."""
+"""Fields whose content is the user's: an empty text is significant there, as in ``nodeSelector: {gpu: ""}``."""
 
 
 SECRET_CHANGE: Final = "SecretChange"
+_SUFFIXES: Final = {
+    "": Decimal(1),
+    "m": Decimal("0.001"),
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTP", start=1)},
+    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTP", start=1)},
+}
+DIGITS_MAX: Final = 30
+"""Of a quantity: those of Kubernetes have up to 19. Longer ones would make arithmetic arbitrarily slow."""
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class OnTimeout(StrEnum):
-    """What becomes of a migration that takes too long."""
+    """What happens to a migration that times out."""
 
     KEEP = "Keep"
     ROLLBACK = "Rollback"
@@ -67,54 +77,61 @@ class MigrationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where the state is kept: a location in an object store, or a claim and a path on it."""
+    """The place of the state: a location in an object store, or a claim and a path on it."""
 
-    location: str | None
-    credentials_secret: str | None
-    claim: str | None
-    path: str | None
+    location: str | None = None
+    credentials_secret: str | None = None
+    claim: str | None = None
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Dataflow:
-    """What the user wants of one dataflow.
+    """The spec of one dataflow.
 
     Attributes:
-        key: which one.
+        key: its identity.
         generation: of the spec.
-        deleting: whether it is on its way out, and nothing is to be done for it.
-        replicas: executors wanted.
-        suspend: whether the stream shall rest.
+        deleting: whether it is being deleted.
+        replicas: requested executors.
+        suspend: whether the stream is to be suspended.
         migration: how bins move.
         checkpoint: where the state is.
         restart_hash: of the restart class of what the user wrote.
         raw: the whole spec, for rendering.
-        service_account: of the pods, made by the user; None: one that is made for this dataflow.
-        inputs_hash: of the Secrets that it names, where it is to be restarted when they change; else empty.
-        parse_error: why the spec cannot be parsed; empty if it can. If not, key, generation, deleting and suspend are all that is known.
+        parse_error: why the spec cannot be parsed; empty if it can. If not, only key, generation, deleting and suspend are valid.
+        service_account: of the pods, created by the user; None: one that is created for this dataflow.
+        secrets_hash: of the referenced Secrets, if it restarts when they change; else empty.
     """
 
     key: DataflowKey
     generation: int
     deleting: bool
-    replicas: int
     suspend: bool
-    migration: MigrationPolicy
-    checkpoint: Checkpoint
-    restart_hash: str
-    raw: Mapping[str, Any]
+    replicas: int = 0
+    migration: MigrationPolicy = MigrationPolicy()
+    checkpoint: Checkpoint = Checkpoint()
+    restart_hash: str = ""
+    raw: Mapping[str, Any] = field(default_factory=dict)
     parse_error: str = ""
     service_account: str | None = None
     secrets_hash: str = ""
 
     @property
     def pod_hash(self) -> str:
-        """What pods are made for: another one restarts the dataflow."""
+        """The hash that pods are created for: another one restarts the dataflow."""
         return f"{self.restart_hash}-{self.secrets_hash}" if self.secrets_hash else self.restart_hash
+
+    def section(self, *path: str) -> Mapping[str, Any]:
+        """A section of the spec; empty if it is missing."""
+        found = self.raw
+        for name in path:
+            found = found.get(name) or {}
+        return found
 
     @property
     def restarts_on_secret_change(self) -> bool:
-        """Whether it is to be restarted when a Secret changes that it names."""
+        """Whether it restarts when a referenced Secret changes."""
         return self.raw.get("restartOn") == SECRET_CHANGE
 
 
@@ -122,7 +139,7 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
     """The dataflow in an object of the API server.
 
     Raises:
-        ValueError: something does not fit that the CRD should have refused, such as an object made before its rules.
+        ValueError: the spec is invalid; the CRD rejects such a spec, unless the object is older than the rule.
     """
     meta, spec = manifest["metadata"], manifest.get("spec") or {}
     kept = spec.get("checkpoint") or {}
@@ -130,7 +147,7 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
     if replicas < 1:
         raise ValueError(f"replicas is {replicas}; it must be at least 1; to stop the dataflow, set suspend: true")
     if not spec.get("image") or not (spec.get("application") or {}).get("mainFile"):
-        raise ValueError("image and application.mainFile are needed: the program has to be somewhere")
+        raise ValueError("image and application.mainFile are required: they name the program")
     if bool(kept.get("location")) == bool(kept.get("claimName")):
         raise ValueError("checkpoint needs exactly one of location and claimName")
     name = meta["name"]
@@ -150,18 +167,13 @@ def parse(manifest: Mapping[str, Any]) -> Dataflow:
 
 
 def parse_invalid(manifest: Mapping[str, Any], why: str) -> Dataflow:
-    """The dataflow in an object that `parse` refused: as much of it as looking at it takes. Nothing may be done by it."""
+    """The dataflow in an object that `parse` rejected: as much of it as its observation requires."""
     meta, spec = manifest["metadata"], manifest.get("spec")
     return Dataflow(
         key=DataflowKey(meta["namespace"], meta["name"], meta["uid"]),
         generation=int(meta["generation"]),
         deleting="deletionTimestamp" in meta,
-        replicas=0,
         suspend=isinstance(spec, Mapping) and spec.get("suspend") is True,
-        migration=MigrationPolicy(),
-        checkpoint=Checkpoint(None, None, None, None),
-        restart_hash="",
-        raw={},
         parse_error=why or "it cannot be parsed",
     )
 
@@ -183,7 +195,7 @@ def _seconds(given: Mapping[str, Any], name: str, usual: float) -> float:
 
 
 def restart_hash(spec: Mapping[str, Any]) -> str:
-    """A short hash of what the user wrote that needs a restart when it changes.
+    """A short hash of those fields that the user wrote and that require a restart when they change.
 
     >>> written = {"image": "a", "replicas": 2}
     >>> restart_hash(written) == restart_hash({"image": "a", "replicas": 9, "restartNonce": 0, "driver": {"pod": {}}})
@@ -196,7 +208,7 @@ def restart_hash(spec: Mapping[str, Any]) -> str:
 
 
 def _written(value: Any, default: Any) -> Any:
-    """What differs from the defaults; empty things are as good as none. What has a default as a whole is kept as a whole."""
+    """What differs from the defaults; empty values count as not written. What has a default as a whole is kept as a whole."""
     if value == default or value in ("", [], {}, None):
         return None
     if not isinstance(value, Mapping):
@@ -207,3 +219,34 @@ def _written(value: Any, default: Any) -> Any:
         for key, each in value.items()
     }
     return {key: each for key, each in parts.items() if each is not None} or None
+
+
+def quantity(text: str | int | float) -> Decimal:
+    """A Kubernetes quantity: bytes of memory, or CPUs.
+
+    Raises:
+        ValueError: it is not a quantity, or has too many digits.
+
+    >>> int(quantity("1.5Gi")), quantity("500m"), quantity(2), int(quantity("1e3"))
+    (1610612736, Decimal('0.500'), Decimal('2'), 1000)
+    """
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(?:e([0-9]+)|([a-zA-Z]*))", str(text))
+    if found is None or (found[3] or "") not in _SUFFIXES:
+        raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 1536Mi")
+    if len(found[0]) > DIGITS_MAX or int(found[2] or 0) > DIGITS_MAX:
+        raise ValueError(f"{found[0][:40]!r} is too large or too exact for a quantity")
+    return Decimal(found[1]) * (Decimal(10) ** int(found[2]) if found[2] else _SUFFIXES[found[3] or ""])
+
+
+def duration(text: str) -> float:
+    """A duration in seconds.
+
+    Raises:
+        ValueError: it is not a duration.
+
+    >>> duration("1h30m"), duration("500ms"), duration("1.5s")
+    (5400.0, 0.5, 1.5)
+    """
+    if not re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+", text):
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 1s or 1h30m")
+    return sum(float(n) * _UNITS[unit] for n, unit in re.findall(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", text))

@@ -1,7 +1,7 @@
-"""What the status of a dataflow says, as frozen values; `binshift_operator.status_codec` writes and reads its JSON.
+"""The status of a dataflow as frozen values; `binshift_operator.status_codec` writes and reads its JSON.
 
-It is for people and for what must outlive the operator's process: since when something is awaited, at which epoch a
-target settled, which slots held bins, which generation timed out. Losing it costs time, never correctness.
+It informs users, and keeps what must outlive the operator's process: since when something is awaited, at which epoch a target settled,
+which slots held bins, which generation timed out. Losing it costs time, never correctness.
 """
 
 from __future__ import annotations
@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
+
+from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
 
 HISTORY_MAX: Final = 5
 MESSAGE_CHARACTERS_MAX: Final = 1024
 REASON_CHARACTERS_MAX: Final = 512
 CUT: Final = "..."
+Problem: TypeAlias = tuple[DegradedReason, str]
+"""A problem that a user must act upon: its reason, and its message."""
 
 
 class ConditionType(StrEnum):
-    """The conditions there are."""
+    """The types of conditions."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"
@@ -54,7 +58,7 @@ class ConditionValue:
 
 
 class Phase(StrEnum):
-    """A summary for people; nothing is decided by it."""
+    """A summary for users; nothing is decided by it."""
 
     PENDING = "Pending"
     STARTING = "Starting"
@@ -68,7 +72,7 @@ class Phase(StrEnum):
 
 
 ENDED: Final = frozenset({"settled", "cancelled", "failed"})
-"""Phases of a migration that is over."""
+"""Phases of a migration that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,13 @@ class MigrationStatus:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended."""
         return self.phase in ENDED
+
+    @property
+    def progress(self) -> str:
+        """How many of its bins have moved; empty if unknown."""
+        return "" if self.bins_total is None else f"{self.bins_moved or 0} of {self.bins_total} bins moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +140,8 @@ class EpochStats:
 class Status:
     """The whole status; see the CRD for each field.
 
-    ``finished_spec`` is the restart hash of the spec whose program has ended by itself; a status of an earlier operator has the generation
-    only. ``waiting``: since when each slot that the spec asks for is not used, in seconds since 1970; see `decide.targets`.
+    ``finished_spec``: the restart hash of the spec whose program has ended by itself; a status of an earlier operator has only the
+    generation. ``waiting``: since when each slot of the spec has not been used, in seconds since 1970; see `decide.targets`.
     """
 
     observed_generation: int = 0
@@ -164,8 +173,42 @@ class Status:
         return next((each for each in self.conditions if each.type is kind), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a decision reports to the status.
+
+    Attributes:
+        reason: what is being waited for, or why nothing is.
+        message: the same as a sentence.
+        realised: whether the spec's generation is in place in full.
+        settled_target: see `SettledTarget`; None: unknown at the moment.
+        timed_out: whether the migration of this generation has timed out.
+        degraded: the problem that this decision found, if any.
+        finished: whether the program has just ended by itself, which the status must record for this spec.
+        outdated: whether pods wait to be replaced.
+        waiting: see `Status`.
+        moving: see `Moving`.
+    """
+
+    reason: ProgressingReason | SettledReason
+    message: str = ""
+    realised: bool = False
+    settled_target: SettledTarget | None = None
+    timed_out: bool = False
+    degraded: Problem | None = None
+    finished: bool = False
+    outdated: bool = False
+    waiting: Mapping[int, float] = field(default_factory=dict)
+    moving: Moving | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is being waited for."""
+        return isinstance(self.reason, SettledReason)
+
+
 def truncate(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
-    """Text of at most so many characters; of a long one the beginning is kept, which says what happened, and the end, which says where.
+    """A text of at most so many characters; of a long one the beginning (what happened) and the end (where) are kept.
 
     >>> truncate("abcdefgh", 7)
     'ab...gh'
@@ -175,3 +218,23 @@ def truncate(text: str, most: int = MESSAGE_CHARACTERS_MAX) -> str:
         return text
     kept = most - len(CUT)
     return text[: kept // 2] + CUT + text[len(text) - (kept - kept // 2) :]
+
+
+def format_duration(seconds: float) -> str:
+    """Whole minutes, so that a message changes at most once a minute; empty below one.
+
+    >>> format_duration(150), format_duration(59)
+    (' for 2 min', '')
+    """
+    minutes = int(seconds) // 60
+    return f" for {minutes} min" if minutes else ""
+
+
+def format_first(slots: frozenset[int]) -> str:
+    """The first slots, and the number of the others.
+
+    >>> format_first(frozenset({3, 1})), format_first(frozenset(range(100)))
+    ('1, 3', '0, 1, 2, 3, 4, 5, 6, 7 and 92 more')
+    """
+    first = ", ".join(map(str, sorted(slots)[:8]))
+    return first if len(slots) <= 8 else f"{first} and {len(slots) - 8} more"

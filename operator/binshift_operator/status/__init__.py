@@ -3,8 +3,7 @@
 `summary` assembles it, `conditions` and `degraded` compute the conditions, `transitions` lists the events of a change.
 """
 
-from binshift_operator.status.explanation import Explanation
 from binshift_operator.status.summary import compute_status, count_holding_slots
 from binshift_operator.status.transitions import EventRecord, transitions
 
-__all__ = ["EventRecord", "Explanation", "compute_status", "count_holding_slots", "transitions"]
+__all__ = ["EventRecord", "compute_status", "count_holding_slots", "transitions"]

@@ -1,25 +1,24 @@
 """The conditions of a dataflow, except Degraded (`degraded`).
 
-A condition's time changes only with its status, so it says since when the status holds; reason and message follow the observed state.
+A condition's time changes only with its status, so it shows since when the status holds; reason and message follow the observed state.
 """
 
 from __future__ import annotations
 
 from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
-from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import (
     Condition,
     ConditionType,
     ConditionValue,
     EpochStats,
+    Explanation,
     MigrationStatus,
     Status,
     truncate,
 )
-from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.status.degraded import degraded, is_answer_expected, stuck_epoch_message
-from binshift_operator.status.explanation import Explanation
 
 UNKNOWN_VERSION = "an older version"
 """In place of a version that is not reported."""
@@ -27,61 +26,48 @@ DRIVER_VERSION = "DriverVersion"
 
 
 def conditions(
-    dataflow: Dataflow,
-    observed: ObservedState,
-    before: Status,
-    explanation: Explanation,
-    migration: MigrationStatus | None,
-    timeouts: Timeouts,
-    numbers: EpochStats,
+    situation: Situation, explanation: Explanation, migration: MigrationStatus | None, numbers: EpochStats
 ) -> tuple[Condition, ...]:
     """All conditions; ``numbers``: the figures that messages name."""
+    progressing = ConditionValue(not explanation.is_settled, explanation.reason.value, explanation.message)
     values = {
-        ConditionType.READY: ready(dataflow, observed, before, explanation, timeouts, numbers),
-        ConditionType.PROGRESSING: ConditionValue(
-            not explanation.is_settled, explanation.reason.value, explanation.message
-        ),
-        ConditionType.MIGRATING: migrating(dataflow, observed, migration),
-        ConditionType.DEGRADED: degraded(dataflow, observed, before, explanation, timeouts),
-        ConditionType.UPDATE_PENDING: update_pending(observed, before),
+        ConditionType.READY: ready(situation, explanation, numbers),
+        ConditionType.PROGRESSING: progressing,
+        ConditionType.MIGRATING: migrating(situation, migration),
+        ConditionType.DEGRADED: degraded(situation, explanation),
+        ConditionType.UPDATE_PENDING: update_pending(situation.observed, situation.before),
     }
-    return tuple(_condition(kind, value, dataflow.generation, before, observed.now) for kind, value in values.items())
+    return tuple(_condition(kind, value, situation) for kind, value in values.items())
 
 
-def _condition(kind: ConditionType, value: ConditionValue, generation: int, before: Status, now: float) -> Condition:
-    last = before.condition(kind)
-    since = last.since if last is not None and last.status is value.status else now
-    return Condition(kind, value.status, value.reason, truncate(value.message), generation, since)
+def _condition(kind: ConditionType, value: ConditionValue, situation: Situation) -> Condition:
+    last = situation.before.condition(kind)
+    since = last.since if last is not None and last.status is value.status else situation.observed.now
+    message = truncate(value.message)
+    return Condition(kind, value.status, value.reason, message, situation.dataflow.generation, since)
 
 
-def ready(
-    dataflow: Dataflow,
-    observed: ObservedState,
-    before: Status,
-    explanation: Explanation,
-    timeouts: Timeouts,
-    numbers: EpochStats,
-) -> ConditionValue:
+def ready(situation: Situation, explanation: Explanation, numbers: EpochStats) -> ConditionValue:
     """Ready: epochs are committed, or would be if there were input."""
-    runtime, driver = observed.runtime, observed.driver
-    if dataflow.suspend:
+    observed, driver = situation.observed, situation.observed.driver
+    if situation.dataflow.suspend:
         return ConditionValue(False, "Suspended", "the stream is suspended")
     if explanation.reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
         return ConditionValue(False, "Finished", "the program has ended by itself")
-    if runtime is not None:
-        return _ready_runtime(runtime, observed.now, timeouts, numbers)
+    if observed.runtime is not None:
+        return _ready_runtime(observed.runtime, situation, numbers)
     if driver is None:
         return ConditionValue(False, "NoDriver", "there is no driver pod yet")
-    last, awaiting = before.condition(ConditionType.READY), before.awaiting
-    silent = awaiting if awaiting is not None and awaiting.reason == ProgressingReason.RUNTIME else None
-    recently = silent is None or observed.now - silent.since <= timeouts.fresh_seconds
+    last, silent = situation.before.condition(ConditionType.READY), situation.awaited_seconds(ProgressingReason.RUNTIME)
+    recently = silent is None or silent <= situation.timeouts.fresh_seconds
     if driver.ready and last is not None and last.status and recently:
         return ConditionValue(True, last.reason, last.message)
-    reason = "ControlUnreachable" if is_answer_expected(driver, observed.now, timeouts) else "Starting"
-    return ConditionValue(False, reason, f"the driver does not answer: {observed.unreachable}")
+    reason = "ControlUnreachable" if is_answer_expected(driver, situation) else "Starting"
+    return ConditionValue(False, reason, observed.silence)
 
 
-def _ready_runtime(runtime: ObservedRuntime, now: float, timeouts: Timeouts, numbers: EpochStats) -> ConditionValue:
+def _ready_runtime(runtime: ObservedRuntime, situation: Situation, numbers: EpochStats) -> ConditionValue:
+    now, timeouts = situation.observed.now, situation.timeouts
     if runtime.state is not RunState.RUNNING:
         state = runtime.state.value
         return ConditionValue(False, state, runtime.reason or f"the program is {state.lower()}")
@@ -113,24 +99,22 @@ def _newest_epoch(numbers: EpochStats) -> str:
     return f"the newest is {numbers.epoch}, committed at {minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"
 
 
-def migrating(dataflow: Dataflow, observed: ObservedState, migration: MigrationStatus | None) -> ConditionValue:
+def migrating(situation: Situation, migration: MigrationStatus | None) -> ConditionValue:
     """Migrating: bins are moving."""
-    if migration is None or migration.ended or dataflow.suspend:
+    if migration is None or migration.ended or situation.dataflow.suspend:
         return ConditionValue(False, "Idle", "no bins are moving")
-    if observed.runtime is None or observed.runtime.state is not RunState.RUNNING:
+    if situation.observed.runtime_state is not RunState.RUNNING:
         return ConditionValue(None, "NotRunning", "bins were moving when the driver last answered")
-    moved = (
-        "" if migration.bins_total is None else f", {migration.bins_moved or 0} of {migration.bins_total} bins moved"
-    )
-    message = f"{migration.strategy} migration is {migration.phase}{moved}"
+    progress = migration.progress
+    message = f"{migration.strategy} migration is {migration.phase}{f', {progress}' if progress else ''}"
     return ConditionValue(True, migration.phase.capitalize(), message)
 
 
 def update_pending(observed: ObservedState, before: Status) -> ConditionValue:
     """UpdatePending: driver, pods and operator are not of one version of binshift.
 
-    Only a report. A pod keeps the template it was created from, so after an upgrade of the operator a replaced pod may run beside pods of an
-    older template; and the driver's version is that of the user's image, which only the user can rebuild.
+    Only a report. A pod keeps the template it was created from, so after an upgrade of the operator a replaced pod may run next to pods of
+    an older template; and the driver's version is that of the user's image, which only the user can rebuild.
     """
     operator = observed.operator_version
     driver = _driver_version(observed, before)

@@ -7,16 +7,12 @@ image registry may be busy. Durations in messages are whole minutes, so that a m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
-from binshift_operator.model.observed import ObservedRuntime, ObservedState, Pod, PodState, RunState
+from binshift_operator.model.observed import ObservedRuntime, Pod, PodState, RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason
-from binshift_operator.model.specification import Dataflow
-from binshift_operator.model.status import ConditionValue, Status
-from binshift_operator.model.timeouts import Timeouts
-from binshift_operator.status.explanation import Explanation
-
-Problem: TypeAlias = tuple[DegradedReason, str]
+from binshift_operator.model.situation import Situation, Timeouts
+from binshift_operator.model.status import ConditionValue, Explanation, Problem, format_duration
 
 HEALTHY: Final = "no problems"
 EPOCH_STAGES: Final[Mapping[str, tuple[str, str]]] = {
@@ -42,25 +38,22 @@ POD_REASONS: Final = {
 }
 
 
-def degraded(
-    dataflow: Dataflow, observed: ObservedState, before: Status, explanation: Explanation, timeouts: Timeouts
-) -> ConditionValue:
+def degraded(situation: Situation, explanation: Explanation) -> ConditionValue:
     """Degraded: a user must act; the reason is the most urgent problem."""
-    problems = [explanation.degraded] if explanation.degraded is not None else []
-    problems += [(DegradedReason.INVALID_SPEC, observed.render_error)] if observed.render_error else []
-    problems += [(DegradedReason.TWO_OPERATORS, observed.rivals)] if observed.rivals else []
-    problems += [(DegradedReason.REFUSED, f"{write}: {error}") for write, error in observed.refusals.items()]
-    problems += _missing_pods(observed, timeouts)
-    problems += _program(observed.runtime)
+    observed, timeouts = situation.observed, situation.timeouts
     stuck = stuck_epoch_message(observed.runtime, timeouts.epoch_seconds_max)
-    problems += [(DegradedReason.EPOCH_HANGS, stuck)] if stuck else []
-    problems += [
-        _pod(dataflow, observed, pod)
-        for pod in observed.pods
-        if pod.state is not PodState.FINE and pod.deleting_since is None and _is_lasting(pod, observed.now, timeouts)
+    problems: list[Problem] = [
+        *([explanation.degraded] if explanation.degraded is not None else []),
+        *([(DegradedReason.INVALID_SPEC, observed.render_error)] if observed.render_error else []),
+        *([(DegradedReason.TWO_OPERATORS, observed.rivals)] if observed.rivals else []),
+        *((DegradedReason.REFUSED, f"{write}: {error}") for write, error in observed.refusals.items()),
+        *_missing_pods(situation),
+        *_program(observed.runtime),
+        *([(DegradedReason.EPOCH_HANGS, stuck)] if stuck else []),
+        *(_pod(situation, pod) for pod in observed.pods if _is_lasting(pod, observed.now, timeouts)),
+        *_kept_by_finalizers(situation),
+        *_unreachable(situation),
     ]
-    problems += _kept_by_finalizers(observed, timeouts)
-    problems += _unreachable(observed, before, timeouts)
     if not problems:
         return ConditionValue(False, "AsExpected", HEALTHY)
     order = list(DegradedReason)
@@ -87,20 +80,21 @@ def stuck_epoch_message(runtime: ObservedRuntime | None, epoch_seconds_max: floa
     return f"epoch {epoch.epoch} has been running for over {duration}{run} and {activity}: check {suspect}, and the driver's log"
 
 
-def is_answer_expected(driver: Pod, now: float, timeouts: Timeouts) -> bool:
+def is_answer_expected(driver: Pod, situation: Situation) -> bool:
     """Whether the driver should answer: it is ready, or old enough (if its node is lost, it is not ready)."""
-    return driver.ready or (driver.created_at is not None and now - driver.created_at > timeouts.driver_start_seconds)
+    start, now = situation.timeouts.driver_start_seconds, situation.observed.now
+    return driver.ready or (driver.created_at is not None and now - driver.created_at > start)
 
 
-def _missing_pods(observed: ObservedState, timeouts: Timeouts) -> list[Problem]:
+def _missing_pods(situation: Situation) -> list[Problem]:
     """Pods that cannot be created, for example because of a quota, a policy or a webhook."""
     return [
         (
             DegradedReason.PODS_NOT_CREATED,
             f"{child.value}: {missing.count} pods are not created: {missing.reason or 'see the events of the StatefulSet'}",
         )
-        for child, missing in observed.missing_pods.items()
-        if observed.now - missing.since > timeouts.pods_wait_seconds
+        for child, missing in situation.observed.missing_pods.items()
+        if situation.observed.now - missing.since > situation.timeouts.pods_wait_seconds
     ]
 
 
@@ -114,26 +108,25 @@ def _program(runtime: ObservedRuntime | None) -> list[Problem]:
     return []
 
 
-def _unreachable(observed: ObservedState, before: Status, timeouts: Timeouts) -> list[Problem]:
-    driver, awaiting = observed.driver, before.awaiting
-    if observed.runtime is not None or driver is None:
+def _unreachable(situation: Situation) -> list[Problem]:
+    driver, waited = situation.observed.driver, situation.awaited_seconds(ProgressingReason.RUNTIME)
+    if situation.observed.runtime is not None or driver is None or waited is None:
         return []
-    if awaiting is None or awaiting.reason != ProgressingReason.RUNTIME:
-        return []
-    lasting = observed.now - awaiting.since > timeouts.unreachable_seconds
-    if not (lasting and is_answer_expected(driver, observed.now, timeouts)):
+    if waited <= situation.timeouts.unreachable_seconds or not is_answer_expected(driver, situation):
         return []
     state = "ready" if driver.ready else "not ready, its node may be lost"
     message = (
-        f"The operator has not reached the control API of pod {driver.name} ({state}){_for(awaiting.since, observed.now)}: "
-        f"{observed.unreachable}. The stream may still be running. Check for a NetworkPolicy that blocks the operator, and for a "
+        f"The operator has not reached the control API of pod {driver.name} ({state}){format_duration(waited)}: "
+        f"{situation.observed.unreachable}. The stream may still be running. Check for a NetworkPolicy that blocks the operator, and for a "
         f"driver without CPU: kubectl top pod {driver.name}"
     )
     return [(DegradedReason.CONTROL_UNREACHABLE, message)]
 
 
 def _is_lasting(pod: Pod, now: float, timeouts: Timeouts) -> bool:
-    """Whether a pod has been in its state for long enough to report it."""
+    """Whether a live pod has had a problem for long enough to report it."""
+    if pod.state is PodState.FINE or pod.deleting_since is not None:
+        return False
     match pod.state:
         case PodState.IMAGE:
             seconds = timeouts.pods_wait_seconds
@@ -144,58 +137,46 @@ def _is_lasting(pod: Pod, now: float, timeouts: Timeouts) -> bool:
     return pod.state_since is None or now - pod.state_since >= seconds
 
 
-def _pod(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> Problem:
-    reason = POD_REASONS[pod.state]
+def _pod(situation: Situation, pod: Pod) -> Problem:
+    reason, since = POD_REASONS[pod.state], pod.state_since
+    lasting = "" if since is None else format_duration(situation.observed.now - since)
     if pod.is_driver and reason is DegradedReason.CRASHING and pod.message:
         reason = DegradedReason.PROGRAM_FAILED
     if reason is DegradedReason.UNSCHEDULABLE:
-        return reason, _unschedulable(dataflow, observed, pod)
+        return reason, _unschedulable(situation, pod, lasting)
     if reason is DegradedReason.NOT_STARTED:
         return reason, (
-            f"Pod {pod.name} has a node but has not started{_for(pod.state_since, observed.now)}: {pod.message}. Possible causes: a "
-            f"volume cannot be mounted, an init container does not end, or no IP address is left; see kubectl describe pod {pod.name}"
+            f"Pod {pod.name} has a node but has not started{lasting}: {pod.message}. Possible causes: a volume cannot be mounted, an "
+            f"init container does not end, or no IP address is left; see kubectl describe pod {pod.name}"
         )
     return reason, f"pod {pod.name}: {pod.message or pod.state.value}"
 
 
-def _kept_by_finalizers(observed: ObservedState, timeouts: Timeouts) -> list[Problem]:
+def _kept_by_finalizers(situation: Situation) -> list[Problem]:
     """Deleted pods that only finalizers of other controllers keep; a StatefulSet creates no replacement meanwhile."""
-    return [
-        (
-            DegradedReason.NOT_DELETED,
-            (
-                f"Pod {pod.name} was deleted{_ago(pod.deleting_since, observed.now)} and cannot be replaced while it has finalizers: "
-                f"{', '.join(pod.finalizers)}. Repair the controller that should remove them; if it is gone for good, remove them: "
-                f"kubectl edit pod {pod.name}"
-            ),
+    problems = []
+    for pod in situation.observed.pods:
+        deleted = situation.observed.now - (pod.deleting_since or 0.0)
+        if not pod.only_finalizers_left or deleted < situation.timeouts.unplaced_seconds:
+            continue
+        ago = f" {int(deleted) // 60} min ago" if deleted >= 60 else ""
+        message = (
+            f"Pod {pod.name} was deleted{ago} and cannot be replaced while it has finalizers: {', '.join(pod.finalizers)}. Repair the "
+            f"controller that should remove them; if it is gone for good, remove them: kubectl edit pod {pod.name}"
         )
-        for pod in observed.pods
-        if pod.only_finalizers_left
-        and pod.deleting_since is not None
-        and observed.now - pod.deleting_since >= timeouts.unplaced_seconds
-    ]
+        problems.append((DegradedReason.NOT_DELETED, message))
+    return problems
 
 
-def _unschedulable(dataflow: Dataflow, observed: ObservedState, pod: Pod) -> str:
-    component = "driver" if pod.is_driver else "executor"
-    requests = ((dataflow.raw.get(component) or {}).get("resources") or {}).get("requests") or {}
+def _unschedulable(situation: Situation, pod: Pod, lasting: str) -> str:
+    component, runtime = "driver" if pod.is_driver else "executor", situation.observed.runtime
+    requests = situation.dataflow.section(component, "resources", "requests")
     now = f" (now {', '.join(f'{name} {amount}' for name, amount in requests.items())})" if requests else ""
-    registered = 0 if observed.runtime is None else len(observed.runtime.registered)
-    effect = (
-        "the stream waits for it" if pod.is_driver else f"{registered} of {dataflow.replicas} executors are registered"
-    )
-    fewer = "" if pod.is_driver else "lower spec.replicas, "
+    registered = 0 if runtime is None else len(runtime.registered)
+    effect, fewer = f"{registered} of {situation.dataflow.replicas} executors are registered", "lower spec.replicas, "
+    if pod.is_driver:
+        effect, fewer = "the stream waits for it", ""
     return (
-        f"Pod {pod.name} has had no node{_for(pod.state_since, observed.now)}; {effect}. The scheduler: {pod.message.rstrip('. ')}. "
+        f"Pod {pod.name} has had no node{lasting}; {effect}. The scheduler: {pod.message.rstrip('. ')}. "
         f"Add nodes, {fewer}or lower {component}.resources.requests{now}"
     )
-
-
-def _for(since: float | None, now: float) -> str:
-    minutes = 0 if since is None else int(now - since) // 60
-    return f" for {minutes} min" if minutes else ""
-
-
-def _ago(since: float, now: float) -> str:
-    minutes = int(now - since) // 60
-    return f" {minutes} min ago" if minutes else ""

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from binshift_operator.model.observed import ObservedRuntime, ObservedState, RunState
+from binshift_operator.model.observed import ObservedRuntime, RunState
 from binshift_operator.model.reasons import ProgressingReason, SettledReason
-from binshift_operator.model.specification import Dataflow
+from binshift_operator.model.situation import Situation
 from binshift_operator.model.status import (
     HISTORY_MAX,
     REASON_CHARACTERS_MAX,
     Awaiting,
     EpochStats,
+    Explanation,
     MigrationStatus,
     Phase,
     Status,
     truncate,
 )
-from binshift_operator.model.timeouts import Timeouts
 from binshift_operator.status.conditions import conditions
-from binshift_operator.status.explanation import Explanation
 
 NUMBERS_SECONDS: Final = 60.0
 """Minimum interval between two updates of the figures alone: every watcher of the resource receives each update."""
+ENDED_PHASES: Final[Mapping[RunState | None, Phase]] = {
+    RunState.FINISHED: Phase.FINISHED,
+    RunState.FAILED: Phase.FAILED,
+    RunState.FENCED: Phase.FAILED,
+}
 
 
-def compute_status(
-    dataflow: Dataflow, observed: ObservedState, before: Status, explanation: Explanation, timeouts: Timeouts
-) -> Status:
+def compute_status(situation: Situation, explanation: Explanation) -> Status:
     """The new status; the old one if only the figures differ and they are recent."""
-    unchanged = _status(dataflow, observed, before, explanation, timeouts, before.epoch_stats)
-    numbers = _numbers(observed.runtime, before)
+    before = situation.before
+    unchanged = _status(situation, explanation, before.epoch_stats)
+    numbers = _numbers(situation.observed.runtime, before)
     last, now = before.epoch_stats.committed_at, numbers.committed_at
     recent = last is not None and now is not None and 0.0 <= now - last < NUMBERS_SECONDS
-    if unchanged == before and recent:
-        return unchanged
-    return _status(dataflow, observed, before, explanation, timeouts, numbers)
+    return unchanged if unchanged == before and recent else _status(situation, explanation, numbers)
 
 
 def count_holding_slots(runtime: ObservedRuntime | None, before: Status) -> int:
@@ -58,78 +60,63 @@ def _numbers(runtime: ObservedRuntime | None, before: Status) -> EpochStats:
     return EpochStats(runtime.epoch, at, runtime.latency_p99 if runtime.state is RunState.RUNNING else None)
 
 
-def _status(
-    dataflow: Dataflow,
-    observed: ObservedState,
-    before: Status,
-    explanation: Explanation,
-    timeouts: Timeouts,
-    numbers: EpochStats,
-) -> Status:
-    runtime = observed.runtime
-    running = runtime if runtime is not None and runtime.state is RunState.RUNNING else None
+def _status(situation: Situation, explanation: Explanation, numbers: EpochStats) -> Status:
+    dataflow, observed, before = situation.dataflow, situation.observed, situation.before
+    runtime, running = observed.runtime, observed.runtime_state is RunState.RUNNING
     migration = _migration(runtime, before)
-    finished = _finished(explanation, dataflow, observed, before)
+    finished_generation, finished_spec = _finished(situation, explanation)
     return Status(
         observed_generation=dataflow.generation,
         settled_generation=dataflow.generation if explanation.realised else before.settled_generation,
         replicas=len(observed.executors),
-        ready_replicas=len(running.registered) if running is not None else 0,
-        phase=_phase(dataflow, observed, explanation),
+        ready_replicas=len(runtime.registered) if runtime is not None and running else 0,
+        phase=_phase(situation, explanation),
         epoch_stats=numbers,
         route_version=before.route_version if runtime is None else runtime.route_version or before.route_version,
         version=before.version if runtime is None else runtime.version,
-        awaiting=_awaiting(explanation, before, dataflow, observed.now),
-        settled_target=explanation.settled_target
-        if running is not None and running.route_version is not None
-        else before.settled_target,
+        awaiting=_awaiting(situation, explanation),
+        settled_target=before.settled_target if situation.running is None else explanation.settled_target,
         holding_slots=count_holding_slots(runtime, before),
-        timed_out_generation=_timed_out(explanation, running, dataflow, before),
-        finished_generation=finished[0],
-        finished_spec=finished[1],
+        timed_out_generation=_timed_out(situation, explanation),
+        finished_generation=finished_generation,
+        finished_spec=finished_spec,
         migration=migration,
         history=_history(migration, before),
-        conditions=conditions(dataflow, observed, before, explanation, migration, timeouts, numbers),
+        conditions=conditions(situation, explanation, migration, numbers),
         waiting=explanation.waiting,
         moving=explanation.moving,
     )
 
 
-def _awaiting(explanation: Explanation, before: Status, dataflow: Dataflow, now: float) -> Awaiting | None:
+def _awaiting(situation: Situation, explanation: Explanation) -> Awaiting | None:
     """The time restarts with another reason or generation; a stop and a silent driver keep theirs across generations."""
     if explanation.is_settled:
         return None
-    last = before.awaiting
-    same_reason = last is not None and last.reason == explanation.reason
-    same_generation = before.observed_generation == dataflow.generation
-    lasting = explanation.reason in (ProgressingReason.STOPPING, ProgressingReason.RUNTIME)
-    if same_reason and (same_generation or lasting):
+    last, reason = situation.before.awaiting, explanation.reason
+    same_generation = situation.before.observed_generation == situation.dataflow.generation
+    lasting = reason in (ProgressingReason.STOPPING, ProgressingReason.RUNTIME)
+    if last is not None and last.reason == reason and (same_generation or lasting):
         return last
-    return Awaiting(explanation.reason.value, now)
+    return Awaiting(reason.value, situation.observed.now)
 
 
-def _timed_out(explanation: Explanation, running: ObservedRuntime | None, dataflow: Dataflow, before: Status) -> int:
-    if explanation.timed_out:
-        return dataflow.generation
-    over = running is not None and running.route_version is not None
-    return 0 if over or before.timed_out_generation != dataflow.generation else before.timed_out_generation
+def _timed_out(situation: Situation, explanation: Explanation) -> int:
+    generation = situation.dataflow.generation
+    known = situation.running is None and situation.before.timed_out_generation == generation
+    return generation if explanation.timed_out or known else 0
 
 
-def _finished(explanation: Explanation, dataflow: Dataflow, observed: ObservedState, before: Status) -> tuple[int, str]:
+def _finished(situation: Situation, explanation: Explanation) -> tuple[int, str]:
     """Generation and spec of a program that has ended by itself; those of an earlier spec are kept until its driver is gone."""
+    dataflow, before, observed = situation.dataflow, situation.before, situation.observed
     if explanation.finished:
         return dataflow.generation, dataflow.restart_hash
-    same_spec = before.has_finished(dataflow.generation, dataflow.restart_hash)
-    known = before.finished_generation, dataflow.restart_hash if same_spec else before.finished_spec
-    driver, runtime = observed.driver, observed.runtime
-    gone = (
-        driver is None
-        or driver.deleting_since is not None
-        or (runtime is not None and runtime.state is not RunState.FINISHED)
-    )
+    same_spec = situation.has_finished
+    gone = not observed.has_live_driver or observed.runtime_state not in (None, RunState.FINISHED)
     # Resuming a suspended dataflow runs its program again.
-    over = dataflow.suspend or not same_spec
-    return (0, "") if over and gone else known
+    if gone and (dataflow.suspend or not same_spec):
+        return 0, ""
+    return before.finished_generation, dataflow.restart_hash if same_spec else before.finished_spec
 
 
 def _migration(runtime: ObservedRuntime | None, before: Status) -> MigrationStatus | None:
@@ -155,23 +142,21 @@ def _history(migration: MigrationStatus | None, before: Status) -> tuple[Migrati
     return (migration, *older)[:HISTORY_MAX]
 
 
-def _phase(dataflow: Dataflow, observed: ObservedState, explanation: Explanation) -> Phase:
-    runtime, reason = observed.runtime, explanation.reason
-    if dataflow.suspend:
-        suspended = reason is SettledReason.SUSPENDED or (bool(dataflow.parse_error) and not observed.pods)
+def _phase(situation: Situation, explanation: Explanation) -> Phase:
+    observed, reason = situation.observed, explanation.reason
+    if situation.dataflow.suspend:
+        suspended = reason is SettledReason.SUSPENDED or (bool(situation.dataflow.parse_error) and not observed.pods)
         return Phase.SUSPENDED if suspended else Phase.SUSPENDING
     if reason in (SettledReason.FINISHED, ProgressingReason.FINISHING):
         return Phase.FINISHED
     restarting = (ProgressingReason.STOPPING, ProgressingReason.RESTARTING, ProgressingReason.SECRET_LOST)
     if explanation.outdated or reason in restarting:
         return Phase.RESTARTING
-    if runtime is not None and runtime.state is RunState.FINISHED:
-        return Phase.FINISHED
-    if runtime is not None and runtime.state in (RunState.FAILED, RunState.FENCED):
-        return Phase.FAILED
+    if observed.runtime_state in ENDED_PHASES:
+        return ENDED_PHASES[observed.runtime_state]
     if observed.driver is None:
         return Phase.PENDING
-    if runtime is None or runtime.state is not RunState.RUNNING:
+    if observed.runtime_state is not RunState.RUNNING:
         return Phase.STARTING
     stable = explanation.is_settled or reason in (ProgressingReason.FIRST_EPOCH, ProgressingReason.SPEC)
     return Phase.RUNNING if stable else Phase.RESCALING

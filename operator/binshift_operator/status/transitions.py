@@ -63,7 +63,7 @@ def _migration(last: MigrationStatus | None, now: MigrationStatus | None, timed_
 
 def _migration_ended(now: MigrationStatus, timed_out: bool) -> EventRecord:
     """A cancelled migration is no warning: either a newer target replaces it, or Degraded has the reason."""
-    moved = "" if now.bins_total is None else f": {now.bins_moved or 0} of {now.bins_total} bins moved"
+    moved = f": {now.progress}" if now.progress else ""
     took = "" if now.started_at is None or now.ended_at is None else f" in {now.ended_at - now.started_at:.1f} s"
     if now.phase == "settled":
         return EventRecord("MigrationSettled", f"migration {now.id} has ended{took}{moved}")
