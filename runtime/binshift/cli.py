@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -26,7 +26,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "bins": ("binshift.running.bins", "show which worker holds how many bins"),
     "migrations": ("binshift.running.migrations", "show what has moved and what moves"),
     "cancel": ("binshift.running.cancel", "cancel a migration"),
-    "demo": ("binshift.demo.command", "a year of real flights as a stream on a local cluster, rescaled while it runs"),
     "log": ("binshift.log.inspect", "inspect or verify a checkpoint's log, offline"),
 }
 """Name -> (module, what it does in a line)."""
@@ -40,13 +39,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Only the command's name is looked at here: everything after it is the command's own, its --help included.
     name, rest = _parser().parse_args(given[:1]).command, given[1:]
     module, _ = COMMANDS[name]
+    return exit_status(f"binshift {name}", lambda: int(import_module(module).main(rest)))
+
+
+def exit_status(program: str, act: Callable[[], int]) -> int:
+    """What ``act`` returns; or the status of a binshift error or an interrupt, after a line on stderr."""
     try:
-        return int(import_module(module).main(rest))
+        return act()
     except BinshiftError as error:
-        print(f"binshift {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{program}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"binshift {name}: interrupted", file=sys.stderr)
+        print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from binshift.demo.ledger import Latency, Ledger, bins_moved
-from binshift.demo.replay import Schedule
 from binshift.model import Epoch
+from flights_demo.ledger import Ledger, bins_moved
+from flights_demo.replay import Schedule
+from openloop import Latency
 
 SCHEDULE = Schedule(rows=100, seconds=0.8, tick_seconds=0.1, primers=2)
 """Files of ten rows, a row every 10 ms; rows 20 to 99 are due at 0.00 to 0.79."""

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from binshift.demo import picture, report
-from binshift.demo.ledger import Latency, Ledger
-from binshift.demo.replay import Schedule
-from binshift.demo.screen import LineScreen, LiveScreen, Move, View, line, screen_for, table, worker_state
-from binshift.demo.script import Scene, scenes
 from binshift.model import Epoch
+from flights_demo import picture, report
+from flights_demo.ledger import Ledger
+from flights_demo.replay import Schedule
+from flights_demo.screen import LineScreen, LiveScreen, Move, View, line, screen_for, table, worker_state
+from flights_demo.script import Scene, scenes
+from openloop import Latency
 
 VIEW = View(
     seconds=12.3,

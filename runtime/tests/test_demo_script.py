@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from binshift.demo.script import CLEARING_SECONDS, Script, scenes
 from binshift.errors import InvalidSettings, MigrationRefused
 from binshift.migration import Phase
+from flights_demo.script import CLEARING_SECONDS, Script, scenes
 
 
 @dataclass

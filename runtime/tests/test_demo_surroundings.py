@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 from demo_flights import raw_flights
 
-from binshift.demo import dataset, reference, surroundings
-from binshift.demo.interrupts import no_more_interrupts, one_interrupt
-from binshift.demo.surroundings import Surroundings, load_program, output_to
-from binshift.errors import InvalidSettings
+import flights
 from binshift.local import LocalCluster
+from flights_demo import dataset, reference, surroundings
+from flights_demo.interrupts import no_more_interrupts, one_interrupt
+from flights_demo.surroundings import Surroundings, output_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,30 +28,21 @@ def test_program_computes_what_pandas_does(spark: SparkSession, tmp_path: Path) 
     """Run by Spark itself over all rows at once, the program's expressions give pandas' answer."""
     from pyarrow import parquet
 
-    program = load_program()
-    flights = dataset.events(raw_flights(600, seed=4))
-    parquet.write_table(dataset.arrow(flights), tmp_path / "flights.parquet")
+    events = dataset.events(raw_flights(600, seed=4))
+    parquet.write_table(dataset.arrow(events), tmp_path / "flights.parquet")
     utc = spark.newSession()
     utc.conf.set("spark.sql.session.timeZone", "UTC")
-    frame = utc.read.schema(program.SCHEMA).parquet(str(tmp_path))
-    found = program.by_scope(frame).groupBy("scope", "key").agg(*program.statistics()).toArrow()
+    frame = utc.read.schema(flights.SCHEMA).parquet(str(tmp_path))
+    found = flights.by_scope(frame).groupBy("scope", "key").agg(*flights.statistics()).toArrow()
     typed = reference.typed(found.to_pandas(integer_object_nulls=True))
-    assert reference.differences(typed, reference.expected(flights)) == []
+    assert reference.differences(typed, reference.expected(events)) == []
 
 
 def test_program_is_accepted(spark: SparkSession, tmp_path: Path) -> None:
     """binshift takes the program's query, whose columns are those the demo compares."""
-    program = load_program()
-    stream = spark.readStream.schema(program.SCHEMA).parquet(str(tmp_path))
-    assert program.delays(stream).columns == [*reference.KEYS, *reference.STATISTICS]
-    assert program.LATE_MINUTES == reference.LATE_MINUTES
-
-
-def test_missing_program_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no checkout, the error names the file that is not there."""
-    monkeypatch.setattr(surroundings, "PROGRAM", Path("examples", "none.py"))
-    with pytest.raises(InvalidSettings, match=r"examples/none\.py"):
-        load_program()
+    stream = spark.readStream.schema(flights.SCHEMA).parquet(str(tmp_path))
+    assert flights.delays(stream).columns == [*reference.KEYS, *reference.STATISTICS]
+    assert flights.LATE_MINUTES == reference.LATE_MINUTES
 
 
 def _around(folder: Path, ends: ExitStack) -> Surroundings:

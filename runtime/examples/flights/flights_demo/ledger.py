@@ -1,9 +1,7 @@
 """The latency of every row: from the moment it was due to the commit of its epoch.
 
-Open loop: what counts is when a row was due, not when it was read, so that a stream which stands still cannot hide the
-rows that wait for it. Rows are grouped into buckets of 250 ms of due time, as in the evaluation of Megaphone. Pure
-arithmetic on arrays: what happened is told to it, with times in seconds after the replay began. One thread writes,
-others may read: an epoch's rows are in place before its entry is.
+How latency is counted is `openloop`'s. Pure arithmetic on arrays: the caller says what happened, with times in seconds after
+the replay began. One thread writes, others may read: an epoch's rows are in place before its entry is.
 """
 
 from __future__ import annotations
@@ -14,12 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from binshift.demo.replay import Schedule
 from binshift.model import Epoch
-
-BUCKET_SECONDS = 0.25
-
-Floats = npt.NDArray[np.float64]
+from flights_demo.replay import Schedule
+from openloop import Buckets, Floats, Latency, buckets
 
 
 @dataclass(frozen=True)
@@ -39,39 +34,6 @@ class Entry:
     rows: int
     moved: int
     bins: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Latency:
-    """Of some rows, in seconds; NaN where there are none."""
-
-    p50: float
-    p99: float
-    max: float
-    rows: int
-
-    @classmethod
-    def of(cls, latencies: Floats) -> Latency:
-        """Of the rows that have been committed.
-
-        >>> Latency.of(np.array([0.2, 0.4, np.nan, 0.3])).p50
-        0.3
-        """
-        known = latencies[~np.isnan(latencies)]
-        if not known.size:
-            return cls(np.nan, np.nan, np.nan, 0)
-        p50, p99 = np.percentile(known, [50, 99])
-        return cls(float(p50), float(p99), float(known.max()), int(known.size))
-
-
-@dataclass(frozen=True)
-class Buckets:
-    """Latency over time, a row a bucket; `starts` are seconds after the replay began."""
-
-    starts: Floats
-    p50: Floats
-    p99: Floats
-    max: Floats
 
 
 class Ledger:
@@ -126,20 +88,9 @@ class Ledger:
             chosen |= (self._due >= begin) & (self._due < end)
         return chosen
 
-    def buckets(self, width: float = BUCKET_SECONDS) -> Buckets:
+    def buckets(self) -> Buckets:
         """Latency over time; buckets without a committed row are left out."""
-        latencies = self.latencies()
-        known = ~np.isnan(latencies)
-        numbers = np.floor(self._due[known] / width).astype(np.int64)
-        # Rows are in the order in which they are due, hence so are the numbers.
-        present, begins = np.unique(numbers, return_index=True)
-        groups = [Latency.of(group) for group in np.split(latencies[known], begins[1:])] if present.size else []
-        return Buckets(
-            np.asarray(present * width, dtype=np.float64),
-            np.array([group.p50 for group in groups]),
-            np.array([group.p99 for group in groups]),
-            np.array([group.max for group in groups]),
-        )
+        return buckets(self._due, self.latencies())
 
 
 def bins_moved(before: Sequence[int], after: Sequence[int]) -> int:

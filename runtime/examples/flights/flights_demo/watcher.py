@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from binshift.demo.consumed import Consumed
-from binshift.demo.ledger import Ledger
 from binshift.model import Epoch
 from binshift.routing import Route
+from flights_demo.consumed import Consumed
+from flights_demo.ledger import Ledger
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from binshift.demo.ledger import Latency
+from openloop import Latency
 
 LINE_EVERY_SECONDS = 2.0
 """Between two lines where there is no terminal."""

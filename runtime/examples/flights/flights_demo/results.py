@@ -7,19 +7,15 @@ tables are kept as they come, since the epoch waits while a sink writes; they ar
 from __future__ import annotations
 
 import threading
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from binshift.demo.reference import KEYS, STATISTICS, typed
 from binshift.spark.sinks import Guarantee
+from flights_demo.reference import KEYS, STATISTICS, typed
 
-
-class Result(Protocol):
-    """What is needed of an epoch's result, a DataFrame."""
-
-    def toArrow(self) -> Any:  # noqa: N802 (PySpark's name)
-        """All rows as an Arrow table."""
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class Results:
@@ -34,7 +30,7 @@ class Results:
         self._folded = typed(pd.DataFrame(columns=[*KEYS, *STATISTICS]))
         self._lock = threading.Lock()
 
-    def write(self, result: Result, epoch: int) -> None:
+    def write(self, result: DataFrame, epoch: int) -> None:
         """Keep an epoch's rows."""
         table = result.toArrow()
         with self._lock:

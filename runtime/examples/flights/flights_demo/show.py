@@ -11,22 +11,23 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 from rich.console import Console
 
-from binshift.demo import dataset, picture, reference, replay, report
-from binshift.demo.consumed import Consumed
-from binshift.demo.ledger import Ledger
-from binshift.demo.replay import Feeder, Schedule
-from binshift.demo.report import Report
-from binshift.demo.results import Results, worst_routes
-from binshift.demo.screen import LiveScreen, Move, Screen, View, screen_for
-from binshift.demo.script import Scene, Script, scenes
-from binshift.demo.surroundings import Surroundings, load_program, surroundings
-from binshift.demo.watcher import Watcher
+import flights
 from binshift.errors import EpochFailed
+from flights_demo import dataset, picture, reference, replay, report
+from flights_demo.consumed import Consumed
+from flights_demo.ledger import Ledger
+from flights_demo.replay import Feeder, Schedule
+from flights_demo.report import Report
+from flights_demo.results import Results, worst_routes
+from flights_demo.screen import LiveScreen, Move, Screen, View, screen_for
+from flights_demo.script import Scene, Script, scenes
+from flights_demo.surroundings import Surroundings, surroundings
+from flights_demo.watcher import Watcher
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
@@ -72,13 +73,13 @@ def show(options: Options, console: Console) -> Report:
     acts = scenes(options.workers, options.seconds)
     with surroundings(options.workers[0], options.keep) as around:
         console.print(f"a local Spark cluster of {options.workers[0]} workers is starting, in {around.folder}")
-        flights = dataset.load(options.rows)
-        schedule = Schedule(len(flights), options.seconds)
-        play = _play(around, flights, schedule, acts, screen_for(console))
+        rows = dataset.load(options.rows)
+        schedule = Schedule(len(rows), options.seconds)
+        play = _play(around, rows, schedule, acts, screen_for(console))
         try:
             play.run()
-            console.print(f"comparing with pandas' answer over the same {len(flights):,} flights", highlight=False)
-            made = play.report(flights)
+            console.print(f"comparing with pandas' answer over the same {len(rows):,} flights", highlight=False)
+            made = play.report(rows)
         except EpochFailed:
             console.print(around.log_tail(40), markup=False, highlight=False)
             raise
@@ -91,16 +92,15 @@ def show(options: Options, console: Console) -> Report:
     return made
 
 
-def _play(around: Surroundings, flights: pd.DataFrame, schedule: Schedule, acts: list[Scene], screen: Screen) -> Play:
+def _play(around: Surroundings, rows: pd.DataFrame, schedule: Schedule, acts: list[Scene], screen: Screen) -> Play:
     """Everything in its place, the query started."""
     around.at_end(screen.close)
     staged, shown = around.folder / "staged", around.folder / "flights"
     shown.mkdir()
-    replay.write(dataset.arrow(flights), schedule, staged)
-    program, results = load_program(), Results()
-    spark, checkpoint = around.session(program), around.folder / "checkpoint"
-    screen.say(f"starting the query {program.__file__}")
-    query = program.start(spark, str(shown), str(checkpoint), results)
+    replay.write(dataset.arrow(rows), schedule, staged)
+    results, spark, checkpoint = Results(), around.session(), around.folder / "checkpoint"
+    screen.say(f"starting the query {flights.__file__}")
+    query = cast("DataflowQuery", flights.start(spark, str(shown), str(checkpoint), results))
     around.at_end(query.stop)
     feeder, ledger = Feeder(schedule, staged, shown), Ledger(schedule)
     watcher = Watcher(query, Consumed(checkpoint), ledger, feeder.now)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from binshift.demo.ledger import Buckets, Entry, Ledger
-from binshift.demo.script import Scene
 from binshift.errors import InvalidSettings
+from flights_demo.ledger import Entry, Ledger
+from flights_demo.script import Scene
+from openloop import Buckets
 
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f3e3c3"
 P50, P99, MAX = "#1f6f8b", "#c8553d", "#d9b8ae"

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from binshift.demo.replay import file_number
 from binshift.errors import LogDamaged
 from binshift.model import Epoch
+from flights_demo.replay import file_number
 
 HEADER_LINES = 2
 """Of an offset log entry: a version, and a line about the batch; then one line a source."""

@@ -6,7 +6,6 @@ of processes included; calm is all the rest. Ratios compare within one run; abso
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -14,10 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from binshift.demo.ledger import Latency, Ledger
-from binshift.demo.replay import Schedule
-from binshift.demo.screen import seconds_text
-from binshift.demo.script import Scene
+from flights_demo.ledger import Ledger
+from flights_demo.replay import Schedule
+from flights_demo.screen import seconds_text
+from flights_demo.script import Scene
+from openloop import Latency, longest_gap
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,12 @@ def measure(
         if scene.span is not None
     )
     commits = [entry.at for entry in ledger.entries if entry.rows and entry.at > 0]
-    gaps = [later - earlier for earlier, later in itertools.pairwise(commits)]
     return Report(
         rows=schedule.rows,
         seconds=schedule.seconds,
         rate=schedule.rate,
         epochs=len(ledger.entries),
-        longest_gap_seconds=max(gaps, default=math.nan),
+        longest_gap_seconds=longest_gap(commits),
         calm=ledger.outside(spans),
         changes=changes,
         keys=keys,

@@ -1,4 +1,4 @@
-"""`binshift demo`: its arguments, and what its exit status means.
+"""The demo's command line: its arguments, and what its exit status means.
 
 0: the final state equals pandas' answer. 1: it does not, or something failed. 130: interrupted; whatever was started has
 been ended all the same.
@@ -12,8 +12,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from binshift.demo.interrupts import one_interrupt
-from binshift.demo.show import Options, show
+from binshift.cli import exit_status
+from flights_demo.interrupts import one_interrupt
+from flights_demo.show import Options, show
 
 DESCRIPTION = """\
 Replay the 336,776 flights that left New York's airports in 2013, in the order of their departures, as a stream that waits
@@ -21,16 +22,16 @@ for nobody. A query keeps delay statistics per aircraft, per route and per hour,
 which is rescaled while the stream runs: new processes are started, bins move to them, others are emptied and ended.
 
 At the end the state of the query is compared with what pandas says of the same rows, and latency over time is drawn.
-The program that is run is runtime/examples/flights/flights.py; nothing in it knows of the demo.
+The program that is run is flights.py, in the same folder; nothing in it knows of the demo.
 """
 
 EXAMPLES = """\
 examples:
-  binshift demo                              all flights in a minute and a half; workers 2, then 4, then 3
-  binshift demo --rows 50000 --seconds 20    something shorter
-  binshift demo --workers 1,3,2              other numbers of workers, at equal distances
-  binshift demo --plot run.png               the plot, and the numbers beside it in run.json
-  binshift demo --keep                       leave checkpoint and logs in their folder, to look at them
+  python demo.py                              all flights in a minute and a half; workers 2, then 4, then 3
+  python demo.py --rows 50000 --seconds 20    something shorter
+  python demo.py --workers 1,3,2              other numbers of workers, at equal distances
+  python demo.py --plot run.png               the plot, and the numbers beside it in run.json
+  python demo.py --keep                       leave checkpoint and logs in their folder, to look at them
                                              with `binshift log inspect FOLDER/checkpoint/binshift`
 
 Without a terminal (in CI, into a file) there are plain lines instead of the live table.
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns the exit status."""
     options = parse(arguments)
     with one_interrupt():
-        return 0 if show(options, Console()).right else 1
+        return exit_status("demo.py", lambda: int(not show(options, Console()).right))
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -51,7 +52,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     (1, 3)
     """
     parser = argparse.ArgumentParser(
-        "binshift demo",
+        "demo.py",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

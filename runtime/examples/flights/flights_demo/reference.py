@@ -25,7 +25,7 @@ DIFFERENCES_MAX: Final = 5
 
 
 def expected(flights: pd.DataFrame) -> pd.DataFrame:
-    """The statistics of flights as `binshift.demo.dataset` gives them, by scope and key."""
+    """The statistics of flights as `flights_demo.dataset` gives them, by scope and key."""
     keys = {
         "aircraft": flights["tailnum"],
         "route": flights["origin"] + "-" + flights["dest"],

@@ -1,9 +1,9 @@
 """The demo: a year of real flights replayed as a stream, on a local cluster that goes from 2 to 4 to 3 workers meanwhile.
 
-The dataflow is `runtime/examples/flights/flights.py`, an ordinary program; what is here stands around it, as a user would:
+The dataflow is `flights.py` in the folder above, an ordinary program; what is here stands around it, as a user would:
 
 - `dataset`, `replay`: real flights, put in front of the query file by file, on a schedule that waits for nobody
-- `consumed`, `ledger`: which rows each epoch took, hence each row's latency
+- `consumed`, `ledger`, `watcher`: which rows each epoch took and when it was committed, hence each row's latency
 - `script`: the worker processes and the rescales
 - `results`, `reference`: the query's last word on each key, and pandas' answer to the same question
 - `screen`, `picture`, `report`: what a person sees: the live table, the plot, the numbers

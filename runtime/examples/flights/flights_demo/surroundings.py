@@ -9,7 +9,6 @@ does from `spark-submit`, so the program is run as it is.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import os
 import shutil
@@ -21,22 +20,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
-import binshift
+import flights
 from binshift import cds
-from binshift.demo.interrupts import no_more_interrupts
-from binshift.errors import InvalidSettings
 from binshift.java import QUICK_TO_START, java_home
 from binshift.local import LocalCluster
 from binshift.running.environment import submit_arguments
-
-PROGRAM = Path("examples", "flights", "flights.py")
-"""Below the folder that holds the package binshift."""
+from flights_demo.interrupts import no_more_interrupts
 
 STOP_SECONDS = 15.0
 """How long a part may take to end before the next one is ended."""
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -64,14 +61,14 @@ class Surroundings:
         """Call ``act`` at the end, and wait for it for a limited time."""
         self.ends.callback(_within, STOP_SECONDS, act)
 
-    def session(self, program: ModuleType) -> Any:
+    def session(self) -> SparkSession:
         """The program's session, on the cluster."""
         os.environ.setdefault("JAVA_HOME", java_home())
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(self.cluster.url, self._conf())
         interrupted = signal.getsignal(signal.SIGINT)
         with output_to(self.driver_log):
-            spark = program.session()
+            spark = flights.session()
         # PySpark puts its own handler there, which cancels all jobs: an interrupt is to end the demo, job and all.
         signal.signal(signal.SIGINT, interrupted)
         spark.sparkContext.setLogLevel("WARN")
@@ -118,23 +115,6 @@ def surroundings(workers: int, keep: bool) -> Iterator[Surroundings]:
         ends.enter_context(made.cluster)
         ends.callback(no_more_interrupts)
         yield made
-
-
-def load_program() -> ModuleType:
-    """The example as a module.
-
-    Raises:
-        InvalidSettings: it is not there.
-    """
-    path = Path(binshift.__file__).resolve().parents[1] / PROGRAM
-    if not path.is_file():
-        raise InvalidSettings(f"the demo runs the program {path}, which is not there: run it from a whole checkout")
-    spec = importlib.util.spec_from_file_location("binshift_flights", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @contextmanager
