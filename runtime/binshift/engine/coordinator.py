@@ -220,7 +220,7 @@ class Coordinator:
         """
         with self.lock:
             name = layout.data_file_in(str(error))
-            if name is None or not self._log.condemn(name):
+            if name is None or not self._log.mark_unusable(name):
                 raise error
             if plan.replay is not None or not len(plan.moves):
                 return plan
@@ -236,7 +236,7 @@ class Coordinator:
         """
         with self.lock:
             for name in {report.damaged for report in reports if report.damaged is not None}:
-                self._log.condemn(name)
+                self._log.mark_unusable(name)
             self.movement.reported(reports, silent, why)
         if silent or any(report.failed for report in reports):
             self.check_newest()

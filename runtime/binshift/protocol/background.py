@@ -26,7 +26,7 @@ from binshift.protocol.bringup import bring_up
 from binshift.protocol.filling import Limits
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.store.binstore import BinStore
-from binshift.store.gate import Reader
+from binshift.store.fenced_store import Reader
 
 log = logging.getLogger(__name__)
 

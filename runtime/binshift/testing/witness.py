@@ -21,7 +21,7 @@ from binshift.log.records import CommitRecord, FileRef, decode_record
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.protocol.bringup import bring_up
 from binshift.store.binstore import BinStore
-from binshift.store.gate import Reader
+from binshift.store.fenced_store import Reader
 from binshift.store.memory import MemoryStore
 from binshift.store.status import Status
 from binshift.testing.flows import Packed, Row

@@ -42,12 +42,12 @@ def undo_skipped(patch: Patch) -> None:
     """What a failed run left in a store stays, under the stamp of the epoch before (I2)."""
 
     def skipped(self: BinStore, fence: Fence, to: Stamp) -> bool:
-        with self._gate.writing(fence) as (transaction, status):
+        with self._fenced.writing(fence) as (transaction, status):
             if status.undo_to != to:
                 return False
             record = undo.read(transaction)
             undo.write(transaction, None)
-            self._gate.save(transaction, transitions.undone(status, to, record.owned, record.base))
+            self._fenced.save(transaction, transitions.undone(status, to, record.owned, record.base))
             return True
 
     patch.setattr(BinStore, "undo", skipped)
@@ -136,7 +136,7 @@ def half_a_copy_counts(patch: Patch) -> None:
 
 def older_rows_stay(patch: Patch) -> None:
     """The rows of an earlier copy are not deleted before a new one begins (I2)."""
-    patch.setattr(store_copies, "_delete", lambda gate, transaction, bins: bins)
+    patch.setattr(store_copies, "_delete", lambda fenced, transaction, bins: bins)
 
 
 def moved_bins_stay(patch: Patch) -> None:
