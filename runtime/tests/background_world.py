@@ -39,7 +39,7 @@ class BackgroundWorld(EpochWorld):
             self.epoch(number)
         self.wakes.clear()
         jobs: Any = SimpleNamespace(background=self.run_background, rehearse=self.rehearse)
-        parts = (self.coordinator, self, jobs, self, self.steering, self.house, self.loop.in_epoch, WAIT_SECONDS)
+        parts = (self.coordinator, self, jobs, self, self.targets, self.house, self.loop.in_epoch, WAIT_SECONDS)
         self.background = BackgroundLoop(*parts, self.clock)
 
     def round(self) -> bool:

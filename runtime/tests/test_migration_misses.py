@@ -58,14 +58,14 @@ def test_the_deltas_of_a_flip_have_a_limit() -> None:
 def test_a_round_of_several_jobs_is_one_round() -> None:
     """Workers whose jobs have failed get jobs of their own; copies that are behind are so once a round, not once a job."""
     cluster = SimulatedCluster(Totals(), bins=16, workers=1, slots=4)
-    movement = cluster.driver.movement
+    migrations = cluster.driver.migrations
 
     def epoch() -> None:
         cluster.epoch([{"key": f"k{n}", "value": 1, "time": 0} for n in range(40)])
 
     def apart() -> None:
-        movement.troubles.silent([Worker(0), Worker(1)])
-        movement.troubles.silent([Worker(2), Worker(3)])
+        migrations.backoff.silent([Worker(0), Worker(1)])
+        migrations.backoff.silent([Worker(2), Worker(3)])
 
     for _ in range(3):
         epoch()

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.timings import EpochTimings, figures
 from binshift.log.records import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker

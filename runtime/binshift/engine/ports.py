@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.model import Epoch, Worker
 from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 

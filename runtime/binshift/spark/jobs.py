@@ -15,7 +15,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import Retryable
 from binshift.model import Epoch, Term, Worker

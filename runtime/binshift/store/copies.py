@@ -41,7 +41,9 @@ def begin(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt
                 left = left - _delete(fenced, transaction, left)
 
 
-def write(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, entries: Sequence[Entries]) -> None:
+def write(
+    fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, entries: Sequence[Entries]
+) -> None:
     """Write rows of a copy that has begun."""
     for batch in entries:
         merged = rows.merge_last_wins([batch])
@@ -58,7 +60,9 @@ def finish(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attemp
         fenced.save(transaction, transitions.installed(status, bins, epoch, attempt))
 
 
-def advance(fenced: FencedStore, fence: Fence, bins: BinSet, have: int, epoch: Epoch, entries: Sequence[Entries]) -> None:
+def advance(
+    fenced: FencedStore, fence: Fence, bins: BinSet, have: int, epoch: Epoch, entries: Sequence[Entries]
+) -> None:
     """Apply recorded deltas, in one transaction: in between, a copy would be at no epoch."""
     merged = rows.merge_last_wins(entries)
     invariant(not len(rows.bin_set(merged) - bins), "a delta has rows of other bins")

@@ -89,7 +89,9 @@ def _check(content: Bytes8, row_database: bytes, blob_database: bytes, claim: tu
         raise Misfit("a database is of another kind")
     blobs = _small(pages, trees[blob_database])
     named = [name.decode(errors="replace") for name in blobs.keys.to_pylist()]
-    held = {name: row_checksums.verify_blob(name, blob) for name, blob in zip(named, blobs.values.to_pylist(), strict=True)}
+    held = {
+        name: row_checksums.verify_blob(name, blob) for name, blob in zip(named, blobs.values.to_pylist(), strict=True)
+    }
     if held.get(claim[0]) != claim[1].encode():
         raise Misfit(f"it is of {held.get(claim[0], b'nothing').decode(errors='replace')}, not of {claim[1]}")
     _check_rows(pages, trees[row_database])

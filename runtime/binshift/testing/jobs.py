@@ -14,7 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import BatchOffsets, Executor, Placement
 from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
 from binshift.model import Epoch, Worker
