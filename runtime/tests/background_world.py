@@ -13,7 +13,7 @@ from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.ports import Executor
 from binshift.model import Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 
 class BackgroundWorld(EpochWorld):

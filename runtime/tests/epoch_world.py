@@ -22,9 +22,9 @@ from binshift.engine.target_controller import TargetController
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
 from binshift.model import Epoch, Stamp, Worker
-from binshift.protocol.spec import EpochSpec, Summary
 from binshift.testing.clock import ManualClock
 from binshift.testing.faulty import Files
+from binshift.worker.messages import EpochSpec, Summary
 
 OPERATOR = "state"
 ATTEMPTS_MAX = 6

@@ -12,11 +12,11 @@ from binshift.log.bringup import DeltaPart
 from binshift.log.index import BringUp
 from binshift.migration import Event, Limits, MigrationState, RoundReported
 from binshift.model import BinSet, Epoch, Fence, Term, Worker
-from binshift.protocol.background import ROUND_LIMITS
-from binshift.protocol.bringup import bring_up
 from binshift.store.binstore import BinStore
 from binshift.store.memory import MemoryStore
 from binshift.testing import SimulatedCluster, Totals
+from binshift.worker.background_task import ROUND_LIMITS
+from binshift.worker.bring_up import bring_up
 
 
 def rounds(state: MigrationState, epochs: int, number: int) -> tuple[MigrationState, list[int]]:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from target_world import UID, rows, slots, targets, workers
 
+from binshift.engine.bin_records import COUNTED_EVERY_EPOCHS, RECORDS_MIN, BinRecords
 from binshift.errors import MigrationRefused
 from binshift.log import weights as packed
 from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.planner import SLACK, TOLERATED
-from binshift.protocol.binrows import COUNTED_EVERY_EPOCHS, RECORDS_MIN, BinRows
 from binshift.testing import Row, SimulatedCluster, Totals, Tuning
 from binshift.testing.flows import bin_of
 
@@ -187,17 +187,17 @@ def test_records_are_counted_in_some_epochs_only() -> None:
     cluster.epoch(rows(1))
     for _ in range(COUNTED_EVERY_EPOCHS - 1):
         cluster.epoch(many)
-    assert not cluster.driver.migrations.bin_rows.counts.any()
+    assert not cluster.driver.migrations.bin_records.counts.any()
     with pytest.raises(MigrationRefused, match="ask again"):
         SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2).driver.targets.rebalance()
     cluster.epoch(many)
-    counts = cluster.driver.migrations.bin_rows.counts
+    counts = cluster.driver.migrations.bin_records.counts
     assert counts[bin_of(("k1",), 8)] >= RECORDS_MIN
 
 
 def test_old_counts_are_forgotten() -> None:
     """A bin that was hot once is not for ever."""
-    counted = BinRows(4)
+    counted = BinRecords(4)
     for bin, times in ((0, 20), (1, 40)):
         for _ in range(times):
             counted.counted([np.array([[bin], [50_000]]).tobytes()])

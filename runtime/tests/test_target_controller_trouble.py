@@ -13,8 +13,8 @@ from binshift.errors import StorageUnavailable
 from binshift.log import terms
 from binshift.migration import Phase
 from binshift.model import Worker
-from binshift.protocol.spec import Summary
 from binshift.testing import SimulatedCluster, Totals
+from binshift.worker.messages import Summary
 
 
 @pytest.fixture

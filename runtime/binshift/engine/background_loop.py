@@ -21,7 +21,7 @@ from binshift.engine.ports import Batches, Executor, Executors, Jobs
 from binshift.engine.target_controller import TargetController
 from binshift.errors import Fenced, GiveUp, Retryable
 from binshift.model import Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from binshift.engine.worker_backoff import WorkerBackoff
 from binshift.log.index import Index
 from binshift.migration import CopyFailed, Event
 from binshift.model import BinSet, Fence, Term, Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.routing import Route
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, CopyOrder
 
 SHORT_SECONDS = 0.4
 """Of a round that catches up: what it has reached is news that a flip may wait for."""

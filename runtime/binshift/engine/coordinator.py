@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from binshift.engine.bin_records import is_counted
 from binshift.engine.epoch_plan import EpochPlan, one_each
 from binshift.engine.migration_controller import NO_MOVES, MigrationController
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
@@ -23,9 +24,8 @@ from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.planner import bin_weights
-from binshift.protocol.binrows import is_counted
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 from binshift.routing import Route
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 
 
 class Coordinator:
@@ -199,7 +199,7 @@ class Coordinator:
                     f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
                 )
             if is_counted(plan.epoch):
-                self.migrations.bin_rows.counted(part.bin_records for part in parts)
+                self.migrations.bin_records.counted(part.bin_records for part in parts)
             self.migrations.took_part(plan.workers)
             self.migrations.recorded(plan.epoch, plan.moves, self._log.index)
 
@@ -279,9 +279,9 @@ class Coordinator:
         """For each bin its measured load, for the planner; None while nothing is known.
 
         That is half its share of the state's bytes, as of the newest snapshots (`Index.bin_bytes`), and half its share of the
-        records, as counted in epochs of this driver (`BinRows`); if one is not known, the other alone. Takes no I/O.
+        records, as counted in epochs of this driver (`BinRecords`); if one is not known, the other alone. Takes no I/O.
         """
-        stored, run = self._log.index.bin_bytes(), self.migrations.bin_rows.counts  # both are only ever replaced
+        stored, run = self._log.index.bin_bytes(), self.migrations.bin_records.counts  # both are only ever replaced
         if stored is None and not run.any():
             return None
         return bin_weights(np.zeros(self.bins) if stored is None else stored, run)

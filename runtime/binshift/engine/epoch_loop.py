@@ -24,7 +24,7 @@ from binshift.engine.ports import Batch, Batches, BatchOffsets, Executor, Execut
 from binshift.engine.timings import TIMINGS_KEPT, EpochTimings, timings_of
 from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
 from binshift.model import Epoch, Worker
-from binshift.protocol.spec import Summary
+from binshift.worker.messages import Summary
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,7 @@
 The machine (`binshift.migration`) decides; this module feeds it what happens (epochs, reports, executors that come and
 go), turns its actions into background orders, and starts the next migration when the target asks for one. Only the
 target and the recorded route are durable: a new driver starts here with nothing else and plans again.
-
-Guarded by a lock that the coordinator shares; never does I/O itself, except for writing a target before it is accepted.
+It never does I/O. A lock that the coordinator shares guards it.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from binshift.engine.background_scheduler import BackgroundScheduler
+from binshift.engine.bin_records import BinRecords
 from binshift.engine.copies import Copies
 from binshift.engine.migrations import History, Migration, MigrationPolicy, Request
 from binshift.engine.pacer import CopyRate, Pacer
@@ -49,10 +49,9 @@ from binshift.migration import (
 )
 from binshift.model import BINS_MAX, Epoch, Moves, Term, Worker
 from binshift.pacing import Pace
-from binshift.protocol.binrows import BinRows
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.routing import Route
 from binshift.strategies import cut
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 NO_MOVES = Moves([], [], [])
 
@@ -81,7 +80,7 @@ class MigrationController:
         self.history = History(term)
         self.bytes_copied = 0
         self.pacer = Pacer(policy.latency_target_seconds, Pace(policy.duty, BINS_MAX))
-        self.bin_rows = BinRows(policy.bins)
+        self.bin_records = BinRecords(policy.bins)
         self._copied = CopyRate()
         self._current: Migration | None = None
         self._queued: Migration | None = None

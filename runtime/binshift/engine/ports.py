@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.model import Epoch, Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 Batch = TypeVar("Batch")
 """One micro-batch's input, as the stream hands it over; the loops only pass it on."""

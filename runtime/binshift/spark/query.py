@@ -28,7 +28,6 @@ from binshift.log.owners import OWNER_VARIABLE, Beat, claim
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
-from binshift.protocol.spec import LogLocation
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
 from binshift.spark.batches import SparkBatches, ends_groups, nudged
@@ -43,6 +42,7 @@ from binshift.spark.task import Environment
 from binshift.spark.threads import BackgroundThread, BatchCallback
 from binshift.spark.watch import JobWatch
 from binshift.store.opening import StoreSettings
+from binshift.worker.messages import LogLocation
 
 __all__ = ["DataflowQuery", "StreamingQuery", "start"]
 
