@@ -13,7 +13,7 @@ from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.ports import Executor
 from binshift.model import Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 
 class BackgroundWorld(EpochWorld):
@@ -39,7 +39,7 @@ class BackgroundWorld(EpochWorld):
             self.epoch(number)
         self.wakes.clear()
         jobs: Any = SimpleNamespace(background=self.run_background, rehearse=self.rehearse)
-        parts = (self.coordinator, self, jobs, self, self.steering, self.house, self.loop.in_epoch, WAIT_SECONDS)
+        parts = (self.coordinator, self, jobs, self, self.targets, self.house, self.loop.in_epoch, WAIT_SECONDS)
         self.background = BackgroundLoop(*parts, self.clock)
 
     def round(self) -> bool:

@@ -32,7 +32,7 @@ class SimulatedQuery:
         self.stopped = threading.Event()
         stopping = threading.Event()
         executors = SimpleNamespace(alive=self._executors)
-        self.epochs = SimpleNamespace(executors=executors, stopping=stopping, under_way=None, runs_failed=0)
+        self.epochs = SimpleNamespace(executors=executors, stopping=stopping, progress=None, runs_failed=0)
 
     def _executors(self) -> dict[Worker, Any]:
         if self.spark_is_gone:
@@ -41,7 +41,7 @@ class SimulatedQuery:
 
     @property
     def dataflow(self) -> Any:
-        parts = (self._steering.log, self._coordinator, self._steering)
+        parts = (self._targets.log, self._coordinator, self._targets)
         return Dataflow(*parts, self.epochs, None)  # type: ignore[arg-type]
 
     @property
@@ -49,8 +49,8 @@ class SimulatedQuery:
         return self.cluster.driver.coordinator
 
     @property
-    def _steering(self) -> Any:
-        return self.cluster.driver.steering
+    def _targets(self) -> Any:
+        return self.cluster.driver.targets
 
     @property
     def epoch(self) -> Epoch:
@@ -62,15 +62,15 @@ class SimulatedQuery:
 
     @property
     def migrations(self) -> Sequence[Migration]:
-        return tuple(self._coordinator.movement.history)
+        return tuple(self._coordinator.migrations.history)
 
     @property
     def target(self) -> Any:
-        return self._steering.target
+        return self._targets.target
 
     @property
     def effective_workers(self) -> tuple[Worker, ...]:
-        return self._steering.effective
+        return self._targets.effective
 
     def exception(self) -> Exception | None:
         if self.spark_is_gone:
@@ -78,16 +78,16 @@ class SimulatedQuery:
         return self.error
 
     def put_target(self, **wanted: Any) -> Migration | None:
-        return self._steering.put(**wanted)
+        return self._targets.put(**wanted)
 
     def rebalance(self, **wanted: Any) -> Migration:
-        return self._steering.rebalance(**wanted)
+        return self._targets.rebalance(**wanted)
 
     def drain(self, worker: Worker) -> Migration:
-        return self._steering.drain(worker)
+        return self._targets.drain(worker)
 
     def cancel(self, number: int, *, rollback: bool) -> Migration:
-        return self._steering.cancel(number, rollback=rollback)
+        return self._targets.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
         self.epochs.stopping.set()
@@ -103,7 +103,7 @@ class World:
         self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
         self.query = SimulatedQuery(self.cluster)
         self.surface = QuerySurface(self.query, QueryInside(self.query.dataflow), lambda: self.now)  # type: ignore[arg-type]
-        self.cluster.driver.movement.now = lambda: self.now
+        self.cluster.driver.migrations.now = lambda: self.now
         for _ in range(3):
             self.epoch()
 

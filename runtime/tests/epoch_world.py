@@ -14,17 +14,17 @@ from typing import Any
 
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
-from binshift.engine.epochplan import EpochPlan
-from binshift.engine.migrations import Request, Terms
-from binshift.engine.movement import Movement
+from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.migration_controller import MigrationController
+from binshift.engine.migrations import MigrationPolicy, Request
 from binshift.engine.ports import BatchOffsets, Executor, Placement
-from binshift.engine.steering import Steering
+from binshift.engine.target_controller import TargetController
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
 from binshift.model import Epoch, Stamp, Worker
-from binshift.protocol.spec import EpochSpec, Summary
 from binshift.testing.clock import ManualClock
 from binshift.testing.faulty import Files
+from binshift.worker.messages import EpochSpec, Summary
 
 OPERATOR = "state"
 ATTEMPTS_MAX = 6
@@ -95,13 +95,13 @@ class EpochWorld:
         self.files = files or Files()
         format = LogFormat(bins=8, query="q", operators=(OperatorFormat(OPERATOR, "f"),))
         self.log = Log.on(self.files, format, nonce=f"driver {term}")
-        movement = Movement(Terms(8, workers), [OPERATOR], self.log.term, self.clock)
-        self.coordinator = Coordinator(self.log, 8, [OPERATOR], movement)
-        self.steering = Steering(self.log, self.coordinator, Request(batch_size=8))
-        movement.warmed(frozenset(self.executors))
+        migrations = MigrationController(MigrationPolicy(8, workers), [OPERATOR], self.log.term, self.clock)
+        self.coordinator = Coordinator(self.log, 8, [OPERATOR], migrations)
+        self.targets = TargetController(self.log, self.coordinator, Request(batch_size=8))
+        migrations.warmed(frozenset(self.executors))
         limits = EpochLimits(ATTEMPTS_MAX, WAIT_SECONDS, LOST_SECONDS)
         jobs: Any = SimpleNamespace(epoch=self.run_epoch, publish=self.publish, working=self.working)
-        self.loop = EpochLoop[str](self.coordinator, self, jobs, self, self.steering.lost, limits, self.clock)
+        self.loop = EpochLoop[str](self.coordinator, self, jobs, self, self.targets.lost, limits, self.clock)
 
     def epoch(self, number: int) -> None:
         """One batch of the stream."""

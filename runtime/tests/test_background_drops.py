@@ -9,11 +9,11 @@ from log_worlds import DictStorage
 from binshift import entries
 from binshift.engine.copies import Copies
 from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Term, Worker
-from binshift.protocol.background import Budget, run_round
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.store.binstore import BinStore
 from binshift.store.contract import StoreLimits
 from binshift.store.memory import MemoryStore
+from binshift.worker.background_task import Budget, run_round
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 FENCE = Fence(Term(1), Epoch(4), 0)
 W = Worker(1)

@@ -12,7 +12,7 @@ from binshift.control.app import control_app
 from binshift.control.models import EpochUnderWay, State, TargetRequest
 from binshift.control.slot import Slot
 from binshift.control.tokens import Tokens
-from binshift.engine.underway import Part, UnderWay
+from binshift.engine.epoch_progress import EpochProgress, EpochStage
 from binshift.errors import DrainRefused, EpochFailed, Fenced, NoSuchMigration, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics
 from binshift.model import Epoch, Worker
@@ -47,8 +47,8 @@ def test_the_snapshot_tells_the_dataflow(world: World) -> None:
 def test_the_epoch_under_way_is_told_with_its_age(world: World) -> None:
     """An epoch that runs is told with what it is at and for how long; between epochs there is none."""
     assert world.surface.snapshot().under_way is None
-    began = UnderWay(Epoch(3), world.now - 12.5)
-    world.query.epochs.under_way = began.at(Part.JOB, 2)
+    began = EpochProgress(Epoch(3), world.now - 12.5)
+    world.query.epochs.progress = began.at(EpochStage.JOB, 2)
     assert world.surface.snapshot().under_way == EpochUnderWay(epoch=3, runs=3, part="job", seconds=12.5)
     world.now -= 60.0
     seen = world.surface.snapshot().under_way
@@ -56,10 +56,10 @@ def test_the_epoch_under_way_is_told_with_its_age(world: World) -> None:
     assert seen.seconds == 0.0
 
 
-@pytest.mark.parametrize("part", Part)
-def test_every_part_of_an_epoch_can_be_told(world: World, part: Part) -> None:
+@pytest.mark.parametrize("part", EpochStage)
+def test_every_part_of_an_epoch_can_be_told(world: World, part: EpochStage) -> None:
     """Whatever an epoch is at has a name in the API."""
-    world.query.epochs.under_way = UnderWay(Epoch(3), world.now).at(part, 0)
+    world.query.epochs.progress = EpochProgress(Epoch(3), world.now).at(part, 0)
     seen = world.surface.snapshot().under_way
     assert seen is not None
     assert seen.part == part.value
@@ -67,7 +67,7 @@ def test_every_part_of_an_epoch_can_be_told(world: World, part: Part) -> None:
 
 def test_an_epoch_in_trouble_says_why(world: World) -> None:
     """While its runs fail, and not only once it has ended."""
-    world.query.epochs.under_way = UnderWay(Epoch(3), world.now).at(Part.JOB, 2, "the disk is full")
+    world.query.epochs.progress = EpochProgress(Epoch(3), world.now).at(EpochStage.JOB, 2, "the disk is full")
     seen = world.surface.snapshot().under_way
     assert seen is not None
     assert (seen.runs, seen.trouble) == (3, "the disk is full")
@@ -235,7 +235,7 @@ def test_what_alerts_need_is_observed(world: World) -> None:
     wanted = TargetRequest(owner=UID, generation=1, workers=[0, 1, 2], latencyTargetSeconds=0.25)
     world.surface.put_target(wanted)
     world.settle()
-    world.query.epochs.under_way = UnderWay(Epoch(3), world.now - 60)
+    world.query.epochs.progress = EpochProgress(Epoch(3), world.now - 60)
     seen = world.surface.observed()
     assert (seen.target_workers, seen.latency_target_seconds, seen.migration_left_seconds) == (3, 0.25, 0.0)
     assert seen.epoch_running_seconds is not None

@@ -48,7 +48,7 @@ JOB = (
 USERS_RESET = WORKER.replace("ZeroDivisionError: division by zero", "ConnectionResetError: Connection reset by peer")
 SPARKS_RESET = USERS_RESET.replace("/app/clicks.py", "/opt/pyspark/serializers.py")
 SOCKETS_RESET = USERS_RESET.replace("/app/clicks.py", "/usr/lib/python3.11/socket.py")
-OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
+OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/worker/epoch_task.py")
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_an_error_and_its_cause_are_both_told() -> None:
 
 def test_a_traceback_of_ours_alone_keeps_its_frames() -> None:
     """Where no line is the user's, ours are the only ones that help."""
-    assert "protocol/task.py" in str(interpret(RuntimeError(OURS_ALONE)))
+    assert "worker/epoch_task.py" in str(interpret(RuntimeError(OURS_ALONE)))

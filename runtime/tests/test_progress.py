@@ -15,14 +15,14 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.timings import EpochTimings, figures
 from binshift.log.records import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
-from binshift.protocol.spec import Summary
 from binshift.routing import Route
 from binshift.spark.listening import state_listener
 from binshift.spark.progress import filled, publish
+from binshift.worker.messages import Summary
 
 QUERY = "a5b6ba4b-2a09-4bbd-a5f5-8a3ea4f1a4f3"
 SPARKS_NAMES = [

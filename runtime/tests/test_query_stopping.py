@@ -62,9 +62,9 @@ class Stream:
 
 
 class Coordinator:
-    """Has a movement."""
+    """Has migrations."""
 
-    class movement:  # noqa: N801 (an attribute)
+    class migrations:  # noqa: N801 (an attribute)
         running: Callable[[], bool]
 
 

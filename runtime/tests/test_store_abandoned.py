@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 
 from binshift.model import Worker
-from binshift.protocol.spec import LogLocation
 from binshift.spark import warmup
 from binshift.spark.task import Environment, store_of
 from binshift.store.abandoned import ABANDONED_SECONDS, remove_abandoned
 from binshift.store.lmdb import close_environments, open_lmdb
 from binshift.store.opening import StoreSettings, scratch_store
+from binshift.worker.messages import LogLocation
 
 OLD, NEW = str(UUID(int=1)), str(UUID(int=2))
 SMALL = StoreSettings(map_bytes=1 << 20)

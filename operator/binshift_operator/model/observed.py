@@ -163,7 +163,7 @@ class RunningEpoch:
     Attributes:
         seconds: since its first run began, by the driver's own clock.
         runs: how many runs of it have begun.
-        part: what it is at, in the runtime's words (`binshift.engine.underway`); empty if it does not say.
+        part: what it is at, in the runtime's words (`binshift.engine.epoch_progress`); empty if it does not say.
         last_error: why its newest failed run failed; empty if none has.
     """
 

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from binshift.engine.dataflow import Dataflow
-from binshift.engine.troubles import Trouble
-from binshift.engine.underway import UnderWay
+from binshift.engine.epoch_progress import EpochProgress
+from binshift.engine.worker_backoff import WorkerFailure
 from binshift.log.index import Index
 from binshift.model import Worker
 
@@ -37,7 +37,7 @@ class Inside(Protocol):
     def copied_bytes(self) -> int:
         """Bytes of state copied ahead of flips, in all."""
 
-    def troubles(self) -> Mapping[Worker, Trouble]:
+    def worker_failures(self) -> Mapping[Worker, WorkerFailure]:
         """Workers whose newest round of background work failed, and why."""
 
     def runs_failed(self) -> int:
@@ -49,7 +49,7 @@ class Inside(Protocol):
     def stopping(self) -> bool:
         """Whether no further epoch will begin."""
 
-    def under_way(self) -> UnderWay | None:
+    def epoch_progress(self) -> EpochProgress | None:
         """The epoch that runs now; None between epochs."""
 
 
@@ -79,7 +79,7 @@ class QueryInside:
         """See `Inside`."""
         found: dict[Worker, dict[int, int]] = {}
         with self._coordinator.lock:
-            for (_, worker), held in self._coordinator.movement.copies.held.items():
+            for (_, worker), held in self._coordinator.migrations.copies.held.items():
                 mine = found.setdefault(worker, {})
                 mine.update({bin: min(epoch, mine.get(bin, epoch)) for bin, epoch in held.items()})
         return found
@@ -87,7 +87,7 @@ class QueryInside:
     def copy_lag_epochs(self) -> int | None:
         """See `Inside`."""
         with self._coordinator.lock:
-            copies, last = self._coordinator.movement.copies, self._log.index.last
+            copies, last = self._coordinator.migrations.copies, self._log.index.last
             workers = {order.destination for order in copies.orders}
             wanted = [(o, w, copies.wanted(w)) for w in workers for o in copies.operators]
             epochs = [epoch for o, w, bins in wanted for epoch in copies.of(o, w, bins).values()]
@@ -95,12 +95,12 @@ class QueryInside:
 
     def copied_bytes(self) -> int:
         """See `Inside`."""
-        return self._coordinator.movement.bytes_copied
+        return self._coordinator.migrations.bytes_copied
 
-    def troubles(self) -> Mapping[Worker, Trouble]:
+    def worker_failures(self) -> Mapping[Worker, WorkerFailure]:
         """See `Inside`."""
         with self._coordinator.lock:
-            return self._coordinator.movement.troubles.known
+            return self._coordinator.migrations.backoff.known
 
     def runs_failed(self) -> int:
         """See `Inside`."""
@@ -108,12 +108,12 @@ class QueryInside:
 
     def latency_target_seconds(self) -> float:
         """See `Inside`."""
-        return self._coordinator.movement.pacer.aim_seconds
+        return self._coordinator.migrations.pacer.aim_seconds
 
     def stopping(self) -> bool:
         """See `Inside`."""
         return self._epochs.stopping.is_set()
 
-    def under_way(self) -> UnderWay | None:
+    def epoch_progress(self) -> EpochProgress | None:
         """See `Inside`."""
-        return self._epochs.under_way
+        return self._epochs.progress

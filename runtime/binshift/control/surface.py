@@ -16,7 +16,7 @@ from binshift.control import models, readings
 from binshift.control.inside import Inside
 from binshift.control.models import State
 from binshift.control.rebalancing import RebalanceRequest
-from binshift.control.translation import bins_of, migration_of, observed_of, target_of, under_way_of
+from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
@@ -117,7 +117,7 @@ class QuerySurface:
             stopping=state is State.RUNNING and self._inside.stopping(),
             epoch=index.last,
             committed_at=models.moment(epochs[-1].committed_at) if epochs else None,
-            under_way=under_way_of(self._inside.under_way(), now),
+            under_way=progress_of(self._inside.epoch_progress(), now),
             route_version=None if route is None else route.version,
             bins=index.bins,
             workers=[] if route is None else list(route.workers),
@@ -137,7 +137,7 @@ class QuerySurface:
         bins, sizes = readings.bin_counts(index), readings.sizes(index)
         keys, size = readings.by_worker(index, sizes.rows), readings.by_worker(index, sizes.bytes)
         desired = [Worker(w) for w in target.workers] if target is not None else []
-        troubles = self._inside.troubles()
+        failures = self._inside.worker_failures()
         return [
             models.WorkerLoad(
                 worker=worker,
@@ -147,8 +147,8 @@ class QuerySurface:
                 keys=round(keys[worker]) if worker in keys else None,
                 bytes=round(size[worker]) if worker in size else None,
                 copies=len(copies[worker]) if worker in copies else None,
-                background_failures=troubles[worker].failures if worker in troubles else 0,
-                background_error=troubles[worker].reason[: models.REASON_CHARACTERS_MAX] if worker in troubles else "",
+                background_failures=failures[worker].failures if worker in failures else 0,
+                background_error=failures[worker].reason[: models.REASON_CHARACTERS_MAX] if worker in failures else "",
             )
             for worker in sorted({*bins, *registered, *effective, *desired})
         ]

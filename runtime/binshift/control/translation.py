@@ -8,8 +8,8 @@ import numpy as np
 
 from binshift.control import models, readings
 from binshift.control.inside import Inside
+from binshift.engine.epoch_progress import EpochProgress
 from binshift.engine.migrations import Migration
-from binshift.engine.underway import UnderWay
 from binshift.log.index import Index
 from binshift.log.targets import Target
 from binshift.metrics import Observed
@@ -76,14 +76,14 @@ def migration_of(migration: Migration, epochs: Sequence[EpochMeasured]) -> model
     )
 
 
-def under_way_of(found: UnderWay | None, now: float) -> models.EpochUnderWay | None:
+def progress_of(found: EpochProgress | None, now: float) -> models.EpochUnderWay | None:
     """The epoch that runs, with its age at ``now`` (seconds since 1970); a clock that was set back makes nothing negative."""
     if found is None:
         return None
     seconds = max(0.0, now - found.began)
     trouble = found.trouble[: models.REASON_CHARACTERS_MAX]
     return models.EpochUnderWay(
-        epoch=found.epoch, runs=found.runs, part=found.part.value, seconds=seconds, trouble=trouble
+        epoch=found.epoch, runs=found.runs, part=found.stage.value, seconds=seconds, trouble=trouble
     )
 
 
@@ -137,13 +137,13 @@ def observed_of(
     """What is true now, for the metrics."""
     index, newest = inside.index(), migrations[-1] if migrations else None
     sizes, progress, files = readings.sizes(index), newest.progress if newest else None, list(readings.files(index))
-    watermark, running = readings.watermark(index), under_way_of(inside.under_way(), now)
-    registered, troubles = inside.registered(), inside.troubles()
+    watermark, running = readings.watermark(index), progress_of(inside.epoch_progress(), now)
+    registered, failures = inside.registered(), inside.worker_failures()
     return Observed(
         epoch=index.last,
         route_version=None if index.route is None else index.route.version,
         executors=len(registered),
-        background_failures={w: troubles[w].failures if w in troubles else 0 for w in registered},
+        background_failures={w: failures[w].failures if w in failures else 0 for w in registered},
         bins=readings.bin_counts(index),
         keys=readings.by_worker(index, sizes.rows),
         bytes=readings.by_worker(index, sizes.bytes),

@@ -1,7 +1,7 @@
 """Runs background rounds: copies, catches up, drops and snapshots bins, warms new workers, and wakes an idle stream.
 
 Each round has a task on every worker that has something to do, each bounded to about half a second, so that a round never
-holds a task slot an epoch waits for. What to do is decided by the coordinator's movement; the loop only carries it to
+holds a task slot an epoch waits for. What to do is decided by the migration controller; the loop only carries it to
 `Jobs` and the reports back. A round that fails (an executor died, a job was cancelled) is planned anew from what is then
 true. The loop runs in a thread of its own, beside the epochs'.
 """
@@ -18,10 +18,10 @@ from binshift.engine.clock import Clock, SystemClock
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.ports import Batches, Executor, Executors, Jobs
-from binshift.engine.steering import Steering
+from binshift.engine.target_controller import TargetController
 from binshift.errors import Fenced, GiveUp, Retryable
 from binshift.model import Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class BackgroundLoop:
         executors: those there are.
         jobs: runs tasks.
         batches: the stream.
-        steering: is told who is there.
+        targets: is told who is there.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
         wait_seconds: how long a migration waits for the executors of its workers.
@@ -54,7 +54,7 @@ class BackgroundLoop:
     executors: Executors
     jobs: Jobs[Any]
     batches: Batches
-    steering: Steering
+    targets: TargetController
     house: Housekeeping
     in_epoch: threading.Event
     wait_seconds: float = 60.0
@@ -100,30 +100,30 @@ class BackgroundLoop:
             Fenced: a newer driver has taken over.
             StorageUnavailable: the log's files did not answer.
         """
-        executors, movement = self.executors.alive(), self.coordinator.movement
-        self.steering.observe({worker: executor.id for worker, executor in executors.items()})
+        executors, migrations = self.executors.alive(), self.coordinator.migrations
+        self.targets.observe({worker: executor.id for worker, executor in executors.items()})
         with self.coordinator.lock:
-            movement.seen(frozenset(executors))
-            wanted = movement.cold()
+            migrations.seen(frozenset(executors))
+            wanted = migrations.cold()
             specs = self.coordinator.background()
-            awaited = wanted | movement.destinations()
+            awaited = wanted | migrations.destinations()
         self._give_up(sorted(awaited - executors.keys()))
-        cold = {w: executors[w] for w in sorted((wanted & executors.keys()) - movement.troubles.resting())}
+        cold = {w: executors[w] for w in sorted((wanted & executors.keys()) - migrations.backoff.resting())}
         try:
             self._warm_up(cold)
-            for workers in movement.troubles.jobs({spec.worker for spec in specs}):
+            for workers in migrations.backoff.jobs({spec.worker for spec in specs}):
                 if not self.stopped.is_set():
                     self._work([spec for spec in specs if spec.worker in workers], executors)
             if specs:
                 with self.coordinator.lock:
-                    movement.round_ended()
+                    migrations.round_ended()
         finally:
             self._keep_house()
         return bool(cold or specs)
 
     def _keep_house(self) -> None:
         """What has to be done whatever became of the round."""
-        self.house.run(tuple(self.coordinator.movement.snapshots.pending))
+        self.house.run(tuple(self.coordinator.migrations.snapshots.pending))
         self.coordinator.manifest = self.house.manifest
         if not self.in_epoch.is_set() and self.coordinator.needs_epoch():
             self.batches.wake(final=False)
@@ -140,8 +140,8 @@ class BackgroundLoop:
             for worker in group:
                 self._unwarmed.pop(worker, None)
             with self.coordinator.lock:
-                self.coordinator.movement.troubles.well(group)
-                self.coordinator.movement.warmed(frozenset(group))
+                self.coordinator.migrations.backoff.well(group)
+                self.coordinator.migrations.warmed(frozenset(group))
 
     def _not_warm(self, group: Mapping[Worker, Executor], error: Exception) -> None:
         """A worker on which an epoch cannot even be rehearsed gets no bins."""
@@ -150,10 +150,10 @@ class BackgroundLoop:
             self._unwarmed[worker] = self._unwarmed.get(worker, 0) + 1
             with self.coordinator.lock:
                 if len(group) == 1:
-                    self.coordinator.movement.troubles.failed(worker, str(error))
+                    self.coordinator.migrations.backoff.failed(worker, str(error))
                 if self._unwarmed[worker] >= (WARM_RETRIES_MAX if isinstance(error, Retryable) else WARM_TRIES_MAX):
                     del self._unwarmed[worker]
-                    self.coordinator.movement.give_up(f"worker {worker} cannot run an epoch: {error}")
+                    self.coordinator.migrations.give_up(f"worker {worker} cannot run an epoch: {error}")
 
     def _give_up(self, missing: Sequence[Worker]) -> None:
         """A migration does not wait for ever for workers that nobody starts."""
@@ -163,7 +163,7 @@ class BackgroundLoop:
             if now - since > self.wait_seconds:
                 with self.coordinator.lock:
                     why = f"has no executor after {self.wait_seconds:.0f} s: start one and ask again"
-                    self.coordinator.movement.give_up(f"worker {worker} {why}")
+                    self.coordinator.migrations.give_up(f"worker {worker} {why}")
 
     def _work(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> None:
         """One job; what its tasks reported counts though it failed, and those that did not are remembered.

@@ -15,31 +15,33 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from binshift.engine.epochplan import EpochPlan, one_each
-from binshift.engine.movement import NO_MOVES, Movement
+from binshift.engine.bin_records import is_counted
+from binshift.engine.epoch_plan import EpochPlan, one_each
+from binshift.engine.migration_controller import NO_MOVES, MigrationController
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
 from binshift.log import layout, terms
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.planner import bin_weights
-from binshift.protocol.binrows import is_counted
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 from binshift.routing import Route
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 
 
 class Coordinator:
     """Owns the epochs of one driver term."""
 
-    def __init__(self, log: Log, bins: int, operators: Sequence[str], movement: Movement, undo: bool = True) -> None:
+    def __init__(
+        self, log: Log, bins: int, operators: Sequence[str], migrations: MigrationController, undo: bool = True
+    ) -> None:
         self._log = log
         self.bins = bins
         self._operators = tuple(operators)
         self._undo = undo
         self.manifest: Epoch | None = None
         """The newest manifest this driver has made durable, for the next record to name."""
-        self.movement = movement
-        self.lock = movement.lock
+        self.migrations = migrations
+        self.lock = migrations.lock
 
     @property
     def term(self) -> Term:
@@ -60,7 +62,7 @@ class Coordinator:
     def moving(self) -> bool:
         """Whether a migration is under way, or about to be."""
         with self.lock:
-            return not self.movement.idle
+            return not self.migrations.idle
 
     def plan(
         self, epoch: Epoch, offsets_hash: str, batch_time_ms: int, watermark_ms: int, alive: tuple[Worker, ...]
@@ -89,13 +91,13 @@ class Coordinator:
                 )
             before = index.route
             if before is None:
-                route, moves = self.movement.first_route(alive), NO_MOVES
+                route, moves = self.migrations.first_route(alive), NO_MOVES
             else:
-                moves = self.movement.flip(epoch, before)
+                moves = self.migrations.flip(epoch, before)
                 route = before.moved(moves) if len(moves) else before
             # A worker that gives its last bin away takes part once more: only so does its store stop owning it.
             leaving = set() if before is None else set(before.workers) & set(alive)
-            workers = tuple(sorted({*route.workers, *leaving, *self.movement.participants(alive)}))
+            workers = tuple(sorted({*route.workers, *leaving, *self.migrations.participants(alive)}))
             earlier = self._watermark_before(epoch)
             return EpochPlan(epoch, route, before, workers, moves, batch_time_ms, offsets_hash, watermark_ms, earlier)
 
@@ -156,7 +158,7 @@ class Coordinator:
         owned = plan.route.bins_of(worker)
         before = BinSet() if plan.before is None else plan.before.bins_of(worker)
         wanted = owned if everything else owned - before
-        have = {} if everything else self.movement.copies.of(operator, worker, wanted)
+        have = {} if everything else self.migrations.copies.of(operator, worker, wanted)
         stamp = index.stamp(operator, worker, base)
         replay = None
         if plan.replay is not None:
@@ -197,15 +199,15 @@ class Coordinator:
                     f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
                 )
             if is_counted(plan.epoch):
-                self.movement.bin_rows.counted(part.bin_records for part in parts)
-            self.movement.took_part(plan.workers)
-            self.movement.recorded(plan.epoch, plan.moves, self._log.index)
+                self.migrations.bin_records.counted(part.bin_records for part in parts)
+            self.migrations.took_part(plan.workers)
+            self.migrations.recorded(plan.epoch, plan.moves, self._log.index)
 
     def again(self, plan: EpochPlan) -> EpochPlan:
         """The plan of the next run: the same, unless the epoch has got a record meanwhile."""
         with self.lock:
             if plan.replay is None and self._log.index.last >= plan.epoch:
-                self.movement.adopted(plan.epoch, plan.route, plan.moves, self._log.index)
+                self.migrations.adopted(plan.epoch, plan.route, plan.moves, self._log.index)
                 return self._replay(plan.epoch, plan.offsets_hash)
             return plan
 
@@ -220,24 +222,24 @@ class Coordinator:
         """
         with self.lock:
             name = layout.data_file_in(str(error))
-            if name is None or not self._log.condemn(name):
+            if name is None or not self._log.mark_unusable(name):
                 raise error
             if plan.replay is not None or not len(plan.moves):
                 return plan
-            self.movement.abandoned(plan.epoch)
-            self.movement.give_up(f"a file of the log is damaged: {error}")
+            self.migrations.abandoned(plan.epoch)
+            self.migrations.give_up(f"a file of the log is damaged: {error}")
             return self.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, plan.watermark_ms, plan.workers)
 
     def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
-        """Take in what a job of a round did (see `Rounds.reported`); files it found damaged are done without, and written anew.
+        """Take in what a job of a round did (see `BackgroundScheduler.reported`); files it found damaged are done without, and written anew.
 
         Raises:
             Fenced: something failed, and another driver has taken over.
         """
         with self.lock:
             for name in {report.damaged for report in reports if report.damaged is not None}:
-                self._log.condemn(name)
-            self.movement.reported(reports, silent, why)
+                self._log.mark_unusable(name)
+            self.migrations.reported(reports, silent, why)
         if silent or any(report.failed for report in reports):
             self.check_newest()
 
@@ -253,7 +255,7 @@ class Coordinator:
             moves=whole_route(plan.route) if plan.before is None else route_changes(plan.moves),
             workers=plan.workers,
             parts=tuple(Part(s.operator, s.worker, s.stamp.attempt, s.delta) for s in parts),
-            snapshots=self.movement.take_snapshots(self._log.index),
+            snapshots=self.migrations.take_snapshots(self._log.index),
             watermark_ms=plan.watermark_ms,
             manifest=self._newest_manifest(),
         )
@@ -266,20 +268,20 @@ class Coordinator:
     def background(self) -> list[BackgroundSpec]:
         """What the workers should do next beside the epochs."""
         with self.lock:
-            return self.movement.round(self._log.index)
+            return self.migrations.round(self._log.index)
 
     def measured(self, seconds: float, plan: EpochPlan) -> None:
         """The epoch took so long, from its trigger to its record; sets the pace of what moves."""
         with self.lock:
-            self.movement.measured(seconds, flipped=len(plan.moves) > 0)
+            self.migrations.measured(seconds, flipped=len(plan.moves) > 0)
 
     def bin_weights(self) -> npt.NDArray[np.float64] | None:
         """For each bin its measured load, for the planner; None while nothing is known.
 
         That is half its share of the state's bytes, as of the newest snapshots (`Index.bin_bytes`), and half its share of the
-        records, as counted in epochs of this driver (`BinRows`); if one is not known, the other alone. Takes no I/O.
+        records, as counted in epochs of this driver (`BinRecords`); if one is not known, the other alone. Takes no I/O.
         """
-        stored, run = self._log.index.bin_bytes(), self.movement.bin_rows.counts  # both are only ever replaced
+        stored, run = self._log.index.bin_bytes(), self.migrations.bin_records.counts  # both are only ever replaced
         if stored is None and not run.any():
             return None
         return bin_weights(np.zeros(self.bins) if stored is None else stored, run)
@@ -287,12 +289,12 @@ class Coordinator:
     def abandoned(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""
         with self.lock:
-            self.movement.abandoned(plan.epoch)
+            self.migrations.abandoned(plan.epoch)
 
     def needs_epoch(self) -> bool:
         """Whether an epoch should run even without input: a flip, a retirement or a repair is due."""
         with self.lock:
             if self.last <= BEFORE_FIRST:  # bins can move once they have owners
-                return not self.movement.idle
+                return not self.migrations.idle
             repairing = any(len(self._log.index.unbuildable(operator)) for operator in self._operators)
-            return repairing or self.movement.needs_epoch()
+            return repairing or self.migrations.needs_epoch()

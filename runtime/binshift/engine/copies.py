@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from binshift.migration import Copy, CopyAt, CopyFailed, Event
 from binshift.model import BinSet, Epoch, Moves, Worker
-from binshift.protocol.spec import BackgroundReport
+from binshift.worker.messages import BackgroundReport
 
 Holder = tuple[str, Worker]
 """An operator on a worker."""

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from binshift import failpoints
-from binshift.engine.attendance import Attendance, Lost, hosts
 from binshift.engine.clock import Clock, SystemClock
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.epoch_progress import EpochProgress, EpochStage
+from binshift.engine.executor_wait import ExecutorWait, Lost, hosts
 from binshift.engine.ports import Batch, Batches, BatchOffsets, Executor, Executors, Jobs, Placement
 from binshift.engine.timings import TIMINGS_KEPT, EpochTimings, timings_of
-from binshift.engine.underway import Part, UnderWay
 from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
 from binshift.model import Epoch, Worker
-from binshift.protocol.spec import Summary
+from binshift.worker.messages import Summary
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +61,11 @@ class EpochLoop(Generic[Batch]):
         executors: those there are.
         jobs: runs tasks.
         batches: the stream.
-        lost: gives the bins of workers that stay away to those that are there; `Steering.lost`.
+        lost: gives the bins of workers that stay away to those that are there; `TargetController.lost`.
         limits: of retries and waits.
         clock: measures, and waits.
         in_epoch: set while an epoch runs.
-        under_way: the epoch that runs, for those who look on; None between epochs.
+        progress: the epoch that runs, for those who look on; None between epochs.
         runs_failed: runs of epochs that were made again, as were tries to begin one.
         timings: of the newest epochs.
         stopping: set once no further epoch shall begin.
@@ -80,7 +80,7 @@ class EpochLoop(Generic[Batch]):
     limits: EpochLimits = field(default_factory=EpochLimits)
     clock: Clock = field(default_factory=SystemClock)
     in_epoch: threading.Event = field(default_factory=threading.Event)
-    under_way: UnderWay | None = None
+    progress: EpochProgress | None = None
     runs_failed: int = 0
     timings: deque[EpochTimings] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -118,7 +118,7 @@ class EpochLoop(Generic[Batch]):
             self.error = error
             raise
         finally:
-            self.under_way = None
+            self.progress = None
             self.in_epoch.clear()
 
     @property
@@ -143,21 +143,21 @@ class EpochLoop(Generic[Batch]):
         return True
 
     def _epoch(self, batch: Batch, epoch: Epoch) -> None:
-        started, begun = self.clock(), UnderWay(epoch, self.clock.time())
-        self.under_way, self._trouble, self._task_failures = begun, "", 0
+        started, begun = self.clock(), EpochProgress(epoch, self.clock.time())
+        self.progress, self._trouble, self._task_failures = begun, "", 0
         offsets, moving = self._read_offsets(begun), self.coordinator.moving
         alive = tuple(sorted(self.executors.alive()))
         plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, offsets.watermark_ms, alive)
         bring_up = frozenset[Worker]()
         for run in range(self.limits.attempts_max):
-            self.under_way = begun.at(Part.EXECUTORS, run, self._trouble)
-            plan, executors = self._attendance().of(self.coordinator.again(plan), self._go_on)
+            self.progress = begun.at(EpochStage.EXECUTORS, run, self._trouble)
+            plan, executors = self._executor_wait().wait_for(self.coordinator.again(plan), self._go_on)
             self._seen = {w: seen for w, seen in self._seen.items() if executors.get(w) == seen}
             bring_up |= frozenset(plan.needed) - self._seen.keys()
             try:
-                self.under_way = begun.at(Part.JOB, run, self._trouble)
+                self.progress = begun.at(EpochStage.JOB, run, self._trouble)
                 seconds, summaries = self._run(batch, plan, run, executors, bring_up)
-                recording, self.under_way = self.clock(), begun.at(Part.RECORD, run, self._trouble)
+                recording, self.progress = self.clock(), begun.at(EpochStage.RECORD, run, self._trouble)
                 self.coordinator.commit(plan, summaries)
             except Exception as error:  # every kind: what follows from it is decided here, in one place
                 plan = self._failed(plan, run, error)
@@ -176,19 +176,19 @@ class EpochLoop(Generic[Batch]):
             f"epoch {epoch} failed {self.limits.attempts_max} times, the last time because {self._trouble}"
         )
 
-    def _attendance(self) -> Attendance:
+    def _executor_wait(self) -> ExecutorWait:
         limits = self.limits
         waits = (limits.executor_wait_seconds, limits.lost_worker_seconds)
-        return Attendance(self.coordinator, self.executors, self.lost, self.clock, self.stopping, *waits)
+        return ExecutorWait(self.coordinator, self.executors, self.lost, self.clock, self.stopping, *waits)
 
-    def _read_offsets(self, begun: UnderWay) -> BatchOffsets:
+    def _read_offsets(self, begun: EpochProgress) -> BatchOffsets:
         """Of the epoch's input; tried as often as an epoch is run, as nothing is lost while a disk or a store is away."""
         for run in range(self.limits.attempts_max):
             try:
                 return self.batches.offsets(begun.epoch)
             except Retryable as error:
                 self._trouble, self.runs_failed = str(error), self.runs_failed + 1
-                self.under_way = begun.at(Part.PLAN, run + 1, self._trouble)
+                self.progress = begun.at(EpochStage.PLAN, run + 1, self._trouble)
                 log.warning("epoch %s cannot begin: %s", begun.epoch, error)
             if self.clock.wait(self.stopping, _pause(run)):
                 break
@@ -253,7 +253,7 @@ class EpochLoop(Generic[Batch]):
         Also while cold workers are only expected: one that registers between this look and the job's last stage would
         be given a task at once.
         """
-        warm, expected = self.coordinator.movement.warm, self.coordinator.movement.cold()
+        warm, expected = self.coordinator.migrations.warm, self.coordinator.migrations.cold()
         if executors.keys() <= warm and not expected:
             return ()
         return tuple(executors[w] for w in sorted(executors.keys() & warm))

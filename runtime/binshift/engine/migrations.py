@@ -1,6 +1,6 @@
 """A migration as its requester sees it: under what terms bins move, what was asked, how far it is, how it ended.
 
-Made by `Movement`; shared between the thread that asked and those that carry it out. It only shows: cancelling goes
+Made by `MigrationController`; shared between the thread that asked and those that carry it out. It only shows: cancelling goes
 through the query.
 """
 
@@ -33,7 +33,7 @@ LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Terms:
+class MigrationPolicy:
     """Under what terms bins move.
 
     Attributes:

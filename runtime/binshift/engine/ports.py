@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.model import Epoch, Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 Batch = TypeVar("Batch")
 """One micro-batch's input, as the stream hands it over; the loops only pass it on."""

@@ -77,13 +77,13 @@ class DataflowQuery:
         self.dataflow = dataflow
         """The engine's parts of it."""
         self._coordinator = dataflow.coordinator
-        self._steering = dataflow.steering
+        self._targets = dataflow.targets
         self._epochs = dataflow.epochs
         self._stop_background = stop_background
         self._close = close
         self._ending = threading.Lock()
         self._ended = False
-        self._coordinator.movement.running = lambda: self.isActive
+        self._coordinator.migrations.running = lambda: self.isActive
         threading.Thread(target=self._end_with_spark, name="binshift-end", daemon=True).start()
 
     def __getattr__(self, name: str) -> Any:
@@ -132,7 +132,7 @@ class DataflowQuery:
     @property
     def migrations(self) -> Sequence[Migration]:
         """See `StreamingQuery`."""
-        return tuple(self._coordinator.movement.history)
+        return tuple(self._coordinator.migrations.history)
 
     def rescale(
         self,
@@ -158,17 +158,17 @@ class DataflowQuery:
         if workers < 1:
             raise MigrationRefused(f"rescale({workers}): a dataflow needs at least one worker")
         target = tuple(Worker(w) for w in range(workers))
-        return self._begin(lambda: self._steering.rescale(target, strategy, batch_size, pre_copy))
+        return self._begin(lambda: self._targets.rescale(target, strategy, batch_size, pre_copy))
 
     def rebalance(
         self, *, strategy: str | None = None, batch_size: int | None = None, pre_copy: bool | None = None
     ) -> Migration:
-        """Share the bins among the same workers by their load as measured now (`Steering.rebalance`), whoever owns the target.
+        """Share the bins among the same workers by their load as measured now (`TargetController.rebalance`), whoever owns the target.
 
         Raises:
             MigrationRefused: no load has been measured yet, there is no such strategy, or the query has ended.
         """
-        return self._begin(lambda: self._steering.rebalance(strategy, batch_size, pre_copy))
+        return self._begin(lambda: self._targets.rebalance(strategy, batch_size, pre_copy))
 
     def move(self, moves: Mapping[Bin, Worker], *, pre_copy: bool | None = None) -> Migration:
         """Move single bins; the others stay.
@@ -176,7 +176,7 @@ class DataflowQuery:
         Raises:
             MigrationRefused: there is no such bin, or the query has ended.
         """
-        return self._begin(lambda: self._steering.move(moves, pre_copy))
+        return self._begin(lambda: self._targets.move(moves, pre_copy))
 
     def put_target(
         self,
@@ -196,17 +196,17 @@ class DataflowQuery:
             MigrationRefused: there is no worker in it, no such strategy, or the query has ended.
         """
         terms = (tuple(workers), strategy, batch_size, pre_copy, latency_target_seconds)
-        return self._begin(lambda: self._steering.put(owner, generation, *terms))
+        return self._begin(lambda: self._targets.put(owner, generation, *terms))
 
     @property
     def target(self) -> Target | None:
         """The desired target, as it was asked for; None before the first."""
-        return self._steering.target
+        return self._targets.target
 
     @property
     def effective_workers(self) -> tuple[Worker, ...]:
         """The workers of the target that can have bins now: without those that drain or are lost."""
-        return self._steering.effective
+        return self._targets.effective
 
     def drain(self, worker: Worker) -> Migration:
         """Move everything off ``worker``, until it comes back with another executor.
@@ -214,7 +214,7 @@ class DataflowQuery:
         Raises:
             DrainRefused: no other worker would remain.
         """
-        return self._begin(lambda: self._steering.drain(worker))
+        return self._begin(lambda: self._targets.drain(worker))
 
     def cancel(self, migration: int, *, rollback: bool = False) -> Migration:
         """Stop a migration; with ``rollback``, move back what it has moved (the migration back is returned).
@@ -222,13 +222,13 @@ class DataflowQuery:
         Raises:
             NoSuchMigration: there is none of that number.
         """
-        return self._begin(lambda: self._steering.cancel(migration, rollback=rollback))
+        return self._begin(lambda: self._targets.cancel(migration, rollback=rollback))
 
     def _begin(self, act: Callable[[], Begun]) -> Begun:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
         # A worker that is back, and that no background round has noticed yet, would be taken for one that still drains.
-        self._steering.observe({w: executor.id for w, executor in self._epochs.executors.alive().items()})
+        self._targets.observe({w: executor.id for w, executor in self._epochs.executors.alive().items()})
         migration = act()
         self.dataflow.background.wake()
         return migration

@@ -41,7 +41,7 @@ TRACEBACK = re.compile(
 
 HEADER = "Traceback (most recent call last):"
 SPARKS_FRAME = re.compile(r"/pyspark/|pyspark\.zip")
-OUR_FRAME = re.compile(r"/binshift/(?:spark|engine|protocol|operators|store|log)/")
+OUR_FRAME = re.compile(r"/binshift/(?:spark|engine|worker|operators|store|log)/")
 LIBRARY_FRAME = re.compile(r"/lib/python3\.\d+/(?!site-packages|dist-packages)|\"pyarrow/|/pyarrow/|\"<frozen")
 """Where the reading of a socket ends, whoever reads."""
 

@@ -15,11 +15,10 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import Retryable
 from binshift.model import Epoch, Term, Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 from binshift.routing import Route
 from binshift.spark import conf
 from binshift.spark.collecting import collecting, handed
@@ -31,6 +30,7 @@ from binshift.spark.stage import Stage
 from binshift.spark.task import BackgroundFunction, Environment, EpochFunction, Place, pickled
 from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, made_up, runs_python
 from binshift.spark.watch import JobWatch
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
 from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.migrations import Request, Terms, strategy_of
-from binshift.engine.movement import Movement
+from binshift.engine.migration_controller import MigrationController
+from binshift.engine.migrations import MigrationPolicy, Request, strategy_of
 from binshift.engine.ports import Executor
-from binshift.engine.steering import Steering
+from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
@@ -28,7 +28,6 @@ from binshift.log.owners import OWNER_VARIABLE, Beat, claim
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
-from binshift.protocol.spec import LogLocation
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
 from binshift.spark.batches import SparkBatches, ends_groups, nudged
@@ -43,6 +42,7 @@ from binshift.spark.task import Environment
 from binshift.spark.threads import BackgroundThread, BatchCallback
 from binshift.spark.watch import JobWatch
 from binshift.store.opening import StoreSettings
+from binshift.worker.messages import LogLocation
 
 __all__ = ["DataflowQuery", "StreamingQuery", "start"]
 
@@ -112,7 +112,7 @@ def _parts(
     executors = _await_executors(view, log, settings)
     cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
     neighbours.of(spark.sparkContext).check_slots(executors, cpus)
-    terms = Terms(
+    policy = MigrationPolicy(
         settings.bins,
         settings.workers,
         _limits(settings),
@@ -120,8 +120,8 @@ def _parts(
         settings.snapshot_cycle_epochs,
         settings.latency_target_seconds,
     )
-    movement = Movement(terms, [OPERATOR], log.term)
-    coordinator = Coordinator(log, settings.bins, [OPERATOR], movement)
+    migrations = MigrationController(policy, [OPERATOR], log.term)
+    coordinator = Coordinator(log, settings.bins, [OPERATOR], migrations)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
     return _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location, beat, watch)
 
@@ -158,8 +158,8 @@ class _Parts:
         jobs = self._jobs(java)
         dataflow = self._dataflow(jobs, java, name)
         _warm(jobs, self.executors)
-        self.coordinator.movement.warmed(frozenset(self.executors))
-        dataflow.steering.resume()
+        self.coordinator.migrations.warmed(frozenset(self.executors))
+        dataflow.targets.resume()
         query = self._stream(dataflow, name, java)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
@@ -191,15 +191,15 @@ class _Parts:
         """The engine's parts, on Spark's."""
         settings = self.definition.settings
         wait_seconds = settings.executor_wait_seconds
-        steering = Steering(self.log, self.coordinator, self._defaults())
+        targets = TargetController(self.log, self.coordinator, self._defaults())
         house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
         query = self.log.format.query
         batches = SparkBatches(self.spark, self.files, java, name, query, ends_groups(self.definition))
         limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
-        epochs = EpochLoop(self.coordinator, self.view, jobs, batches, steering.lost, limits)
-        parts = (self.coordinator, self.view, jobs, batches, steering, house, epochs.in_epoch)
+        epochs = EpochLoop(self.coordinator, self.view, jobs, batches, targets.lost, limits)
+        parts = (self.coordinator, self.view, jobs, batches, targets, house, epochs.in_epoch)
         background = BackgroundLoop(*parts, wait_seconds=wait_seconds)
-        return Dataflow(self.log, self.coordinator, steering, epochs, background)
+        return Dataflow(self.log, self.coordinator, targets, epochs, background)
 
     def _defaults(self) -> Request:
         settings = self.definition.settings

@@ -1,4 +1,4 @@
-"""What runs inside an executor's Python worker: the rim between Spark's tasks and the protocol.
+"""What runs inside an executor's Python worker: the rim between Spark's tasks and `binshift.worker`.
 
 A Python worker process serves many tasks, one after the other, and lives as long as its executor: modules, opened
 stores and unpickled operators are kept between tasks, which is why a warm worker costs nothing and a cold one a second.
@@ -26,12 +26,12 @@ from binshift.errors import SparkRetried, WrongExecutor
 from binshift.log.storage import Storage, open_storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
-from binshift.protocol.background import run_round
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
-from binshift.protocol.task import EpochTask
 from binshift.store import abandoned
 from binshift.store.binstore import BinStore
 from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
+from binshift.worker.background_task import run_round
+from binshift.worker.epoch_task import EpochTask
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
 
 Result = TypeVar("Result")
 

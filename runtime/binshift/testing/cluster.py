@@ -164,11 +164,11 @@ class SimulatedCluster:
         """
         for _ in range(SETTLE_EPOCHS_MAX):
             self.background(beside)
-            if all(migration.ended for migration in self.driver.movement.history):
+            if all(migration.ended for migration in self.driver.migrations.history):
                 return
             if self.driver.batches.woken:
                 self.epoch()
-        raise Contradiction(f"migrations do not end: {self.driver.movement.history}")
+        raise Contradiction(f"migrations do not end: {self.driver.migrations.history}")
 
     def rescale(
         self,
@@ -182,19 +182,19 @@ class SimulatedCluster:
 
         Raises:
             Killed: the driver was killed meanwhile; it is not known whether the request counts.
-            StorageUnavailable: as `Steering.rescale`.
+            StorageUnavailable: as `TargetController.rescale`.
         """
         slots = range(workers) if isinstance(workers, int) else workers
         driver = self.driver
         try:
-            return driver.steering.rescale(tuple(Worker(w) for w in slots), strategy, batch_size, pre_copy)
+            return driver.targets.rescale(tuple(Worker(w) for w in slots), strategy, batch_size, pre_copy)
         except Killed as death:
             self._ended(driver, death)
             raise
 
     def move(self, moves: Mapping[int, int], *, pre_copy: bool | None = None) -> Migration:
         """Ask for single bins to be on certain workers."""
-        return self.driver.steering.move({Bin(b): Worker(w) for b, w in moves.items()}, pre_copy)
+        return self.driver.targets.move({Bin(b): Worker(w) for b, w in moves.items()}, pre_copy)
 
     # --------------------------------------------------------------------------------------- what befalls it
 

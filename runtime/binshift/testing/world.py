@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from binshift.engine.migrations import Request, Terms
+from binshift.engine.migrations import MigrationPolicy, Request
 from binshift.engine.ports import Executor
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.storage import Storage
@@ -148,9 +148,9 @@ class World:
         )
 
     @property
-    def terms(self) -> Terms:
+    def policy(self) -> MigrationPolicy:
         """Under which bins move."""
         tuning = self.tuning
-        return Terms(
+        return MigrationPolicy(
             self.bins, self.workers, tuning.limits, duty=1.0, snapshot_cycle_epochs=tuning.snapshot_cycle_epochs
         )

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.desired import PROGRAM, DesiredTarget, weights_of
+from binshift.engine.desired_target import PROGRAM, DesiredTarget, weights_of
 from binshift.engine.migrations import Migration, Request
 from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
@@ -24,7 +24,7 @@ from binshift.planner import SLACK, Weights
 
 
 @dataclass
-class Steering:
+class TargetController:
     """Accepts requests for one query; any thread may call it.
 
     Attributes:
@@ -196,7 +196,7 @@ class Steering:
             self._diverged = True
             request = self._request("AllAtOnce", None, False, workers=tuple(left), weights=self._weights())
             request = replace(request, only_leaving=True)
-            return self.coordinator.movement.lost(workers, request, self.log.index)
+            return self.coordinator.migrations.lost(workers, request, self.log.index)
 
     def observe(self, executors: Mapping[Worker, str]) -> None:
         """Who is there now, by executor id; a worker that is back gets its share of the bins again."""
@@ -208,7 +208,7 @@ class Steering:
                 self._draining = {w: was for w, was in self._draining.items() if w not in drained}
                 self._lost -= found
                 self._diverged = True
-            if self._diverged and self.coordinator.movement.idle and self.log.index.route is not None:
+            if self._diverged and self.coordinator.migrations.idle and self.log.index.route is not None:
                 self._diverged = False
                 request = self._towards(self.target) if self.target else self._request(weights=self._weights())
                 request = replace(request, workers=self.effective or self._desired())
@@ -223,9 +223,9 @@ class Steering:
         Raises:
             NoSuchMigration: there is none of that number.
         """
-        movement = self.coordinator.movement
+        migrations = self.coordinator.migrations
         with self.coordinator.lock:
-            found = next((each for each in movement.history if each.id == number), None)
+            found = next((each for each in migrations.history if each.id == number), None)
             if found is None:
                 raise NoSuchMigration(f"there is no migration {number} in this run, or not any more")
             found.cancel("rolled back on request" if rollback else "cancelled on request")
@@ -252,8 +252,8 @@ class Steering:
     def _aim(self) -> None:
         """Pace by the target's own latency, or by the setting where it names none."""
         own = None if self.target is None else self.target.latency_target_seconds
-        movement = self.coordinator.movement
-        movement.pacer.aim_seconds = movement.terms.latency_target_seconds if own is None else own
+        migrations = self.coordinator.migrations
+        migrations.pacer.aim_seconds = migrations.policy.latency_target_seconds if own is None else own
 
     def _remember(self) -> None:
         """Without a target, what there was before the first worker went is what should be again."""
@@ -279,8 +279,8 @@ class Steering:
 
     def _begin(self, request: Request) -> Migration:
         with self.coordinator.lock:
-            migration = self.coordinator.movement.request(request)
-            self.coordinator.movement.settle(self.log.index)
+            migration = self.coordinator.migrations.request(request)
+            self.coordinator.migrations.settle(self.log.index)
             return migration
 
     def _request(

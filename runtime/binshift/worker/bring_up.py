@@ -19,8 +19,8 @@ from binshift.log.blocks import read_parts
 from binshift.log.index import BringUp
 from binshift.log.storage import Storage
 from binshift.model import Bin, BinSet, Epoch, Fence
-from binshift.protocol.filling import Filling, Limits
 from binshift.store.binstore import BinStore
+from binshift.worker.rebuild import BinRebuild, Limits
 
 ATTEMPTS_MAX = 3
 """How often a bring-up looks again after it was overtaken by another one of the same bins."""
@@ -102,11 +102,11 @@ def _attempt(
         if epoch == to or (epoch < to and reaches(files, some, epoch))
     ]
     missing = wanted - BinSet([b for _, some in held for b in some.array])
-    filling = Filling(storage, files, missing & files.fresh)
-    for group in filling.groups(limits):
+    rebuild = BinRebuild(storage, files, missing & files.fresh)
+    for group in rebuild.groups(limits):
         if not pause():
             return
-        _load(store, filling, fence, group, to, limits, progress, pause)
+        _load(store, rebuild, fence, group, to, limits, progress, pause)
     if held_elsewhere := missing - files.fresh:
         raise NeedsBringUp(f"{held_elsewhere!r} were thought to be held here; the files given do not build them anew")
     for epoch, some in sorted(held, key=lambda each: -each[0]):
@@ -166,7 +166,7 @@ def advance(
 
 def _load(
     store: BinStore,
-    filling: Filling,
+    rebuild: BinRebuild,
     fence: Fence,
     bins: BinSet,
     to: Epoch,
@@ -174,9 +174,9 @@ def _load(
     progress: Progress,
     pause: Pause,
 ) -> None:
-    if filling.files.complete_to() < to:
-        raise NeedsBringUp(f"the files given lead to epoch {filling.files.complete_to()}, not to {to}")
-    rows = filling.rows(bins)
+    if rebuild.files.complete_to() < to:
+        raise NeedsBringUp(f"the files given lead to epoch {rebuild.files.complete_to()}, not to {to}")
+    rows = rebuild.rows(bins)
     begin, at = True, 0
     while begin or at < rows.num_rows:
         part = rows.slice(at, limits.rows_per_transaction)

@@ -9,8 +9,8 @@ from binshift.errors import EpochFailed
 from binshift.invariants import invariant
 from binshift.log.records import CommitRecord
 from binshift.model import Epoch, Moves, Worker
-from binshift.protocol.spec import Summary
 from binshift.routing import Route
+from binshift.worker.messages import Summary
 
 
 @dataclass(frozen=True)

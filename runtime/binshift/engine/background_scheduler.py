@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from binshift.engine.copies import Copies
 from binshift.engine.snapshots import SnapshotCycle
-from binshift.engine.troubles import Troubles
+from binshift.engine.worker_backoff import WorkerBackoff
 from binshift.log.index import Index
 from binshift.migration import CopyFailed, Event
 from binshift.model import BinSet, Fence, Term, Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.routing import Route
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, CopyOrder
 
 SHORT_SECONDS = 0.4
 """Of a round that catches up: what it has reached is news that a flip may wait for."""
@@ -29,7 +29,7 @@ LONG_BYTES = 4 * 1024 * 1024
 """So much is much."""
 
 
-class Rounds:
+class BackgroundScheduler:
     """Builds the orders of one driver term.
 
     Args:
@@ -37,17 +37,17 @@ class Rounds:
         term: the driver's.
         copies: who should hold which copies, and does.
         snapshots: which bins to write next.
-        troubles: who cannot, and is left out for a while.
+        backoff: who cannot, and is left out for a while.
     """
 
     def __init__(
-        self, operators: Sequence[str], term: Term, copies: Copies, snapshots: SnapshotCycle, troubles: Troubles
+        self, operators: Sequence[str], term: Term, copies: Copies, snapshots: SnapshotCycle, backoff: WorkerBackoff
     ) -> None:
         self._operators = operators
         self._term = term
         self._copies = copies
         self._snapshots = snapshots
-        self._troubles = troubles
+        self._backoff = backoff
         self._numbers = itertools.count(1)
         self._ordered_drops: dict[Worker, BinSet] = {}
 
@@ -61,7 +61,7 @@ class Rounds:
             duty: share of a core a task may use.
         """
         self._ordered_drops = dict(self._copies.drops)
-        there = set(alive) - self._troubles.resting()
+        there = set(alive) - self._backoff.resting()
         specs = [self._spec(index, route, o, w, duty) for o in self._operators for w in sorted(there)]
         return [
             spec
@@ -103,16 +103,16 @@ class Rounds:
         if len(silent) == 1:
             reports = [*reports, *(BackgroundReport(each, silent[0], None, failed=why) for each in self._operators)]
         else:
-            self._troubles.silent(silent)
+            self._backoff.silent(silent)
         failed = {report.worker: report.failed for report in reports if report.failed is not None}
         for worker, reason in failed.items():
-            self._troubles.failed(worker, reason)
-        self._troubles.well({report.worker for report in reports} - failed.keys())
+            self._backoff.failed(worker, reason)
+        self._backoff.well({report.worker for report in reports} - failed.keys())
         for report in reports:
             if report.snapshot is not None:
                 self._snapshots.add(report.snapshot)
         events = self._copies.reported(reports, self._ordered_drops)
-        hopeless = self._troubles.hopeless()
+        hopeless = self._backoff.hopeless()
         return [
             replace(event, retryable=False)
             if isinstance(event, CopyFailed) and event.destination in hopeless

@@ -32,7 +32,7 @@ FAILURES_MAX = 4
 
 
 @dataclass(frozen=True)
-class Trouble:
+class WorkerFailure:
     """What is wrong with one worker.
 
     Attributes:
@@ -46,17 +46,17 @@ class Trouble:
     until: float
 
 
-class Troubles:
+class WorkerBackoff:
     """See the module."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: dict[Worker, Trouble] = {}
+        self._known: dict[Worker, WorkerFailure] = {}
         self._suspects: dict[Worker, int] = {}
         self._numbers = itertools.count(1)
 
     @property
-    def known(self) -> Mapping[Worker, Trouble]:
+    def known(self) -> Mapping[Worker, WorkerFailure]:
         """Workers whose newest round failed."""
         return dict(self._known)
 
@@ -91,7 +91,7 @@ class Troubles:
         """A round of this worker failed, and of no other."""
         failures = self._known[worker].failures + 1 if worker in self._known else 1
         rest = min(REST_SECONDS * 2.0 ** (failures - 2), REST_SECONDS_MAX) if failures > 1 else 0.0
-        self._known[worker] = Trouble(failures, reason, self._clock() + rest)
+        self._known[worker] = WorkerFailure(failures, reason, self._clock() + rest)
         log.warning("background work of worker %s failed (%s in a row): %s", worker, failures, reason)
 
     def well(self, workers: Collection[Worker]) -> None:

@@ -1,10 +1,10 @@
-"""Movement at its edges: before the first epoch, to a worker that dies before its first bin, and over a long time."""
+"""Migrations at their edges: before the first epoch, to a worker that dies before its first bin, and over a long time."""
 
 from __future__ import annotations
 
 import pytest
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.migrations import HISTORY_MAX
 from binshift.model import Bin, Epoch, Worker
 from binshift.testing import Row, SimulatedCluster, Totals
@@ -74,7 +74,7 @@ def test_only_the_newest_migrations_are_remembered() -> None:
     cluster.epoch(rows(0))
     migrations = [cluster.move({0: number % 2}) for number in range(HISTORY_MAX + 20)]
     cluster.settle()
-    history = cluster.driver.movement.history
+    history = cluster.driver.migrations.history
     assert len(history) <= HISTORY_MAX
     assert [each.id for each in history] == [each.id for each in migrations[-len(history) :]]
     assert migrations[-1].id - migrations[0].id == HISTORY_MAX + 19

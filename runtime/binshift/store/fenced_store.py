@@ -56,7 +56,7 @@ class Reader:
         return self._transaction.scan(bin, start, stop)
 
 
-class Gate:
+class FencedStore:
     """A key-value store that holds a status, for a dataflow of ``bins`` bins; one made for another number is emptied."""
 
     def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits) -> None:

@@ -40,7 +40,7 @@ class Limits:
 
 
 @dataclass
-class Filling:
+class BinRebuild:
     """Builds ``bins``, all of which are among the fresh ones of ``files``.
 
     Attributes:

@@ -9,8 +9,8 @@ from log_worlds import DictStorage, World
 
 from binshift.entries import Entries, bin_set, concat
 from binshift.model import BinSet
-from binshift.protocol import filling
-from binshift.protocol.filling import Filling, Limits
+from binshift.worker import rebuild
+from binshift.worker.rebuild import BinRebuild, Limits
 
 WHOLE = Limits(bins_at_once=1 << 20, rows_at_once=1 << 40)
 
@@ -27,9 +27,9 @@ def world_of(seed: int) -> World:
 def filled(world: World, operator: str, bins: BinSet, limits: Limits) -> tuple[list[BinSet], Entries]:
     """The groups, and all rows in their order."""
     files = world.index.sources(operator, bins, {}, world.index.last)
-    made = Filling(world.storage, files, bins)
+    made = BinRebuild(world.storage, files, bins)
     groups = list(made.groups(limits))
-    return groups, concat([filling.EMPTY, *(made.rows(group) for group in groups)])
+    return groups, concat([rebuild.EMPTY, *(made.rows(group) for group in groups)])
 
 
 @pytest.mark.parametrize("shared_rows", [0, 1 << 30])
@@ -41,7 +41,7 @@ def test_groups_make_no_difference(seed: int, shared_rows: int, monkeypatch: pyt
     for operator in world.index.operators:
         for bins in (BinSet(range(world.bins)), some):
             _, whole = filled(world, operator, bins, WHOLE)
-            monkeypatch.setattr(filling, "SHARED_ROWS_MAX", shared_rows)
+            monkeypatch.setattr(rebuild, "SHARED_ROWS_MAX", shared_rows)
             for limits in (Limits(bins_at_once=1), Limits(bins_at_once=3), Limits(rows_at_once=5)):
                 groups, rows = filled(world, operator, bins, limits)
                 assert rows.to_pylist() == whole.to_pylist()

@@ -22,11 +22,11 @@ from binshift.log.loads import pack
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
 from binshift.model import BinSet, Fence
-from binshift.protocol.bringup import bring_up
-from binshift.protocol.filling import Limits
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.store.binstore import BinStore
-from binshift.store.gate import Reader
+from binshift.store.fenced_store import Reader
+from binshift.worker.bring_up import bring_up
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, CopyOrder
+from binshift.worker.rebuild import Limits
 
 log = logging.getLogger(__name__)
 

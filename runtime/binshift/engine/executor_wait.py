@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from binshift.engine.clock import Clock
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Executors
 from binshift.errors import EpochFailed
 from binshift.model import Worker
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 EXECUTOR_POLL_SECONDS = 0.05
 
 Lost = Callable[[Sequence[Worker], Sequence[Worker]], object]
-"""Gives the bins of some workers to those that are alive; `Steering.lost`."""
+"""Gives the bins of some workers to those that are alive; `TargetController.lost`."""
 
 
 def without_idle(plan: EpochPlan, alive: Sequence[Worker]) -> EpochPlan:
@@ -38,7 +38,7 @@ def without_idle(plan: EpochPlan, alive: Sequence[Worker]) -> EpochPlan:
     return plan if kept.issuperset(plan.workers) else replace(plan, workers=tuple(w for w in plan.workers if w in kept))
 
 
-def go_on_without(
+def continue_without(
     coordinator: Coordinator, lost: Lost, plan: EpochPlan, away: Sequence[Worker], alive: Sequence[Worker]
 ) -> EpochPlan:
     """The plan by which an epoch goes on without the workers of ``away``, which have stayed away for too long.
@@ -60,7 +60,7 @@ def hosts(plan: EpochPlan, alive: Sequence[Worker]) -> Mapping[Worker, Worker]:
 
 
 @dataclass(frozen=True)
-class Attendance:
+class ExecutorWait:
     """See the module.
 
     Attributes:
@@ -81,7 +81,7 @@ class Attendance:
     executor_wait_seconds: float = 60.0
     lost_worker_seconds: float = 30.0
 
-    def of(
+    def wait_for(
         self, plan: EpochPlan, go_on: Callable[[EpochPlan, str], None]
     ) -> tuple[EpochPlan, Mapping[Worker, Executor]]:
         """The plan to run, and all executors there are; those of the workers it needs are among them.
@@ -105,7 +105,7 @@ class Attendance:
             waited = self.clock() - started
             if waited > self.lost_worker_seconds and executors:
                 log.warning("workers %s stay away: %s go on without them", missing, list(alive))
-                plan = go_on_without(self.coordinator, self.lost, plan, missing, alive)
+                plan = continue_without(self.coordinator, self.lost, plan, missing, alive)
                 started = self.clock()
             elif waited > self.executor_wait_seconds + self.lost_worker_seconds:
                 raise EpochFailed(f"no executor for worker {missing[0]} within {waited:.0f} s; none is registered")

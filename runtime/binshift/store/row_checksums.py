@@ -1,12 +1,12 @@
-"""Seals: eight bytes after each stored row and blob by which damage is noticed whenever they are read.
+"""Row checksums: eight bytes after each stored row and blob by which damage is noticed whenever they are read.
 
 LMDB checks nothing of what it reads, and its file lies on a disk for as long as a worker does. So the value of each row is
 followed by a sum over its stored key and itself, and each blob by one over its name and itself: what was altered, or is not
-where it belongs, does not open. A single altered bit is always noticed, anything else but for one case in 2^64.
+where it belongs, fails verification. A single altered bit is always noticed, anything else but for one case in 2^64.
 
 Rows are summed in NumPy, whole columns at a time: an epoch reads and writes a hundred thousand of them, and calling a hash
-function for each would cost a tenth of it. It must never depend on how rows are batched: a row is sealed alone and opened
-among others.
+function for each would cost a tenth of it. It must never depend on how rows are batched: a checksum is added to a row alone
+and verified among others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from binshift.errors import StoreDamaged
 
 Sums = npt.NDArray[np.uint64]
 
-SEAL_BYTES = 8
+CHECKSUM_BYTES = 8
 WORD_BYTES = 8
 ROWS_AT_ONCE = 4096
 """Summed together: few enough that what is made on the way stays in the processor's cache."""
@@ -40,12 +40,12 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD_BYTES + 1)], dtype
 """What is left of a word of which only so many bytes count."""
 
 
-def seal(stored: pa.BinaryArray, values: pa.BinaryArray) -> pa.BinaryArray:
+def add(stored: pa.BinaryArray, values: pa.BinaryArray) -> pa.BinaryArray:
     """The values as they are stored under these keys; no nulls."""
     return binary.join([values, binary.rows_of(row_sums(stored, values).astype("<u8"))])
 
 
-def unseal(stored: pa.BinaryArray, sealed: pa.BinaryArray) -> pa.BinaryArray:
+def verify(stored: pa.BinaryArray, sealed: pa.BinaryArray) -> pa.BinaryArray:
     """The values again; null where there is none.
 
     Raises:
@@ -57,30 +57,30 @@ def unseal(stored: pa.BinaryArray, sealed: pa.BinaryArray) -> pa.BinaryArray:
         stored, there = stored.filter(present), sealed.filter(present)
     if not len(there):
         return sealed
-    if int(binary.lengths(there).min()) < SEAL_BYTES:
-        raise StoreDamaged("a row is shorter than its seal")
-    values = pc.binary_slice(there, 0, -SEAL_BYTES)
-    seals = binary.contiguous(pc.binary_slice(there, -SEAL_BYTES)).view("<u8")
-    if not np.array_equal(row_sums(stored, values), seals):
+    if int(binary.lengths(there).min()) < CHECKSUM_BYTES:
+        raise StoreDamaged("a row is shorter than its checksum")
+    values = pc.binary_slice(there, 0, -CHECKSUM_BYTES)
+    checksums = binary.contiguous(pc.binary_slice(there, -CHECKSUM_BYTES)).view("<u8")
+    if not np.array_equal(row_sums(stored, values), checksums):
         raise StoreDamaged(
-            f"{int((row_sums(stored, values) != seals).sum())} of {len(there)} rows are not what was stored"
+            f"{int((row_sums(stored, values) != checksums).sum())} of {len(there)} rows are not what was stored"
         )
-    return pc.binary_slice(sealed, 0, -SEAL_BYTES) if sealed.null_count else values
+    return pc.binary_slice(sealed, 0, -CHECKSUM_BYTES) if sealed.null_count else values
 
 
-def seal_blob(name: str, blob: bytes) -> bytes:
+def add_to_blob(name: str, blob: bytes) -> bytes:
     """A blob as it is stored."""
     return blob + _blob_sum(name, blob)
 
 
-def unseal_blob(name: str, sealed: bytes) -> bytes:
+def verify_blob(name: str, sealed: bytes) -> bytes:
     """The blob again.
 
     Raises:
         StoreDamaged: it is not what was stored.
     """
-    blob = sealed[:-SEAL_BYTES]
-    if sealed[-SEAL_BYTES:] != _blob_sum(name, blob):
+    blob = sealed[:-CHECKSUM_BYTES]
+    if sealed[-CHECKSUM_BYTES:] != _blob_sum(name, blob):
         raise StoreDamaged(f"its {name!r} is not what was stored")
     return blob
 

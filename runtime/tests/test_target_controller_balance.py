@@ -6,14 +6,14 @@ import random
 
 import numpy as np
 import pytest
-from steering_world import UID, rows, slots, steering, workers
+from target_world import UID, rows, slots, targets, workers
 
+from binshift.engine.bin_records import COUNTED_EVERY_EPOCHS, RECORDS_MIN, BinRecords
 from binshift.errors import MigrationRefused
 from binshift.log import weights as packed
 from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.planner import SLACK, TOLERATED
-from binshift.protocol.binrows import COUNTED_EVERY_EPOCHS, RECORDS_MIN, BinRows
 from binshift.testing import Row, SimulatedCluster, Totals, Tuning
 from binshift.testing.flows import bin_of
 
@@ -57,7 +57,7 @@ def shares(cluster: SimulatedCluster, count: int) -> np.ndarray:
 def test_a_rescale_shares_the_bytes() -> None:
     """Four workers have a quarter of the bytes each, not of the bins; by numbers one had nearly half of them."""
     cluster = skewed()
-    steering(cluster).put(UID, 1, slots(0, 1, 2, 3))
+    targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.settle()
     assert workers(cluster) == [0, 1, 2, 3]
     assert shares(cluster, 4).max() <= 1 + TOLERATED + 0.05
@@ -67,7 +67,7 @@ def test_a_rescale_shares_the_bytes() -> None:
 def test_heavy_bins_go_first() -> None:
     """Whichever strategy cuts the plan, a pair of workers exchanges its heaviest bins in its first steps."""
     cluster = skewed()
-    migration = steering(cluster).put(UID, 1, slots(0, 1, 2, 3), "Fluid")
+    migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), "Fluid")
     assert migration is not None
     assert migration.state is not None
     weights = migration.request.weights
@@ -82,7 +82,7 @@ def test_heavy_bins_go_first() -> None:
 def test_a_new_driver_leaves_what_is_shared() -> None:
     """It asks by the loads that the target keeps, whatever has been measured since."""
     cluster = skewed()
-    steering(cluster).put(UID, 1, slots(0, 1, 2, 3))
+    targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.settle()
     assert cluster.route is not None
     before = cluster.route.owners.tolist()
@@ -91,15 +91,15 @@ def test_a_new_driver_leaves_what_is_shared() -> None:
         cluster.epoch(rows(number))
         cluster.background()
     assert cluster.route.owners.tolist() == before
-    assert not cluster.driver.movement.history
-    assert steering(cluster).put(UID, 1, slots(0, 1, 2, 3)) is None
+    assert not cluster.driver.migrations.history
+    assert targets(cluster).put(UID, 1, slots(0, 1, 2, 3)) is None
     cluster.finish()
 
 
 def test_a_half_done_rescale_is_ended_by_the_next_driver() -> None:
     """Bins that had not moved when the driver ended move then, by the same loads."""
     cluster = skewed()
-    migration = steering(cluster).put(UID, 1, slots(0, 1, 2, 3), "Batched", 2)
+    migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), "Batched", 2)
     assert migration is not None
     while not (migration.progress and migration.progress.bins_moved):
         cluster.background()
@@ -115,31 +115,31 @@ def test_anyone_may_rebalance_an_operators_target() -> None:
     """The target stays its owner's, of its generation; what its owner sets again changes nothing."""
     cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
     cluster.epoch(rows(1))
-    steering(cluster).put(UID, 5, slots(0, 1))
+    targets(cluster).put(UID, 5, slots(0, 1))
     cluster.settle()
     measured(cluster)
     assert shares(cluster, 2).max() > 1.5
-    migration = steering(cluster).rebalance("Fluid")
+    migration = targets(cluster).rebalance("Fluid")
     cluster.settle()
     assert migration.phase is Phase.SETTLED
     assert migration.request.strategy.value == "Fluid"
     assert shares(cluster, 2).max() <= 1 + SLACK + 0.05
-    target = steering(cluster).target
+    target = targets(cluster).target
     assert target is not None
     assert (target.owner, target.generation, target.workers) == (UID, 5, (0, 1))
     assert target.strategy != "Fluid"
-    assert steering(cluster).put(UID, 5, slots(0, 1)) is None
+    assert targets(cluster).put(UID, 5, slots(0, 1)) is None
     cluster.finish()
 
 
 def test_a_rebalance_that_is_not_worth_it_moves_nothing() -> None:
     """It ends settled, and says that nothing had to move."""
     cluster = skewed()
-    steering(cluster).put(UID, 1, slots(0, 1))
+    targets(cluster).put(UID, 1, slots(0, 1))
     cluster.settle()
     assert cluster.route is not None
     before = cluster.route.owners.tolist()
-    again = steering(cluster).rebalance()
+    again = targets(cluster).rebalance()
     cluster.settle()
     assert again.phase is Phase.SETTLED
     assert again.progress is not None
@@ -151,7 +151,7 @@ def test_a_rebalance_that_is_not_worth_it_moves_nothing() -> None:
 def test_a_worker_that_comes_back_gets_its_share_of_the_bytes() -> None:
     """And the others keep theirs."""
     cluster = skewed()
-    steering(cluster).put(UID, 1, slots(0, 1, 2))
+    targets(cluster).put(UID, 1, slots(0, 1, 2))
     cluster.settle()
     cluster.away(1)
     cluster.epoch(rows(5))
@@ -174,7 +174,7 @@ def test_hot_bins_weigh_by_their_records() -> None:
     cluster.background()
     assert cluster.route is not None
     assert cluster.route.owner(0) == cluster.route.owner(1)
-    steering(cluster).rebalance()
+    targets(cluster).rebalance()
     cluster.settle()
     assert cluster.route.owner(0) != cluster.route.owner(1)
     cluster.finish()
@@ -187,17 +187,17 @@ def test_records_are_counted_in_some_epochs_only() -> None:
     cluster.epoch(rows(1))
     for _ in range(COUNTED_EVERY_EPOCHS - 1):
         cluster.epoch(many)
-    assert not cluster.driver.movement.bin_rows.counts.any()
+    assert not cluster.driver.migrations.bin_records.counts.any()
     with pytest.raises(MigrationRefused, match="ask again"):
-        SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2).driver.steering.rebalance()
+        SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2).driver.targets.rebalance()
     cluster.epoch(many)
-    counts = cluster.driver.movement.bin_rows.counts
+    counts = cluster.driver.migrations.bin_records.counts
     assert counts[bin_of(("k1",), 8)] >= RECORDS_MIN
 
 
 def test_old_counts_are_forgotten() -> None:
     """A bin that was hot once is not for ever."""
-    counted = BinRows(4)
+    counted = BinRecords(4)
     for bin, times in ((0, 20), (1, 40)):
         for _ in range(times):
             counted.counted([np.array([[bin], [50_000]]).tobytes()])
@@ -220,7 +220,7 @@ def test_weights_of_a_target_are_short_and_bounded() -> None:
 
 def test_damaged_weights_share_by_numbers() -> None:
     """A target is never a reason not to start."""
-    from binshift.engine.desired import weights_of
+    from binshift.engine.desired_target import weights_of
     from binshift.log.targets import Target
 
     target = Target(owner="", generation=1, workers=(0,), strategy="Fluid", batch_size=1, pre_copy=True, weights="x")
@@ -230,9 +230,9 @@ def test_damaged_weights_share_by_numbers() -> None:
 def test_a_drained_workers_bins_go_where_there_is_room() -> None:
     """The bytes of a worker that goes are shared by those that stay."""
     cluster = skewed()
-    steering(cluster).put(UID, 1, slots(0, 1, 2, 3))
+    targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.settle()
-    steering(cluster).drain(Worker(3))
+    targets(cluster).drain(Worker(3))
     cluster.settle()
     assert workers(cluster) == [0, 1, 2]
     assert shares(cluster, 3).max() <= 1 + TOLERATED + 0.05

@@ -1,6 +1,6 @@
 """What the driver tells a task, and what a task tells the driver.
 
-These are the protocol's messages. They are plain frozen values: Spark carries them inside its own authenticated
+They are plain frozen values: Spark carries them inside its own authenticated
 channels (pickled with the task's closure), the simulator hands them over in memory. A spec names everything the task
 may rely on (exact files, exact stamps), so that a task never asks the log what is true.
 """
@@ -99,7 +99,7 @@ class Summary:
         rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
-        bin_records: records by bin, as `binshift.protocol.binrows.Counting.packed` has them; empty if not asked for.
+        bin_records: records by bin, as `binshift.worker.record_counter.RecordCounter.packed` has them; empty if not asked for.
     """
 
     fence: Fence

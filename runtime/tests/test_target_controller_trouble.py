@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from steering_world import UID, begun, rows, slots, steering, workers
+from target_world import UID, begun, rows, slots, targets, workers
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.migrations import Migration
 from binshift.errors import StorageUnavailable
 from binshift.log import terms
 from binshift.migration import Phase
 from binshift.model import Worker
-from binshift.protocol.spec import Summary
 from binshift.testing import SimulatedCluster, Totals
+from binshift.worker.messages import Summary
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def unavailable(*_: object) -> None:
 
 def test_a_target_whose_answer_was_lost_is_taken_up(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was written, and the client heard that it was not known whether: the same again begins what did not begin."""
-    put = steering(cluster).put
+    put = targets(cluster).put
     with monkeypatch.context() as lost:
         lost.setattr(terms, "check_newest", unavailable)
         with pytest.raises(StorageUnavailable):
@@ -42,7 +42,7 @@ def test_a_target_whose_answer_was_lost_is_taken_up(cluster: SimulatedCluster, m
 def test_a_target_from_before_the_first_epoch_is_kept() -> None:
     """A driver that died before there was a route leaves the target to the next one."""
     cluster = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=4)
-    steering(cluster).put(UID, 1, slots(0, 1, 2))
+    targets(cluster).put(UID, 1, slots(0, 1, 2))
     cluster.restart_driver()
     cluster.epoch(rows(1))
     cluster.settle()
@@ -70,7 +70,7 @@ def test_a_flip_under_way_is_rolled_back_too(cluster: SimulatedCluster) -> None:
 
     def ask_and_commit(plan: EpochPlan, summaries: Sequence[Summary]) -> None:
         if len(plan.moves) and not asked:
-            asked.append(steering(cluster).cancel(migration.id, rollback=True))
+            asked.append(targets(cluster).cancel(migration.id, rollback=True))
         commit(plan, summaries)
 
     coordinator.commit = ask_and_commit  # type: ignore[method-assign]
@@ -89,7 +89,7 @@ def test_who_waits_is_told_when_the_query_ends(cluster: SimulatedCluster) -> Non
     migration = cluster.rescale(3)
     with pytest.raises(TimeoutError, match="still"):
         migration.wait(0.01)
-    cluster.driver.movement.running = lambda: False
+    cluster.driver.migrations.running = lambda: False
     assert migration.wait(60) is Phase.CANCELLED
     assert "ended" in migration.reason
 
@@ -116,9 +116,9 @@ def test_a_worker_that_vanishes_on_its_way_in_is_given_up(cluster: SimulatedClus
     cluster.settle()
     migration = cluster.rescale(4)
     cluster.background()
-    movement = cluster.driver.movement
-    assert Worker(3) in movement.destinations()
-    movement.give_up("worker 3 has no executor after 60 s: start one and ask again")
+    migrations = cluster.driver.migrations
+    assert Worker(3) in migrations.destinations()
+    migrations.give_up("worker 3 has no executor after 60 s: start one and ask again")
     cluster.settle()
     assert migration.ended
     assert "worker 3 has no executor" in migration.reason

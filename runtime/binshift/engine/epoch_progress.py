@@ -12,7 +12,7 @@ from enum import StrEnum
 from binshift.model import Epoch
 
 
-class Part(StrEnum):
+class EpochStage(StrEnum):
     """What an epoch is at."""
 
     PLAN = "plan"
@@ -26,32 +26,32 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
+class EpochProgress:
     """An epoch that runs.
 
     Attributes:
         epoch: which one.
         began: when its first run began, in seconds since 1970.
         runs: how many runs of it have begun, this one included.
-        part: what it is at.
+        stage: what it is at.
         trouble: why its newest failed run failed; empty if none has.
     """
 
     epoch: Epoch
     began: float
     runs: int = 1
-    part: Part = Part.PLAN
+    stage: EpochStage = EpochStage.PLAN
     trouble: str = ""
 
-    def at(self, part: Part, run: int, trouble: str = "") -> UnderWay:
+    def at(self, stage: EpochStage, run: int, trouble: str = "") -> EpochProgress:
         """The same epoch, later on.
 
         Args:
-            part: what it is at.
+            stage: what it is at.
             run: its run, counted from 0.
             trouble: see `trouble`.
 
-        >>> UnderWay(Epoch(7), 0.0).at(Part.JOB, 2).runs
+        >>> EpochProgress(Epoch(7), 0.0).at(EpochStage.JOB, 2).runs
         3
         """
-        return replace(self, part=part, runs=run + 1, trouble=trouble)
+        return replace(self, stage=stage, runs=run + 1, trouble=trouble)

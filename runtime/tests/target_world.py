@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from binshift.engine.steering import Steering
+from binshift.engine.target_controller import TargetController
 from binshift.model import Worker
 from binshift.testing import Row, SimulatedCluster, Totals, Tuning
 
@@ -26,9 +26,9 @@ def begun() -> SimulatedCluster:
     return made
 
 
-def steering(cluster: SimulatedCluster) -> Steering:
+def targets(cluster: SimulatedCluster) -> TargetController:
     """What takes requests now."""
-    return cluster.driver.steering
+    return cluster.driver.targets
 
 
 def workers(cluster: SimulatedCluster) -> list[int]:

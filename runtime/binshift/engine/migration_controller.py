@@ -3,8 +3,7 @@
 The machine (`binshift.migration`) decides; this module feeds it what happens (epochs, reports, executors that come and
 go), turns its actions into background orders, and starts the next migration when the target asks for one. Only the
 target and the recorded route are durable: a new driver starts here with nothing else and plans again.
-
-Guarded by a lock that the coordinator shares; never does I/O itself, except for writing a target before it is accepted.
+It never does I/O. A lock that the coordinator shares guards it.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
+from binshift.engine.background_scheduler import BackgroundScheduler
+from binshift.engine.bin_records import BinRecords
 from binshift.engine.copies import Copies
-from binshift.engine.migrations import History, Migration, Request, Terms
+from binshift.engine.migrations import History, Migration, MigrationPolicy, Request
 from binshift.engine.pacer import CopyRate, Pacer
-from binshift.engine.rounds import Rounds
 from binshift.engine.snapshots import SnapshotCycle
-from binshift.engine.troubles import Clock, Troubles
+from binshift.engine.worker_backoff import Clock, WorkerBackoff
 from binshift.errors import BinshiftError
 from binshift.log.index import Index
 from binshift.log.records import SnapshotRef
@@ -49,15 +49,14 @@ from binshift.migration import (
 )
 from binshift.model import BINS_MAX, Epoch, Moves, Term, Worker
 from binshift.pacing import Pace
-from binshift.protocol.binrows import BinRows
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.routing import Route
 from binshift.strategies import cut
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 NO_MOVES = Moves([], [], [])
 
 
-class Movement:
+class MigrationController:
     """All movement of one query, in one driver term.
 
     Attributes:
@@ -65,39 +64,41 @@ class Movement:
         bytes_copied: to workers that were about to own the bins, in all.
     """
 
-    def __init__(self, terms: Terms, operators: Sequence[str], term: Term, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, policy: MigrationPolicy, operators: Sequence[str], term: Term, clock: Clock = time.monotonic
+    ) -> None:
         self.lock = threading.RLock()
         """Held by whoever calls: the epoch's thread, the background's, and those that ask."""
         self.running: Callable[[], bool] = lambda: True
         """Whether the query runs; a migration of one that does not will never end by itself."""
         self.now: Callable[[], float] = time.time
         """Seconds since 1970: when migrations begin and end. Nothing is decided by it."""
-        self.terms = terms
+        self.policy = policy
         self.operators = tuple(operators)
         self.copies = Copies(self.operators)
-        self.snapshots = SnapshotCycle(terms.snapshot_cycle_epochs)
+        self.snapshots = SnapshotCycle(policy.snapshot_cycle_epochs)
         self.history = History(term)
         self.bytes_copied = 0
-        self.pacer = Pacer(terms.latency_target_seconds, Pace(terms.duty, BINS_MAX))
-        self.bin_rows = BinRows(terms.bins)
+        self.pacer = Pacer(policy.latency_target_seconds, Pace(policy.duty, BINS_MAX))
+        self.bin_records = BinRecords(policy.bins)
         self._copied = CopyRate()
         self._current: Migration | None = None
         self._queued: Migration | None = None
         self._kept: tuple[Kept, ...] = ()
         self._alive: frozenset[Worker] = frozenset()
         self._warm: set[Worker] = set()
-        self.troubles = Troubles(clock)
-        self._rounds = Rounds(self.operators, term, self.copies, self.snapshots, self.troubles)
+        self.backoff = WorkerBackoff(clock)
+        self._scheduler = BackgroundScheduler(self.operators, term, self.copies, self.snapshots, self.backoff)
 
     def first_route(self, alive: Collection[Worker]) -> Route:
-        """The route of a new query's first epoch. Errors as `Terms.first_workers`."""
-        workers = self.terms.first_workers(alive)
+        """The route of a new query's first epoch. Errors as `MigrationPolicy.first_workers`."""
+        workers = self.policy.first_workers(alive)
         self._warm |= set(workers)
-        return Route.initial(self.terms.bins, workers)
+        return Route.initial(self.policy.bins, workers)
 
     def participants(self, alive: Collection[Worker]) -> set[Worker]:
         """Workers that take part in epochs although they may own no bin yet: they are warm, well, and about to."""
-        return set((self.destinations() & self._warm & set(alive)) - self.troubles.known.keys())
+        return set((self.destinations() & self._warm & set(alive)) - self.backoff.known.keys())
 
     def request(self, request: Request) -> Migration:
         """Accept a migration; one that runs is cancelled first."""
@@ -128,7 +129,7 @@ class Movement:
     def measured(self, seconds: float, *, flipped: bool) -> None:
         """An epoch took so long, from its trigger to its record."""
         if self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped):
-            self._advance(Paced(self.pacer.pace.limits(self.terms.limits)))
+            self._advance(Paced(self.pacer.pace.limits(self.policy.limits)))
 
     def settle(self, index: Index) -> None:
         """Start the accepted migration as soon as nothing else moves and there is a route to start from."""
@@ -147,10 +148,10 @@ class Movement:
             return
         self._current = migration
         getting = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist())
-        self.troubles.wake(getting)
+        self.backoff.wake(getting)
         order = Order(plan, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes)
         self._copied = CopyRate()
-        migration.begin(begin(order, self.pacer.pace.limits(self.terms.limits), index.last, self._kept))
+        migration.begin(begin(order, self.pacer.pace.limits(self.policy.limits), index.last, self._kept))
         self._kept = ()
         self._advance(Started())
 
@@ -221,7 +222,7 @@ class Movement:
                 case Copy():
                     self.copies.order(action)
                     if not action.attempt:
-                        self.troubles.wake([action.destination])
+                        self.backoff.wake([action.destination])
                 case Retire(worker, bins) | DropCopies(worker, bins):
                     self.copies.drop(worker, bins)
                 case Warm() | Flip():
@@ -234,7 +235,7 @@ class Movement:
             for event in self.copies.lost(worker, f"the executor of worker {worker} went away"):
                 self._advance(event)
         self._alive = alive
-        self.troubles.seen(alive)
+        self.backoff.seen(alive)
 
     def cold(self) -> frozenset[Worker]:
         """Workers that should be warmed now."""
@@ -275,16 +276,16 @@ class Movement:
             return []
         if self._under_way is None:
             self.copies.drop_all()
-        specs = self._rounds.specs(index, index.route, self._alive, self.pacer.pace.duty)
+        specs = self._scheduler.specs(index, index.route, self._alive, self.pacer.pace.duty)
         for event in () if specs else self.copies.arrivals():  # what an earlier migration had copied needs no round
             self._advance(event)
         return specs
 
     def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
-        """Take in what a job of a round did; see `Rounds.reported`."""
+        """Take in what a job of a round did; see `BackgroundScheduler.reported`."""
         held = self.copies.count()
         self.bytes_copied += sum(each.bytes_copied for each in reports)
-        for event in self._rounds.reported(reports, silent, why):
+        for event in self._scheduler.reported(reports, silent, why):
             self._advance(event)
         arrived, seconds = self.copies.count() - held, max((each.seconds for each in reports), default=0.0)
         if arrived > 0 and self._current is not None:

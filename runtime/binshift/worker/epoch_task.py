@@ -26,11 +26,11 @@ from binshift.log.records import FileRef
 from binshift.log.storage import Storage
 from binshift.model import Epoch, Stamp
 from binshift.operators.contract import EpochContext, EpochState, Operator, states_changed
-from binshift.protocol.binrows import Counting
-from binshift.protocol.bringup import bring_up
-from binshift.protocol.spec import EpochSpec, Summary
 from binshift.store.binstore import BinStore
 from binshift.store.status import Status
+from binshift.worker.bring_up import bring_up
+from binshift.worker.messages import EpochSpec, Summary
+from binshift.worker.record_counter import RecordCounter
 
 Clock = Callable[[], float]
 """Seconds that only ever grow; for measuring, never for deciding."""
@@ -57,13 +57,13 @@ class EpochTask:
     attempt: str
     clock: Clock = time.perf_counter
     seconds: dict[str, float] = field(default_factory=dict)
-    _counting: Counting = field(init=False)
+    _counter: RecordCounter = field(init=False)
     _rows_out: int = 0
     _brought_up: int = 0
     _undone: bool = False
 
     def __post_init__(self) -> None:
-        self._counting = Counting(self.spec.owned if self.spec.count_bins else None)
+        self._counter = RecordCounter(self.spec.owned if self.spec.count_bins else None)
 
     def run(self, batches: Iterable[pa.RecordBatch], report: Callable[[Summary], None]) -> Iterator[pa.RecordBatch]:
         """Yield the output rows, then commit and report. Nothing is reported unless every row was taken.
@@ -150,7 +150,7 @@ class EpochTask:
 
     def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            self._counting.add(batch)
+            self._counter.add(batch)
             yield batch
 
     def _summary(self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState) -> Summary:
@@ -161,7 +161,7 @@ class EpochTask:
             worker=self.spec.worker,
             stamp=stamp,
             delta=delta,
-            rows_in=self._counting.rows - state.rows_late,
+            rows_in=self._counter.rows - state.rows_late,
             rows_out=self._rows_out,
             keys_changed=changes.num_rows,
             seconds=dict(self.seconds),
@@ -172,8 +172,8 @@ class EpochTask:
             rows_late=state.rows_late,
             rows_stored=self.store.row_count(),
             bytes_stored=self.store.size_bytes(),
-            records_in=self._counting.records,
-            bin_records=self._counting.packed(),
+            records_in=self._counter.records,
+            bin_records=self._counter.packed(),
         )
 
     def _timed(self, part: str) -> _Timer:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from control_simulated import World
 
-from binshift.engine.troubles import REST_SECONDS_MAX, Troubles
+from binshift.engine.worker_backoff import REST_SECONDS_MAX, WorkerBackoff
 from binshift.errors import TaskFailed
 from binshift.model import Worker
 from binshift.testing import Row, SimulatedCluster, Totals
@@ -37,7 +37,7 @@ def test_the_others_go_on(kind: str) -> None:
     migration = cluster.rescale(4)
     busy(cluster, 20)
     assert migration.status == "settled"
-    assert cluster.driver.movement.troubles.known.keys() == {Worker(4)}
+    assert cluster.driver.migrations.backoff.known.keys() == {Worker(4)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,7 +55,7 @@ def test_a_migration_to_it_ends(kind: str) -> None:
     again = cluster.rescale(4)
     cluster.settle()  # though it rests: it is asked as soon as bins shall move there
     assert again.status == "settled"
-    assert not cluster.driver.movement.troubles.known
+    assert not cluster.driver.migrations.backoff.known
     busy(cluster, 3)
     assert cluster.leftovers() == {}
 
@@ -64,7 +64,7 @@ def test_it_is_named_with_its_error() -> None:
     """The list of workers and the metrics tell who it is, how often it failed and why; of the others that nothing is wrong."""
     world = World()
     world.cluster.world.machines[Worker(3)].broken = "its disk is gone"
-    world.query._coordinator.movement.copies.lost(Worker(3), "")
+    world.query._coordinator.migrations.copies.lost(Worker(3), "")
     for _ in range(4):
         world.epoch()
     world.cluster.rescale(4)
@@ -81,56 +81,56 @@ def test_it_is_named_with_its_error() -> None:
 def test_the_rests_grow() -> None:
     """After one failure none, then longer and longer ones; one round that goes well forgets them."""
     clock = ManualClock()
-    troubles, rests = Troubles(clock), []
+    backoff, rests = WorkerBackoff(clock), []
     for _ in range(10):
-        troubles.failed(Worker(1), "no disk")
+        backoff.failed(Worker(1), "no disk")
         began = clock.now
-        while troubles.resting():
+        while backoff.resting():
             clock.sleep(0.5)
         rests.append(clock.now - began)
     assert rests[:5] == [0.0, 1.0, 2.0, 4.0, 8.0]
     assert max(rests) == REST_SECONDS_MAX
-    assert troubles.known[Worker(1)].failures == 10
-    troubles.well([Worker(1)])
-    assert not troubles.known
+    assert backoff.known[Worker(1)].failures == 10
+    backoff.well([Worker(1)])
+    assert not backoff.known
 
 
 @pytest.mark.parametrize("broken", [0, 6, 12])
 def test_the_one_to_blame_is_found_by_halves(broken: int) -> None:
     """Of a job that fails without a report, few more jobs fail before one worker is alone in its own, and stays there."""
-    troubles, failed = Troubles(ManualClock()), 0
+    backoff, failed = WorkerBackoff(ManualClock()), 0
     everybody = [Worker(w) for w in range(13)]
-    while [Worker(broken)] not in troubles.jobs(everybody):
-        for job in troubles.jobs(everybody):
+    while [Worker(broken)] not in backoff.jobs(everybody):
+        for job in backoff.jobs(everybody):
             if broken in job:
                 failed += 1
-                troubles.silent(job)
+                backoff.silent(job)
             else:
-                troubles.well(job)
+                backoff.well(job)
     assert failed <= 4
-    troubles.failed(Worker(broken), "its process died")
-    troubles.well([w for w in everybody if w != broken])
-    assert troubles.jobs(everybody) == [[w for w in everybody if w != broken], [Worker(broken)]]
+    backoff.failed(Worker(broken), "its process died")
+    backoff.well([w for w in everybody if w != broken])
+    assert backoff.jobs(everybody) == [[w for w in everybody if w != broken], [Worker(broken)]]
 
 
 def test_a_worker_that_left_is_forgotten_in_the_end() -> None:
     """Not while it rests: it may be on its way back, and fail as before."""
     clock = ManualClock()
-    troubles = Troubles(clock)
+    backoff = WorkerBackoff(clock)
     for _ in range(4):
-        troubles.failed(Worker(1), "no disk")
-    troubles.seen([Worker(0)])
-    assert Worker(1) in troubles.known
+        backoff.failed(Worker(1), "no disk")
+    backoff.seen([Worker(0)])
+    assert Worker(1) in backoff.known
     clock.sleep(REST_SECONDS_MAX)
-    troubles.seen([Worker(0)])
-    assert not troubles.known
+    backoff.seen([Worker(0)])
+    assert not backoff.known
 
 
 def test_a_rehearsal_that_goes_well_clears_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is held against the worker any more: it takes part in epochs, and is told of no more."""
     cluster = SimulatedCluster(Totals(), workers=2, slots=3)
     busy(cluster, 3)
-    movement, outcomes = cluster.driver.movement, [TaskFailed("no memory"), None]
+    migrations, outcomes = cluster.driver.migrations, [TaskFailed("no memory"), None]
 
     def warm(executors: object) -> None:
         if (error := outcomes.pop(0)) is not None:
@@ -140,10 +140,10 @@ def test_a_rehearsal_that_goes_well_clears_one_that_failed(monkeypatch: pytest.M
     monkeypatch.setattr(background.jobs, "rehearse", warm)
     cluster.rescale(3)
     background._warm_up({Worker(2): None})
-    assert movement.troubles.known.keys() == {Worker(2)}
+    assert migrations.backoff.known.keys() == {Worker(2)}
     background._warm_up({Worker(2): None})
-    assert not movement.troubles.known
-    assert Worker(2) in movement.participants([Worker(0), Worker(1), Worker(2)])
+    assert not migrations.backoff.known
+    assert Worker(2) in migrations.participants([Worker(0), Worker(1), Worker(2)])
 
 
 @pytest.mark.parametrize("pre_copy", [True, False])
@@ -151,10 +151,10 @@ def test_a_worker_that_rests_is_rehearsed_on_once_bins_shall_move_there(pre_copy
     """It was asked in vain for another migration; a cold one is not left to rest by the next."""
     cluster = SimulatedCluster(Totals(), workers=2, slots=3)
     busy(cluster, 3)
-    troubles = cluster.driver.movement.troubles
+    backoff = cluster.driver.migrations.backoff
     for _ in range(4):
-        troubles.failed(Worker(2), "no memory")
-    assert troubles.resting() == {Worker(2)}
+        backoff.failed(Worker(2), "no memory")
+    assert backoff.resting() == {Worker(2)}
     cluster.rescale(3, pre_copy=pre_copy)
-    assert Worker(2) in cluster.driver.movement.cold()
-    assert not troubles.resting()
+    assert Worker(2) in cluster.driver.migrations.cold()
+    assert not backoff.resting()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from steering_world import UID, begun, rows, slots, steering, workers
+from target_world import UID, begun, rows, slots, targets, workers
 
 from binshift.errors import (
     DrainRefused,
@@ -26,7 +26,7 @@ def cluster() -> SimulatedCluster:
 
 def test_a_target_is_ordered_by_generation(cluster: SimulatedCluster) -> None:
     """A newer one counts, the same again is nothing, an older one and a changed one are refused."""
-    put = steering(cluster).put
+    put = targets(cluster).put
     assert put(UID, 3, slots(0, 1, 2)) is not None
     assert put(UID, 3, slots(2, 1, 0)) is None
     with pytest.raises(TargetOutdated, match="outdated by 3"):
@@ -42,33 +42,33 @@ def test_a_target_is_ordered_by_generation(cluster: SimulatedCluster) -> None:
 
 def test_a_target_without_an_aim_has_that_of_the_settings(cluster: SimulatedCluster) -> None:
     """The latency that a target names holds for that target, not for those after it; a new driver knows it too."""
-    usual = cluster.driver.coordinator.movement.pacer.aim_seconds
-    steering(cluster).put(UID, 1, slots(0, 1, 2), latency_target_seconds=7.0)
-    assert cluster.driver.coordinator.movement.pacer.aim_seconds == 7.0
+    usual = cluster.driver.coordinator.migrations.pacer.aim_seconds
+    targets(cluster).put(UID, 1, slots(0, 1, 2), latency_target_seconds=7.0)
+    assert cluster.driver.coordinator.migrations.pacer.aim_seconds == 7.0
     cluster.restart_driver()
-    assert cluster.driver.coordinator.movement.pacer.aim_seconds == 7.0
-    steering(cluster).put(UID, 2, slots(0, 1))
-    assert cluster.driver.coordinator.movement.pacer.aim_seconds == usual
+    assert cluster.driver.coordinator.migrations.pacer.aim_seconds == 7.0
+    targets(cluster).put(UID, 2, slots(0, 1))
+    assert cluster.driver.coordinator.migrations.pacer.aim_seconds == usual
 
 
 def test_another_owner_replaces_a_target(cluster: SimulatedCluster) -> None:
     """A resource that was created anew has another UID, and begins to count anew."""
-    put = steering(cluster).put
+    put = targets(cluster).put
     put(UID, 9, slots(0, 1, 2))
     assert put("other", 1, slots(0, 1)) is not None
-    target = steering(cluster).target
+    target = targets(cluster).target
     assert target is not None
     assert (target.owner, target.generation, target.workers) == ("other", 1, (0, 1))
 
 
 def test_the_program_does_not_touch_an_operators_target(cluster: SimulatedCluster) -> None:
     """It is told whom to ask; the target stays."""
-    steering(cluster).put(UID, 1, slots(0, 1, 2))
+    targets(cluster).put(UID, 1, slots(0, 1, 2))
     with pytest.raises(TargetOwned, match="kubectl scale"):
-        steering(cluster).rescale(slots(0))
+        targets(cluster).rescale(slots(0))
     with pytest.raises(TargetOwned, match=UID):
         cluster.move({0: 1})
-    target = steering(cluster).target
+    target = targets(cluster).target
     assert target is not None
     assert target.workers == (0, 1, 2)
 
@@ -76,28 +76,28 @@ def test_the_program_does_not_touch_an_operators_target(cluster: SimulatedCluste
 def test_a_target_without_workers_is_refused(cluster: SimulatedCluster) -> None:
     """There is no place for the bins."""
     with pytest.raises(MigrationRefused, match="at least one worker"):
-        steering(cluster).put(UID, 1, ())
+        targets(cluster).put(UID, 1, ())
 
 
 def test_the_next_driver_goes_on_towards_the_target(cluster: SimulatedCluster) -> None:
     """And knows whose it is."""
-    steering(cluster).put(UID, 1, slots(0, 1, 2, 3))
+    targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.restart_driver()
     cluster.epoch(rows(4))
     cluster.settle()
     assert workers(cluster) == [0, 1, 2, 3]
-    assert steering(cluster).put(UID, 1, slots(0, 1, 2, 3)) is None
+    assert targets(cluster).put(UID, 1, slots(0, 1, 2, 3)) is None
 
 
 def test_a_drained_worker_has_no_bins_until_it_is_back(cluster: SimulatedCluster) -> None:
     """Its executor's successor gets its share again; what is desired never changed."""
     cluster.rescale(3)
     cluster.settle()
-    steering(cluster).drain(Worker(2))
+    targets(cluster).drain(Worker(2))
     cluster.settle()
     assert workers(cluster) == [0, 1]
-    assert steering(cluster).effective == (0, 1)
-    target = steering(cluster).target
+    assert targets(cluster).effective == (0, 1)
+    target = targets(cluster).target
     assert target is not None
     assert target.workers == (0, 1, 2)
     for number in range(3):
@@ -113,10 +113,10 @@ def test_a_drained_worker_has_no_bins_until_it_is_back(cluster: SimulatedCluster
 
 def test_the_last_worker_is_not_drained(cluster: SimulatedCluster) -> None:
     """Its bins would have no place."""
-    steering(cluster).drain(Worker(1))
+    targets(cluster).drain(Worker(1))
     cluster.settle()
     with pytest.raises(DrainRefused, match="worker 0 is the last one"):
-        steering(cluster).drain(Worker(0))
+        targets(cluster).drain(Worker(0))
 
 
 def test_a_lost_workers_bins_are_taken_over_and_given_back(cluster: SimulatedCluster) -> None:
@@ -164,7 +164,7 @@ def test_a_worker_is_lost_in_a_migration(cluster: SimulatedCluster) -> None:
 def test_nobody_is_left(cluster: SimulatedCluster) -> None:
     """Then there is nothing to do but wait."""
     with pytest.raises(MigrationRefused, match="no other one is there"):
-        steering(cluster).lost(slots(0, 1), ())
+        targets(cluster).lost(slots(0, 1), ())
 
 
 def test_a_cancelled_migration_stays_where_it_is(cluster: SimulatedCluster) -> None:
@@ -173,7 +173,7 @@ def test_a_cancelled_migration_stays_where_it_is(cluster: SimulatedCluster) -> N
     while not (migration.progress and migration.progress.bins_moved):
         cluster.background()
         cluster.epoch(rows(1))
-    assert steering(cluster).cancel(migration.id) is migration
+    assert targets(cluster).cancel(migration.id) is migration
     cluster.settle()
     assert migration.phase is Phase.CANCELLED
     assert len(workers(cluster)) > 2
@@ -188,12 +188,12 @@ def test_a_cancelled_migration_is_rolled_back(cluster: SimulatedCluster) -> None
     while not (migration.progress and migration.progress.bins_moved):
         cluster.background()
         cluster.epoch(rows(1))
-    back = steering(cluster).cancel(migration.id, rollback=True)
+    back = targets(cluster).cancel(migration.id, rollback=True)
     cluster.settle()
     assert back.phase is Phase.SETTLED
     assert cluster.route.owners.tolist() == before
     with pytest.raises(NoSuchMigration, match="no migration 77"):
-        steering(cluster).cancel(77)
+        targets(cluster).cancel(77)
 
 
 def test_bins_are_shared_by_what_they_hold(cluster: SimulatedCluster) -> None:
@@ -204,7 +204,7 @@ def test_bins_are_shared_by_what_they_hold(cluster: SimulatedCluster) -> None:
         cluster.background()
     weights = cluster.driver.coordinator.bin_weights()
     assert weights is not None
-    steering(cluster).rebalance()
+    targets(cluster).rebalance()
     cluster.settle()
     assert cluster.route is not None
     shares = [float(weights[cluster.route.bins_of(w).array].sum()) for w in cluster.route.workers]
@@ -223,4 +223,4 @@ def test_sizes_are_not_known_at_once() -> None:
     cluster = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2)
     cluster.epoch(rows(1))
     with pytest.raises(MigrationRefused, match="ask again later"):
-        steering(cluster).rebalance()
+        targets(cluster).rebalance()
