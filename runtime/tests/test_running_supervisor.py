@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from binshift.control.models import Dataflow, Migration, State, Target, TargetRequest
+from binshift.control.models import Dataflow, Migration, State, Target
+from binshift.control.requests import TargetRequest
 from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused
 from binshift.model import Worker
 from binshift.rescale import LOCAL_OWNER, Awaiting, Wait

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from binshift.control import ControlSettings, Listeners
-from binshift.control.tokens import ADMIN_VARIABLE, DRAIN_VARIABLE, FILE_SUFFIX
+from binshift.control.auth import ADMIN_VARIABLE, DRAIN_VARIABLE, FILE_SUFFIX
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.pods.channel import Hello
 from binshift.pods.daemons import logged

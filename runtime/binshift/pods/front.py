@@ -9,44 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from binshift.control import Control, ControlSettings, Listeners
-from binshift.control.models import Dataflow, State
-from binshift.control.slot import NoQuery
+from binshift.control.models import State
+from binshift.control.services import ControlService
 from binshift.model import Worker
 
 
-class AtRest(NoQuery):
-    """The surface of a program without a query, which can be stopped all the same: then it is not started again.
-
-    Args:
-        state: what it does instead of running.
-        reason: why.
-        stop: called when somebody asks for a stop.
-        holding: workers that hold the bins by the log, once that is known.
-        failures: how often in a row the program has failed.
-    """
-
-    def __init__(
-        self, state: State, reason: str, stop: Callable[[], None], holding: Sequence[Worker] = (), failures: int = 0
-    ) -> None:
-        super().__init__(state, reason)
-        self._stop = stop
-        self._known = {"workers": list(holding), "failures": failures}
-
-    def snapshot(self) -> Dataflow:
-        """See `Surface`."""
-        return super().snapshot().model_copy(update=self._known)
-
-    def unready(self) -> str:
-        """See `Surface`."""
-        seen: Dataflow = self.snapshot()
-        return f"{seen.state.value}{seen.reason and ': '}{seen.reason}"
-
-    def stop(self) -> None:
-        """Have the program not started again, or ended before it has a query."""
-        self._stop()
-
-
-class Front:
+class PlaceholderApi:
     """Serves until the program does, and again when it no longer does.
 
     Args:
@@ -62,7 +30,8 @@ class Front:
 
     def show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
         """Answer so from now on. Errors as `ControlServer.start`."""
-        self._control.slot.fill(AtRest(state, reason, self._stop, holding, failures))
+        known = {"workers": list(holding), "failures": failures}
+        self._control.services.current = ControlService(state, reason, self._stop, **known)
         if not self._serving:
             self._control.start()
             self._serving = True

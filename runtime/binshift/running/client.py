@@ -14,7 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from binshift import errors
 from binshift.control import models
-from binshift.control.rebalancing import RebalanceRequest
+from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.errors import BinshiftError, ControlUnreachable, GiveUp
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -56,7 +56,7 @@ class ControlClient:
         """One migration."""
         return models.Migration.model_validate_json(self._ask("GET", f"/v1/migrations/{number}"))
 
-    def put_target(self, wanted: models.TargetRequest) -> models.Migration | None:
+    def put_target(self, wanted: TargetRequest) -> models.Migration | None:
         """Set the target."""
         body = wanted.model_dump_json(by_alias=True).encode()
         return models.Accepted.model_validate_json(self._ask("PUT", "/v1/target", body)).migration

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from binshift.control import ControlSettings, serve
-from binshift.control.tokens import ADMIN_VARIABLE
+from binshift.control.auth import ADMIN_VARIABLE
 from binshift.running.directory import RunDirectory
 from binshift.running.environment import RUN_DIRECTORY_VARIABLE
 from binshift.running.script import run_script, watch_parent

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from binshift.control import models
-from binshift.control.rebalancing import RebalanceRequest
+from binshift.control.requests import RebalanceRequest
 from binshift.errors import MigrationRefused, RunFailed
 from binshift.running.client import ControlClient
 from binshift.running.options import as_json, count, opened, parser, write

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, assert_never
 
-from binshift.control.models import Dataflow, Migration, State, TargetRequest
+from binshift.control.models import Dataflow, Migration, State
+from binshift.control.requests import TargetRequest
 from binshift.errors import GiveUp, Retryable
 from binshift.model import Worker
 from binshift.rescale import (

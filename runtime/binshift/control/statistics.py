@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from binshift.control.models import Latency, Rates
+from binshift.engine.timings import EpochTimings
 from binshift.log.bringup import snapshot_starts
 from binshift.log.index import Index
 from binshift.log.records import FileRef, SnapshotRef
-from binshift.metrics.measured import EpochMeasured, arrivals
+from binshift.metrics.measured import arrivals
 from binshift.model import Worker
 
 WINDOW_SECONDS: Final = 60.0
@@ -39,7 +40,7 @@ class Sizes:
     bytes: npt.NDArray[np.float64]
 
 
-def latency(epochs: Sequence[EpochMeasured], since: float = 0.0, until: float = float("inf")) -> Latency | None:
+def latency(epochs: Sequence[EpochTimings], since: float = 0.0, until: float = float("inf")) -> Latency | None:
     """Record latency of the epochs committed between two times (seconds since 1970); None if they had no records.
 
     An epoch's records are taken to arrive as `arrivals` says.
@@ -57,7 +58,7 @@ def latency(epochs: Sequence[EpochMeasured], since: float = 0.0, until: float = 
     return Latency(epochs=len(chosen), p50_seconds=p50, p95_seconds=p95, p99_seconds=p99, max_seconds=float(points[-1]))
 
 
-def rates(epochs: Sequence[EpochMeasured], now: float) -> Rates | None:
+def rates(epochs: Sequence[EpochTimings], now: float) -> Rates | None:
     """How fast the last `WINDOW_SECONDS` went, idle time included; None before the first epoch."""
     if not epochs:
         return None
@@ -75,7 +76,7 @@ def rates(epochs: Sequence[EpochMeasured], now: float) -> Rates | None:
     )
 
 
-def _committed_at(epoch: EpochMeasured) -> float:
+def _committed_at(epoch: EpochTimings) -> float:
     return epoch.committed_at
 
 

@@ -1,7 +1,6 @@
-"""A running `DataflowQuery` as the control API sees it.
+"""The service of one running query.
 
-Binds the query's public face and its `Inside` to the `Surface` protocol: reads are put into the models, writes are handed
-on. It decides nothing and holds nothing.
+Reads are put into the models, writes are handed on to the query. It decides nothing and holds nothing.
 """
 
 from __future__ import annotations
@@ -12,82 +11,51 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from binshift.control import models, readings
-from binshift.control.inside import Inside
+from binshift.control import models, read_model, statistics
 from binshift.control.models import State
-from binshift.control.rebalancing import RebalanceRequest
+from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.services import ControlService
 from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
+from binshift.engine.timings import EpochTimings
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
-from binshift.log.targets import Target
 from binshift.metrics import Observed
-from binshift.metrics.measured import EpochMeasured
-from binshift.model import Epoch, Worker
-from binshift.routing import Route
+from binshift.model import Worker
 
 log = logging.getLogger(__name__)
 
 
-class Query(Protocol):
-    """The public face of a `DataflowQuery`, as far as it is used here; ``name``, ``id`` and ``runId`` are PySpark's."""
+class RunningQuery(Protocol):
+    """What is used of a `binshift.spark.dataflow.DataflowQuery`, which this package must not import; names as in PySpark."""
 
+    dataflow: Dataflow
     name: Any
     id: Any
     runId: Any  # noqa: N815 (PySpark's name)
 
     @property
     def isActive(self) -> bool: ...  # noqa: N802, D102 (PySpark's name)
-    @property
-    def epoch(self) -> Epoch: ...  # noqa: D102
-    @property
-    def route(self) -> Route | None: ...  # noqa: D102
-    @property
-    def timings(self) -> Sequence[EpochMeasured]: ...  # noqa: D102
-    @property
-    def migrations(self) -> Sequence[Migration]: ...  # noqa: D102
-    @property
-    def target(self) -> Target | None: ...  # noqa: D102
-    @property
-    def effective_workers(self) -> tuple[Worker, ...]: ...  # noqa: D102
     def exception(self) -> Exception | None: ...  # noqa: D102
-    def put_target(  # noqa: D102
-        self,
-        *,
-        owner: str,
-        generation: int,
-        workers: tuple[Worker, ...],
-        strategy: str | None,
-        batch_size: int | None,
-        pre_copy: bool | None,
-        latency_target_seconds: float | None,
-    ) -> Migration | None: ...
-    def rebalance(  # noqa: D102
-        self, *, strategy: str | None, batch_size: int | None, pre_copy: bool | None
-    ) -> Migration: ...
+    def put_target(self, *_: Any, **wanted: Any) -> Migration | None: ...  # noqa: D102
+    def rebalance(self, *_: Any, **wanted: Any) -> Migration: ...  # noqa: D102
     def drain(self, worker: Worker, /) -> Migration: ...  # noqa: D102
-    def cancel(self, migration_id: int, /, *, rollback: bool) -> Migration: ...  # noqa: D102
+    def cancel(self, migration: int, /, *, rollback: bool) -> Migration: ...  # noqa: D102
     def stop(self) -> None: ...  # noqa: D102
 
 
-class RunningQuery(Query, Protocol):
-    """A `DataflowQuery` with its inside."""
-
-    @property
-    def dataflow(self) -> Dataflow: ...  # noqa: D102
-
-
-class QuerySurface:
-    """The `Surface` of one query.
+class QueryService(ControlService):
+    """That of one query.
 
     Args:
-        query: its public face.
-        inside: its other parts.
+        query: what the program holds.
         now: seconds since 1970.
     """
 
-    def __init__(self, query: Query, inside: Inside, now: Callable[[], float] = time.time) -> None:
-        self._query, self._inside, self._now = query, inside, now
+    def __init__(self, query: RunningQuery, now: Callable[[], float] = time.time) -> None:
+        self._query, self._now = query, now
+        self._dataflow = dataflow = query.dataflow
+        self._targets, self._epochs = dataflow.targets, dataflow.epochs
         # These never change, and Spark may be gone when they are asked for.
         self._names = {"name": query.name, "id": str(query.id), "run_id": str(query.runId)}
         self._stopping = threading.Lock()
@@ -96,48 +64,52 @@ class QuerySurface:
     # ---------------------------------------------------------------------------------------------------------- reads
 
     def unready(self) -> str:
-        """See `Surface`."""
+        """See `ControlService`."""
         state, reason = self.state()
         if state is not State.RUNNING:
             return f"the query is not running: {state.value}{reason and ': '}{reason}"
-        if self._inside.stopping():
+        if self._epochs.stopping.is_set():
             return "the query is stopping"
-        return "" if self._inside.registered() else "no worker is registered with Spark"
+        return "" if read_model.registered(self._dataflow) else "no worker is registered with Spark"
 
     def snapshot(self) -> models.Dataflow:
-        """See `Surface`."""
-        (state, reason), index, epochs, now = self.state(), self._inside.index(), self._query.timings, self._now()
-        route, moving = index.route, self._query.migrations
-        watermark = readings.watermark(index)
-        recent = now - readings.WINDOW_SECONDS
+        """See `ControlService`."""
+        (state, reason), index, epochs, now = self.state(), self._dataflow.log.index, self.epochs(), self._now()
+        route, moving = index.route, self._history()
+        watermark = statistics.watermark(index)
+        recent = now - statistics.WINDOW_SECONDS
         return models.Dataflow(
             **self._names,
             state=state,
             reason=reason,
-            stopping=state is State.RUNNING and self._inside.stopping(),
+            stopping=state is State.RUNNING and self._epochs.stopping.is_set(),
             epoch=index.last,
             committed_at=models.moment(epochs[-1].committed_at) if epochs else None,
-            under_way=progress_of(self._inside.epoch_progress(), now),
+            under_way=progress_of(self._epochs.progress, now),
             route_version=None if route is None else route.version,
             bins=index.bins,
             workers=[] if route is None else list(route.workers),
-            registered=sorted(self._inside.registered()),
+            registered=sorted(read_model.registered(self._dataflow)),
             watermark=None if watermark is None else models.moment(watermark[0]),
             watermark_lag_seconds=None if watermark is None else watermark[1],
-            rates=readings.rates(epochs, now),
-            latency=readings.latency(epochs, since=recent),
-            target=target_of(self._query.target, self._query.effective_workers, route, moving),
+            rates=statistics.rates(epochs, now),
+            latency=statistics.latency(epochs, since=recent),
+            target=target_of(self._targets.target, self._targets.effective, route, moving),
             migration=self._shown(next((m for m in moving if not m.ended), moving[-1])) if moving else None,
         )
 
     def workers(self) -> Sequence[models.WorkerLoad]:
-        """See `Surface`."""
-        index, copies = self._inside.index(), self._inside.copies()
-        registered, effective, target = self._inside.registered(), self._query.effective_workers, self._query.target
-        bins, sizes = readings.bin_counts(index), readings.sizes(index)
-        keys, size = readings.by_worker(index, sizes.rows), readings.by_worker(index, sizes.bytes)
+        """See `ControlService`."""
+        index, copies = self._dataflow.log.index, read_model.copies(self._dataflow)
+        registered, effective, target = (
+            read_model.registered(self._dataflow),
+            self._targets.effective,
+            self._targets.target,
+        )
+        bins, sizes = statistics.bin_counts(index), statistics.sizes(index)
+        keys, size = statistics.by_worker(index, sizes.rows), statistics.by_worker(index, sizes.bytes)
         desired = [Worker(w) for w in target.workers] if target is not None else []
-        failures = self._inside.worker_failures()
+        failures = read_model.worker_failures(self._dataflow)
         return [
             models.WorkerLoad(
                 worker=worker,
@@ -154,60 +126,52 @@ class QuerySurface:
         ]
 
     def bins(self, worker: Worker | None, first: int, limit: int) -> models.Bins:
-        """See `Surface`."""
-        return bins_of(self._inside.index(), self._inside.copies(), worker, first, limit)
+        """See `ControlService`."""
+        return bins_of(self._dataflow.log.index, read_model.copies(self._dataflow), worker, first, limit)
 
     def migrations(self, limit: int) -> Sequence[models.Migration]:
-        """See `Surface`."""
-        return [self._shown(each) for each in self._query.migrations[-limit:]]
+        """See `ControlService`."""
+        return [self._shown(each) for each in self._history()[-limit:]]
 
     def migration(self, number: int) -> models.Migration:
-        """See `Surface`."""
-        for each in self._query.migrations:
+        """See `ControlService`."""
+        for each in self._history():
             if each.id == number:
                 return self._shown(each)
         raise NoSuchMigration(f"there is no migration {number} in this run of the query; GET /v1/migrations lists them")
 
-    def epochs(self) -> Sequence[EpochMeasured]:
-        """See `Surface`."""
-        return self._query.timings
+    def epochs(self) -> Sequence[EpochTimings]:
+        """See `ControlService`."""
+        return tuple(self._epochs.timings)
 
     def observed(self) -> Observed:
-        """See `Surface`."""
-        return observed_of(self._inside, self._query.migrations, self.state()[0], self._query.target, self._now())
+        """See `ControlService`."""
+        return observed_of(self._dataflow, self.state()[0], self._now())
 
     # --------------------------------------------------------------------------------------------------------- writes
 
-    def put_target(self, wanted: models.TargetRequest) -> models.Migration | None:
-        """See `Surface`."""
-        migration = self._query.put_target(
-            owner=wanted.owner,
-            generation=wanted.generation,
-            workers=tuple(Worker(w) for w in wanted.workers),
-            strategy=wanted.strategy,
-            batch_size=wanted.batch_size,
-            pre_copy=wanted.pre_copy,
-            latency_target_seconds=wanted.latency_target_seconds,
-        )
+    def put_target(self, wanted: TargetRequest) -> models.Migration | None:
+        """See `ControlService`."""
+        migration = self._query.put_target(**wanted.model_dump() | {"workers": tuple(map(Worker, wanted.workers))})
         return None if migration is None else self._shown(migration)
 
     def rebalance(self, wanted: RebalanceRequest) -> models.Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self._shown(self._query.rebalance(**wanted.model_dump()))
 
     def drain(self, worker: Worker) -> models.Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         state, _ = self.state()
-        if state is not State.RUNNING or self._stopper is not None or self._inside.stopping():
+        if state is not State.RUNNING or self._stopper is not None or self._epochs.stopping.is_set():
             raise DrainRefused(f"worker {worker} is not drained, as the query stops: its state is on the log")
         return self._shown(self._query.drain(worker))
 
     def cancel(self, number: int, *, rollback: bool) -> models.Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self._shown(self._query.cancel(number, rollback=rollback))
 
     def stop(self) -> None:
-        """See `Surface`."""
+        """See `ControlService`."""
         with self._stopping:
             if self._stopper is None:
                 self._stopper = threading.Thread(target=self._stop, name="binshift-stop", daemon=True)
@@ -231,14 +195,17 @@ class QuerySurface:
         try:
             error, active = self._query.exception(), self._query.isActive
         except Exception as gone:  # py4j's errors are many; each of them means that Spark's driver has ended
-            return (State.STOPPED, "") if self._inside.stopping() else (State.FAILED, f"Spark is gone: {gone}")
+            return (State.STOPPED, "") if self._epochs.stopping.is_set() else (State.FAILED, f"Spark is gone: {gone}")
         if error is not None:
             return State.FENCED if isinstance(error, Fenced) else State.FAILED, str(error)[
                 : models.REASON_CHARACTERS_MAX
             ]
         if active:
             return State.RUNNING, ""
-        return (State.STOPPED if self._inside.stopping() else State.FINISHED), ""
+        return (State.STOPPED if self._epochs.stopping.is_set() else State.FINISHED), ""
+
+    def _history(self) -> Sequence[Migration]:
+        return tuple(self._dataflow.coordinator.migrations.history)
 
     def _shown(self, migration: Migration) -> models.Migration:
-        return migration_of(migration, self._query.timings)
+        return migration_of(migration, self.epochs())

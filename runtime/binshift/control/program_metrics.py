@@ -7,27 +7,17 @@ several, each sample has a label ``query`` more.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Sample
 
+from binshift.control.services import ControlService
 from binshift.metrics import RuntimeMetrics
-from binshift.metrics.measured import EpochMeasured, Observed
+from binshift.metrics.measured import Observed
 
 LABEL = "query"
-
-
-class Measured(Protocol):
-    """A query, as far as metrics go."""
-
-    def epochs(self) -> Sequence[EpochMeasured]:
-        """The newest epochs, ascending."""
-
-    def observed(self) -> Observed:
-        """What is true now."""
 
 
 class ProgramMetrics(Collector):
@@ -38,9 +28,9 @@ class ProgramMetrics(Collector):
         queries: those there are, by name.
     """
 
-    def __init__(self, registry: CollectorRegistry, queries: Callable[[], Mapping[str, Measured]]) -> None:
+    def __init__(self, registry: CollectorRegistry, queries: Callable[[], Mapping[str, ControlService]]) -> None:
         self._queries = queries
-        self._each: list[tuple[Measured, RuntimeMetrics]] = []
+        self._each: list[tuple[ControlService, RuntimeMetrics]] = []
         self._lock = threading.Lock()
         registry.register(self)
 
@@ -65,7 +55,7 @@ class ProgramMetrics(Collector):
                 family.samples += [_labelled(sample, name) for sample in metric.samples]
         return merged.values()
 
-    def _of(self, query: Measured) -> RuntimeMetrics:
+    def _of(self, query: ControlService) -> RuntimeMetrics:
         known = next((metrics for each, metrics in self._each if each is query), None)
         return known or RuntimeMetrics(CollectorRegistry(), query.epochs, query.observed)
 
