@@ -34,9 +34,9 @@ from binshift.migration import (
     EpochStarting,
     Event,
     Flip,
-    Kept,
-    Order,
+    MigrationPlan,
     Paced,
+    RetainedCopy,
     Retire,
     RoundReported,
     Started,
@@ -84,7 +84,7 @@ class MigrationController:
         self._copied = CopyRate()
         self._current: Migration | None = None
         self._queued: Migration | None = None
-        self._kept: tuple[Kept, ...] = ()
+        self._kept: tuple[RetainedCopy, ...] = ()
         self._alive: frozenset[Worker] = frozenset()
         self._warm: set[Worker] = set()
         self.backoff = WorkerBackoff(clock)
@@ -142,16 +142,18 @@ class MigrationController:
             moves = index.route.moves_to(target.owners)
             sizes = index.bin_bytes()
             loads = sizes if request.weights is None else request.weights
-            plan = cut(moves, request.strategy, request.batch_size, loads)
+            schedule = cut(moves, request.strategy, request.batch_size, loads)
         except BinshiftError as error:
             migration.refuse(str(error))
             return
         self._current = migration
         getting = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist())
         self.backoff.wake(getting)
-        order = Order(plan, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes)
+        plan = MigrationPlan(
+            schedule, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes
+        )
         self._copied = CopyRate()
-        migration.begin(begin(order, self.pacer.pace.limits(self.policy.limits), index.last, self._kept))
+        migration.begin(begin(plan, self.pacer.pace.limits(self.policy.limits), index.last, self._kept))
         self._kept = ()
         self._advance(Started())
 
@@ -240,7 +242,7 @@ class MigrationController:
     def cold(self) -> frozenset[Worker]:
         """Workers that should be warmed now."""
         state = None if self._under_way is None else self._under_way.state
-        return frozenset() if state is None else state.order.cold - self._warm
+        return frozenset() if state is None else state.plan.cold - self._warm
 
     def destinations(self) -> frozenset[Worker]:
         """Workers that bins shall move to."""
