@@ -9,7 +9,7 @@ import pytest
 from control_fakes import ADMIN, DRAIN, TOKENS, FakeSurface, client
 
 from binshift.control import tokens as tokens_module
-from binshift.control.tokens import Permission, Tokens, Verdict
+from binshift.control.tokens import Permission, TokenCheck, Tokens
 from binshift.errors import InvalidSettings
 
 TARGET = {"owner": "", "generation": 1, "workers": [0]}
@@ -103,29 +103,29 @@ def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(tokens_module.hmac, "compare_digest", compare)
     for given in (None, "", "x", ADMIN, DRAIN, "x" * 1000):
         compared.clear()
-        TOKENS.judge(given, Permission.ADMIN)
+        TOKENS.check(given, Permission.ADMIN)
         assert compared == [(32, 32), (32, 32)]
     monkeypatch.setattr(tokens_module.hmac, "compare_digest", lambda left, right: True)
-    assert TOKENS.judge("nonsense", Permission.ADMIN) is Verdict.ALLOWED
+    assert TOKENS.check("nonsense", Permission.ADMIN) is TokenCheck.ALLOWED
 
 
 @pytest.mark.parametrize(
     ("tokens", "given", "permission", "verdict"),
     [
-        (Tokens(drain=DRAIN), DRAIN, Permission.DRAIN, Verdict.ALLOWED),
-        (Tokens(drain=DRAIN), DRAIN, Permission.ADMIN, Verdict.NONE_CONFIGURED),
-        (Tokens(drain=DRAIN), "x", Permission.DRAIN, Verdict.UNKNOWN),
-        (Tokens(ADMIN), ADMIN, Permission.DRAIN, Verdict.ALLOWED),
-        (Tokens(ADMIN), "x", Permission.DRAIN, Verdict.UNKNOWN),
-        (Tokens(), None, Permission.DRAIN, Verdict.NONE_CONFIGURED),
-        (Tokens(), "", Permission.ADMIN, Verdict.NONE_CONFIGURED),
+        (Tokens(drain=DRAIN), DRAIN, Permission.DRAIN, TokenCheck.ALLOWED),
+        (Tokens(drain=DRAIN), DRAIN, Permission.ADMIN, TokenCheck.NONE_CONFIGURED),
+        (Tokens(drain=DRAIN), "x", Permission.DRAIN, TokenCheck.UNKNOWN),
+        (Tokens(ADMIN), ADMIN, Permission.DRAIN, TokenCheck.ALLOWED),
+        (Tokens(ADMIN), "x", Permission.DRAIN, TokenCheck.UNKNOWN),
+        (Tokens(), None, Permission.DRAIN, TokenCheck.NONE_CONFIGURED),
+        (Tokens(), "", Permission.ADMIN, TokenCheck.NONE_CONFIGURED),
     ],
 )
 def test_a_missing_token_matches_nothing(
-    tokens: Tokens, given: str | None, permission: Permission, verdict: Verdict
+    tokens: Tokens, given: str | None, permission: Permission, verdict: TokenCheck
 ) -> None:
     """A token that is not configured is nobody's token, not everybody's."""
-    assert tokens.judge(given, permission) is verdict
+    assert tokens.check(given, permission) is verdict
 
 
 def test_tokens_come_from_the_environment_or_from_files(tmp_path: Path) -> None:

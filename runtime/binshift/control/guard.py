@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from binshift.control.problems import problem
-from binshift.control.tokens import ADMIN_VARIABLE, DRAIN_VARIABLE, Permission, Tokens, Verdict, bearer
+from binshift.control.tokens import ADMIN_VARIABLE, DRAIN_VARIABLE, Permission, TokenCheck, Tokens, bearer
 
 BODY_BYTES_MAX: Final = 64 * 1024
 """Largest body of a request: a target that names a thousand workers takes 10 KiB."""
@@ -76,19 +76,19 @@ class Guard:
         needed = permission(scope["method"], scope["path"])
         if needed is None:
             return None
-        match self._tokens.judge(bearer(headers.get("authorization")), needed):
-            case Verdict.ALLOWED:
+        match self._tokens.check(bearer(headers.get("authorization")), needed):
+            case TokenCheck.ALLOWED:
                 return None
-            case Verdict.NONE_CONFIGURED:
+            case TokenCheck.NONE_CONFIGURED:
                 message = (
                     f"this driver has no {ADMIN_VARIABLE}, so nobody may use its control API: set {ADMIN_VARIABLE} (or "
                     f"{ADMIN_VARIABLE}_FILE) in the driver's environment, start it again and send the same token"
                 )
                 return problem(HTTPStatus.FORBIDDEN, "NoTokenConfigured", message)
-            case Verdict.TOO_LITTLE:
+            case TokenCheck.TOO_LITTLE:
                 message = f"this token may only drain a worker; this call needs {ADMIN_VARIABLE}"
                 return problem(HTTPStatus.FORBIDDEN, "TokenMayOnlyDrain", message)
-            case Verdict.UNKNOWN:
+            case TokenCheck.UNKNOWN:
                 names = ADMIN_VARIABLE if needed is Permission.ADMIN else f"{ADMIN_VARIABLE} or {DRAIN_VARIABLE}"
                 message = f"send `Authorization: Bearer TOKEN` with the driver's {names}"
                 return problem(HTTPStatus.UNAUTHORIZED, "TokenRequired", message)

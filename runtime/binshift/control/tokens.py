@@ -31,7 +31,7 @@ class Permission(Enum):
     DRAIN = auto()
 
 
-class Verdict(Enum):
+class TokenCheck(Enum):
     """What a token is worth for a permission."""
 
     ALLOWED = auto()
@@ -73,14 +73,14 @@ class Tokens:
         """
         return cls(_token(environment, ADMIN_VARIABLE), _token(environment, DRAIN_VARIABLE))
 
-    def judge(self, given: str | None, permission: Permission) -> Verdict:
+    def check(self, given: str | None, permission: Permission) -> TokenCheck:
         """What ``given`` is worth for ``permission``."""
         is_admin, is_drain = _same(given, self.admin), _same(given, self.drain)
         if is_admin or (is_drain and permission is Permission.DRAIN):
-            return Verdict.ALLOWED
+            return TokenCheck.ALLOWED
         if self.admin is None and (self.drain is None or permission is Permission.ADMIN):
-            return Verdict.NONE_CONFIGURED
-        return Verdict.TOO_LITTLE if is_drain else Verdict.UNKNOWN
+            return TokenCheck.NONE_CONFIGURED
+        return TokenCheck.TOO_LITTLE if is_drain else TokenCheck.UNKNOWN
 
 
 def bearer(authorization: str | None) -> str | None:

@@ -2,8 +2,7 @@
 
 The machine (`binshift.migration`) decides; this module feeds it what happens (epochs, reports, executors that come and
 go), turns its actions into background orders, and starts the next migration when the target asks for one. Only the
-target and the recorded route are durable: a new driver starts here with nothing else and plans again.
-It never does I/O. A lock that the coordinator shares guards it.
+target and the recorded route are durable. It never does I/O. A lock that the coordinator shares guards it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from binshift.engine.snapshots import SnapshotCycle
 from binshift.engine.worker_backoff import Clock, WorkerBackoff
 from binshift.errors import BinshiftError
 from binshift.log.index import Index
-from binshift.log.records import SnapshotRef
 from binshift.migration import (
     Action,
     Cancel,
@@ -297,7 +295,3 @@ class MigrationController:
     def round_ended(self) -> None:
         """All jobs of a round were reported."""
         self._advance(RoundReported())
-
-    def take_snapshots(self, index: Index) -> tuple[SnapshotRef, ...]:
-        """Snapshots for the record that is being written."""
-        return self.snapshots.take(index)

@@ -14,7 +14,7 @@ from binshift.control.slot import NoQuery
 from binshift.model import Worker
 
 
-class AtRest(NoQuery):
+class NotRunning(NoQuery):
     """The surface of a program without a query, which can be stopped all the same: then it is not started again.
 
     Args:
@@ -46,7 +46,7 @@ class AtRest(NoQuery):
         self._stop()
 
 
-class Front:
+class PlaceholderApi:
     """Serves until the program does, and again when it no longer does.
 
     Args:
@@ -62,7 +62,7 @@ class Front:
 
     def show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
         """Answer so from now on. Errors as `ControlServer.start`."""
-        self._control.slot.fill(AtRest(state, reason, self._stop, holding, failures))
+        self._control.slot.fill(NotRunning(state, reason, self._stop, holding, failures))
         if not self._serving:
             self._control.start()
             self._serving = True

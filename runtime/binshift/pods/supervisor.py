@@ -25,7 +25,7 @@ from binshift.control.models import State
 from binshift.model import Worker
 from binshift.pods import channel, lifecycle
 from binshift.pods.connection import MasterWatch
-from binshift.pods.front import Front
+from binshift.pods.front import PlaceholderApi
 from binshift.pods.lifecycle import Again, Outcome
 from binshift.running.interrupts import Interrupts
 from binshift.running.processes import ProgramProcess
@@ -121,12 +121,12 @@ class Supervisor:
     status_port: int
     failed: Callable[[str], None] = lambda reason: None
     clock: Callable[[], float] = time.monotonic
-    front: Front = field(init=False)
+    front: PlaceholderApi = field(init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _forced: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.front = Front(self.control, self.listeners, self._stop.set)
+        self.front = PlaceholderApi(self.control, self.listeners, self._stop.set)
 
     def run(self) -> int:
         """Run the program until it rests, then wait for a signal; 0, or 1 if it had to be killed in the end."""
