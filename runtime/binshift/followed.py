@@ -1,7 +1,7 @@
 """What executors say: kept in files of a bounded size, and copied to where people look. ``python -I -S followed.py WORK``
 
 Spark's worker writes an executor's words, and with them those of the user's functions, to ``WORK/APPLICATION/EXECUTOR/stderr``
-and ``stdout``, where neither ``kubectl logs`` nor a terminal looks. `Followed` gives whole lines from there. In a pod a process
+and ``stdout``, where neither ``kubectl logs`` nor a terminal looks. `LogFollower` gives whole lines from there. In a pod a process
 of this module alone copies them to its own output, the container's log; it ends with the process that started it, which becomes
 Spark's worker. It imports small modules only: it lives beside every executor, in 4 MiB of its own.
 """
@@ -99,7 +99,7 @@ class Tail:
         return begun + b"\n" if begun else b""
 
 
-class Followed:
+class LogFollower:
     """All files below a folder.
 
     Args:
@@ -151,7 +151,7 @@ def _folders(folder: str) -> list[str]:
 
 def main(folder: str) -> None:
     """Follow until the process that started this one is gone."""
-    parent, followed = os.getppid(), Followed(folder)
+    parent, followed = os.getppid(), LogFollower(folder)
     while True:
         alone = os.getppid() != parent
         said = followed.look()

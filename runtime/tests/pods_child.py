@@ -27,7 +27,7 @@ from binshift.running.script import watch_parent
 def main(kind: str, file: Path) -> int:
     """Play it."""
     api, health, pipe = channel.inherited(os.environ)
-    teller = channel.Teller(pipe)
+    teller = channel.ChannelWriter(pipe)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     watch_parent(lines.put)
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
@@ -60,7 +60,7 @@ def main(kind: str, file: Path) -> int:
     return 0
 
 
-def without_query(kind: str, teller: channel.Teller, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
+def without_query(kind: str, teller: channel.ChannelWriter, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
     """The exit status of a kind that never has a query; None for others."""
     if kind in {"fails", "fails-once"}:
         file.touch()

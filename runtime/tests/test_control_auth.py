@@ -9,7 +9,7 @@ import pytest
 from control_fakes import ADMIN, DRAIN, TOKENS, FakeService, client
 
 from binshift.control import auth
-from binshift.control.auth import TokenCheck, Permission, Tokens
+from binshift.control.auth import Permission, TokenCheck, Tokens
 from binshift.errors import InvalidSettings
 
 TARGET = {"owner": "", "generation": 1, "workers": [0]}

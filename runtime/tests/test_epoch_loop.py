@@ -211,13 +211,13 @@ def test_a_damaged_file_is_done_without(world: EpochWorld) -> None:
     begun(world)
     asked: list[str] = []
 
-    def do_without(plan: object, error: LogDamaged) -> object:
+    def replan_without_file(plan: object, error: LogDamaged) -> object:
         asked.append(str(error))
         if len(asked) == 2:
             raise StorageUnavailable("not now")
         return plan
 
-    world.coordinator.do_without = do_without  # type: ignore[method-assign, assignment]
+    world.coordinator.replan_without_file = replan_without_file  # type: ignore[method-assign, assignment]
     world.script += [LogDamaged("file one"), LogDamaged("file two")]
     world.epoch(2)
     assert asked == ["file one", "file two"]

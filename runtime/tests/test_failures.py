@@ -8,7 +8,7 @@ import pytest
 
 from binshift.errors import DiskFull, EpochFailed, Fenced, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
-from binshift.spark.failures import interpret, shorten
+from binshift.spark.failures import classify, shorten
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -83,19 +83,19 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/worker/epoch_task.p
 )
 def test_the_text_of_a_failure_becomes_its_type(text: str, kind: type[Exception]) -> None:
     """Our own errors come back as they were raised, lost executors as retryable, the rest as the user's."""
-    assert type(interpret(RuntimeError(text))) is kind
+    assert type(classify(RuntimeError(text))) is kind
 
 
 def test_an_unknown_failure_stays_what_it_was() -> None:
     """Nothing is guessed."""
     error = RuntimeError("the source has no such topic")
-    assert interpret(error) is error
+    assert classify(error) is error
 
 
 def test_a_task_that_failed_is_told_with_its_cause() -> None:
     """What it raised and what is at its root; no frames of Java."""
     trace = "\tat a.B.c(B.scala:1)\nCaused by: java.io.IOException: x\n\t... 3 more\nCaused by: y.Refused: no bucket\n\tat d"
-    told = str(interpret(RuntimeError(f"{JOB}: org.apache.spark.SparkException: a file\n{trace}")))
+    told = str(classify(RuntimeError(f"{JOB}: org.apache.spark.SparkException: a file\n{trace}")))
     assert told.startswith(
         "a task failed: (TID 40) (clicks-executor-0 executor 1): org.apache.spark.SparkException: a file"
     )
@@ -121,7 +121,7 @@ def test_results_that_cannot_be_written(cause: str, meaning: type[Exception], wo
         "while writing rows to file:/out/_staged-1. SQLSTATE: 58030\n\tat org.apache.spark.sql.X.y(X.scala:823)\n"
         f"Caused by: org.apache.hadoop.fs.FSError: {cause}\n\tat a.B.c(B.java:1)\nCaused by: {cause}\n\t... 44 more"
     )
-    told = interpret(RuntimeError(text))
+    told = classify(RuntimeError(text))
     assert type(told) is meaning
     assert re.search(words, str(told))
     assert "scala" not in str(told)
@@ -129,7 +129,7 @@ def test_results_that_cannot_be_written(cause: str, meaning: type[Exception], wo
 
 def test_a_traceback_shows_the_users_lines_only() -> None:
     """Spark's own frames are left out."""
-    told = str(interpret(RuntimeError(WORKER)))
+    told = str(classify(RuntimeError(WORKER)))
     assert "clicks.py" in told
     assert "ZeroDivisionError: division by zero" in told
     assert "worker.py" not in told
@@ -138,7 +138,7 @@ def test_a_traceback_shows_the_users_lines_only() -> None:
 
 def test_an_error_and_its_cause_are_both_told() -> None:
     """Of errors that arose from each other the last one is told, with the one it came from, and without our frames."""
-    told = str(interpret(RuntimeError(CHAINED)))
+    told = str(classify(RuntimeError(CHAINED)))
     assert told.splitlines()[-1] == "ValueError: no price for pear"
     assert "KeyError: 'pear'" in told
     assert "vectorised.py" not in told
@@ -147,4 +147,4 @@ def test_an_error_and_its_cause_are_both_told() -> None:
 
 def test_a_traceback_of_ours_alone_keeps_its_frames() -> None:
     """Where no line is the user's, ours are the only ones that help."""
-    assert "worker/epoch_task.py" in str(interpret(RuntimeError(OURS_ALONE)))
+    assert "worker/epoch_task.py" in str(classify(RuntimeError(OURS_ALONE)))

@@ -13,7 +13,7 @@ from binshift import cli
 from binshift.control import models
 from binshift.errors import InvalidSettings, MigrationRefused, NoRun, RunFailed
 from binshift.running import directory
-from binshift.running.directory import RunDirectory, Verdict, Wish
+from binshift.running.directory import DesiredScale, RunDirectory, ScaleStatus
 from binshift.running.options import settled
 
 
@@ -28,7 +28,7 @@ def test_a_run_is_found_as_long_as_it_lives(tmp_path: Path) -> None:
     with directory.created(Path("clicks.py"), "secret", tmp_path, 2, where) as made:
         made.publish("http://127.0.0.1:1")
         found = directory.find(where)
-        assert (found.run.token, found.run.url, found.wish) == ("secret", "http://127.0.0.1:1", Wish(1, 2))
+        assert (found.run.token, found.run.url, found.wish) == ("secret", "http://127.0.0.1:1", DesiredScale(1, 2))
         modes = [path.stat().st_mode & 0o777 for path in (found.path / "run.json", found.path, found.path.parent)]
         assert modes == [0o600, 0o700, 0o700]
     with pytest.raises(NoRun, match=r"binshift run app\.py"):
@@ -84,10 +84,10 @@ def test_a_home_that_others_can_open_is_refused(tmp_path: Path) -> None:
 def test_generations_ascend(tmp_path: Path) -> None:
     """Every wish has a higher number than the one before, and than what an earlier run has used."""
     with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
-        assert made.ask(3) == Wish(2, 3)
-        assert made.ask(4, "Fluid", 8, False, above=9) == Wish(10, 4, "Fluid", 8, False)
-        assert made.outnumber(9).generation == 10
-        assert made.outnumber(10) == Wish(11, 4, "Fluid", 8, False)
+        assert made.ask(3) == DesiredScale(2, 3)
+        assert made.ask(4, "Fluid", 8, False, above=9) == DesiredScale(10, 4, "Fluid", 8, False)
+        assert made.supersede(9).generation == 10
+        assert made.supersede(10) == DesiredScale(11, 4, "Fluid", 8, False)
 
 
 def a_dataflow(**changes: object) -> models.Dataflow:
@@ -123,7 +123,7 @@ def test_a_wish_that_cannot_come_true_ends_the_wait(tmp_path: Path) -> None:
         wish = made.ask(3)
         with pytest.raises(RunFailed, match="stopped"):
             settled(made, a_dataflow(state=models.State.STOPPED), wish)
-        made.judge(Verdict(wish.generation, refused="too many"))
+        made.set_status(ScaleStatus(wish.generation, refused="too many"))
         with pytest.raises(MigrationRefused, match="too many"):
             settled(made, a_dataflow(), wish)
         made.ask(5)

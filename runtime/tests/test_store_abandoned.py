@@ -105,5 +105,5 @@ def test_a_meeting_leaves_nothing(tmp_path: Path) -> None:
     for number in range(20):
         place = tmp_path / f"warm.1.{number}-0"
         with ThreadPoolExecutor(2) as tasks:
-            assert all(tasks.map(lambda task, place=place: warmup.meet(place, task), range(2)))
+            assert all(tasks.map(lambda task, place=place: warmup.rendezvous(place, task), range(2)))
     assert list(tmp_path.iterdir()) == []

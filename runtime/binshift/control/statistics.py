@@ -95,7 +95,7 @@ def sizes(index: Index) -> Sizes:
 def _fill(found: npt.NDArray[np.float64], snapshot: SnapshotRef, newest: npt.NDArray[np.bool_]) -> None:
     """Rows and bytes of those bins whose newest snapshot this is."""
     found[:, newest] = 0.0
-    file, loads = snapshot.file, snapshot.loads
+    file, loads = snapshot.file, snapshot.sizes
     if file is None:
         return
     if loads is None:

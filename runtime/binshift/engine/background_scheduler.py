@@ -75,7 +75,7 @@ class BackgroundScheduler:
         behind = BinSet([b for b in wanted if held.get(b) != index.last])
         copies: tuple[CopyOrder, ...] = ()
         if behind:
-            files = index.sources_left(operator, behind, held, index.last)
+            files = index.sources_or_lost(operator, behind, held, index.last)
             # What the log cannot give now waits for the snapshot that its owner is asked for.
             if there := behind - files.lost_bins:
                 copies = (CopyOrder(there, index.last, files),)

@@ -174,7 +174,7 @@ class Coordinator:
             batch_time_ms=plan.batch_time_ms,
             watermark_ms=plan.watermark_ms,
             previous_watermark_ms=plan.previous_watermark_ms,
-            bring_up=index.sources_left(operator, wanted, have, base) if wanted else None,
+            bring_up=index.sources_or_lost(operator, wanted, have, base) if wanted else None,
             replay=replay,
             undo=self._undo,
             scratch=worker in plan.absent,
@@ -203,7 +203,7 @@ class Coordinator:
             self.migrations.took_part(plan.workers)
             self.migrations.recorded(plan.epoch, plan.moves, self._log.index)
 
-    def again(self, plan: EpochPlan) -> EpochPlan:
+    def replan_if_recorded(self, plan: EpochPlan) -> EpochPlan:
         """The plan of the next run: the same, unless the epoch has got a record meanwhile."""
         with self.lock:
             if plan.replay is None and self._log.index.last >= plan.epoch:
@@ -211,7 +211,7 @@ class Coordinator:
                 return self._replay(plan.epoch, plan.offsets_hash)
             return plan
 
-    def do_without(self, plan: EpochPlan, error: LogDamaged) -> EpochPlan:
+    def replan_without_file(self, plan: EpochPlan, error: LogDamaged) -> EpochPlan:
         """The plan of the next run after a task has met a damaged file, if the epoch can do without that file.
 
         What an older snapshot leads to is built from that one. Moves that were to happen do not: bins stay with those who
@@ -255,7 +255,7 @@ class Coordinator:
             moves=whole_route(plan.route) if plan.before is None else route_changes(plan.moves),
             workers=plan.workers,
             parts=tuple(Part(s.operator, s.worker, s.stamp.attempt, s.delta) for s in parts),
-            snapshots=self.migrations.take_snapshots(self._log.index),
+            snapshots=self.migrations.snapshots.take(self._log.index),
             watermark_ms=plan.watermark_ms,
             manifest=self._newest_manifest(),
         )

@@ -151,7 +151,7 @@ class EpochLoop(Generic[Batch]):
         bring_up = frozenset[Worker]()
         for run in range(self.limits.attempts_max):
             self.progress = begun.at(EpochStage.EXECUTORS, run, self._trouble)
-            plan, executors = self._executor_wait().wait_for(self.coordinator.again(plan), self._go_on)
+            plan, executors = self._executor_wait().wait_for(self.coordinator.replan_if_recorded(plan), self._go_on)
             self._seen = {w: seen for w, seen in self._seen.items() if executors.get(w) == seen}
             bring_up |= frozenset(plan.needed) - self._seen.keys()
             try:
@@ -207,7 +207,7 @@ class EpochLoop(Generic[Batch]):
     def _failed(self, plan: EpochPlan, run: int, error: Exception) -> EpochPlan:
         """The plan of the next run; raises what nothing can be done about."""
         if isinstance(error, LogDamaged):
-            return self._do_without(plan, error)
+            return self._replan_without_file(plan, error)
         self._task_failures += isinstance(error, TaskFailed)
         if not isinstance(error, Retryable) or self._task_failures == TASK_FAILURES_MAX:
             self.coordinator.abandoned(plan)
@@ -217,9 +217,9 @@ class EpochLoop(Generic[Batch]):
         log.log(level, "epoch %s, run %s failed and is made again: %s", plan.epoch, run, error)
         return plan
 
-    def _do_without(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
+    def _replan_without_file(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
         try:
-            return self.coordinator.do_without(plan, damage)
+            return self.coordinator.replan_without_file(plan, damage)
         except Retryable:  # the file will be met again
             return plan
         except LogDamaged:

@@ -2,8 +2,7 @@
 
 The machine (`binshift.migration`) decides; this module feeds it what happens (epochs, reports, executors that come and
 go), turns its actions into background orders, and starts the next migration when the target asks for one. Only the
-target and the recorded route are durable: a new driver starts here with nothing else and plans again.
-It never does I/O. A lock that the coordinator shares guards it.
+target and the recorded route are durable. It never does I/O. A lock that the coordinator shares guards it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from binshift.engine.snapshots import SnapshotCycle
 from binshift.engine.worker_backoff import Clock, WorkerBackoff
 from binshift.errors import BinshiftError
 from binshift.log.index import Index
-from binshift.log.records import SnapshotRef
 from binshift.migration import (
     Action,
     Cancel,
@@ -34,9 +32,9 @@ from binshift.migration import (
     EpochStarting,
     Event,
     Flip,
-    Kept,
-    Order,
+    MigrationPlan,
     Paced,
+    RetainedCopy,
     Retire,
     RoundReported,
     Started,
@@ -84,7 +82,7 @@ class MigrationController:
         self._copied = CopyRate()
         self._current: Migration | None = None
         self._queued: Migration | None = None
-        self._kept: tuple[Kept, ...] = ()
+        self._kept: tuple[RetainedCopy, ...] = ()
         self._alive: frozenset[Worker] = frozenset()
         self._warm: set[Worker] = set()
         self.backoff = WorkerBackoff(clock)
@@ -142,16 +140,18 @@ class MigrationController:
             moves = index.route.moves_to(target.owners)
             sizes = index.bin_bytes()
             loads = sizes if request.weights is None else request.weights
-            plan = cut(moves, request.strategy, request.batch_size, loads)
+            schedule = cut(moves, request.strategy, request.batch_size, loads)
         except BinshiftError as error:
             migration.refuse(str(error))
             return
         self._current = migration
         getting = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist())
         self.backoff.wake(getting)
-        order = Order(plan, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes)
+        plan = MigrationPlan(
+            schedule, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes
+        )
         self._copied = CopyRate()
-        migration.begin(begin(order, self.pacer.pace.limits(self.policy.limits), index.last, self._kept))
+        migration.begin(begin(plan, self.pacer.pace.limits(self.policy.limits), index.last, self._kept))
         self._kept = ()
         self._advance(Started())
 
@@ -240,7 +240,7 @@ class MigrationController:
     def cold(self) -> frozenset[Worker]:
         """Workers that should be warmed now."""
         state = None if self._under_way is None else self._under_way.state
-        return frozenset() if state is None else state.order.cold - self._warm
+        return frozenset() if state is None else state.plan.cold - self._warm
 
     def destinations(self) -> frozenset[Worker]:
         """Workers that bins shall move to."""
@@ -295,7 +295,3 @@ class MigrationController:
     def round_ended(self) -> None:
         """All jobs of a round were reported."""
         self._advance(RoundReported())
-
-    def take_snapshots(self, index: Index) -> tuple[SnapshotRef, ...]:
-        """Snapshots for the record that is being written."""
-        return self.snapshots.take(index)

@@ -181,7 +181,7 @@ class Migration:
         """Why it ended otherwise than asked for, or without a move."""
         if self._refused or self._state is None:
             return self._refused
-        idle = self.phase is Phase.SETTLED and not self._state.order.plan.bins_total
+        idle = self.phase is Phase.SETTLED and not self._state.plan.schedule.bins_total
         return self._state.reason or (NOTHING_TO_MOVE if idle else "")
 
     @property
@@ -213,7 +213,7 @@ class Migration:
 
     def begin(self, state: MigrationState) -> None:
         """It has a plan now."""
-        self.destinations = np.unique(state.order.plan.moves.destinations)
+        self.destinations = np.unique(state.plan.schedule.moves.destinations)
         self.update(state)
 
     def update(self, state: MigrationState) -> None:

@@ -232,7 +232,7 @@ class TargetController:
             state, route = found.state, self.log.index.route
             if not rollback or state is None or route is None:
                 return found
-            moves = state.order.plan.moves
+            moves = state.plan.schedule.moves
             owners = route.owners[moves.bins]
             moved, waits = owners == moves.destinations, owners == moves.sources
             if state.running is None and not moved.any():

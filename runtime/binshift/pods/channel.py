@@ -95,7 +95,7 @@ Message = Word | Gone
 _MESSAGES: Final = msgspec.json.Decoder(Word)
 
 
-class Teller:
+class ChannelWriter:
     """The program's end of the pipe to the driver; any thread may use it."""
 
     def __init__(self, descriptor: int) -> None:

@@ -50,7 +50,7 @@ class Child:
         control: not started yet.
     """
 
-    def __init__(self, teller: channel.Teller, control: Control) -> None:
+    def __init__(self, teller: channel.ChannelWriter, control: Control) -> None:
         self._teller, self._control = teller, control
         self._services: list[QueryService] = []
         self._told = self._gone = False
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
     listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
     settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain))
-    child = Child(channel.Teller(pipe), Control(settings, listeners))
+    child = Child(channel.ChannelWriter(pipe), Control(settings, listeners))
     threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
     query.RECORDED.append(child.recorded)
     query.STARTED.append(child.started)
@@ -154,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
     return _run(app, arguments[1:], child)
 
 
-class Overheard(io.TextIOBase):
+class StderrTee(io.TextIOBase):
     """Standard error, whose end is remembered: it tells why a program that only gives an exit status has ended."""
 
     def __init__(self, out: TextIO) -> None:
@@ -175,7 +175,7 @@ class Overheard(io.TextIOBase):
 
 
 def _run(app: Path, arguments: Sequence[str], child: Child) -> int:
-    overheard = Overheard(sys.stderr)
+    overheard = StderrTee(sys.stderr)
     try:
         with contextlib.redirect_stderr(overheard):
             failure = run_script(app, arguments)

@@ -54,7 +54,7 @@ class Run(msgspec.Struct, frozen=True):
     recorded: tuple[int, ...] = ()
 
 
-class Wish(msgspec.Struct, frozen=True):
+class DesiredScale(msgspec.Struct, frozen=True):
     """What is asked for: slots ``0 .. count-1``, and how to get there (None: as the query's settings say)."""
 
     generation: int
@@ -64,7 +64,7 @@ class Wish(msgspec.Struct, frozen=True):
     pre_copy: bool | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ScaleStatus(msgspec.Struct, frozen=True):
     """What the supervisor made of a wish.
 
     Attributes:
@@ -95,15 +95,15 @@ class RunDirectory:
         return self._read("run", Run)
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> DesiredScale:
         """What is asked for."""
-        return self._read("wish", Wish)
+        return self._read("wish", DesiredScale)
 
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> ScaleStatus | None:
         """What the supervisor made of it; None before its first look."""
         try:
-            return self._read("verdict", Verdict)
+            return self._read("verdict", ScaleStatus)
         except NoRun:
             return None
 
@@ -120,7 +120,7 @@ class RunDirectory:
         """The query is about to start, and needs these workers for its first epoch."""
         self._write("run", msgspec.structs.replace(self.run, recorded=tuple(sorted(workers))))
 
-    def judge(self, verdict: Verdict) -> None:
+    def set_status(self, verdict: ScaleStatus) -> None:
         """Keep ``verdict``."""
         self._write("verdict", verdict)
 
@@ -131,15 +131,15 @@ class RunDirectory:
         batch_size: int | None = None,
         pre_copy: bool | None = None,
         above: int = 0,
-    ) -> Wish:
+    ) -> DesiredScale:
         """Ask for ``count`` workers, as a new generation that is higher than ``above`` and than the one before."""
         with _locked(self.path / "wish.lock"):
             generation = max(self.wish.generation, above) + 1
-            wish = Wish(generation, count, strategy, batch_size, pre_copy)
+            wish = DesiredScale(generation, count, strategy, batch_size, pre_copy)
             self._write("wish", wish)
         return wish
 
-    def outnumber(self, generation: int) -> Wish:
+    def supersede(self, generation: int) -> DesiredScale:
         """Ask for the same again, under a number above ``generation``, which an earlier run has used."""
         with _locked(self.path / "wish.lock"):
             wish = self.wish
@@ -199,7 +199,7 @@ def created(
     try:
         with _locked(hidden / "alive"):
             hidden.rename(directory.path)
-            directory._write("wish", Wish(1, workers))
+            directory._write("wish", DesiredScale(1, workers))
             directory._write("run", Run(name, os.getpid(), str(program), str(cluster), token))
             yield directory
     finally:

@@ -17,7 +17,7 @@ from binshift.errors import MigrationRefused, RunFailed
 from binshift.ports import PORT_MAX
 from binshift.rescale import LOCAL_OWNER
 from binshift.running.client import ControlClient
-from binshift.running.directory import RunDirectory, Wish, find
+from binshift.running.directory import DesiredScale, RunDirectory, find
 
 
 def parser(name: str, description: str, epilog: str = "", *, of_run: bool = True) -> argparse.ArgumentParser:
@@ -112,7 +112,7 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def settled(directory: RunDirectory, dataflow: models.Dataflow, wish: Wish) -> bool:
+def settled(directory: RunDirectory, dataflow: models.Dataflow, wish: DesiredScale) -> bool:
     """Whether ``wish`` has come true.
 
     Raises:

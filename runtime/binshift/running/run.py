@@ -35,8 +35,8 @@ from binshift.running.interrupts import Interrupts
 from binshift.running.options import conf_entry, count, memory, parser, port
 from binshift.running.processes import ProgramProcess
 from binshift.running.supervisor import Supervisor
-from binshift.running.teller import Teller
-from binshift.running.words import Words
+from binshift.running.teller import Reporter
+from binshift.running.words import ExecutorOutput
 from binshift.spark.failures import without_java
 
 STEP_SECONDS: Final = 0.25
@@ -61,11 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app = given.app.resolve()
         run = ends.enter_context(directory.created(app, token, folder.resolve(), given.workers, os.environ))
         cluster = ends.enter_context(LocalCluster(folder.resolve(), 0, given.cores, given.memory))
-        tell = Teller(given.output)
-        words = Words(cluster.directory, tell.said)
+        tell = Reporter(given.output)
+        output = ExecutorOutput(cluster.directory, tell.said)
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end)
-        return _Watch(run, cluster, process, interrupts, words, tell).run()
+        return _Watch(run, cluster, process, interrupts, output, tell).run()
 
 
 @dataclass
@@ -76,8 +76,8 @@ class _Watch:
     cluster: LocalCluster
     process: ProgramProcess
     interrupts: Interrupts
-    words: Words
-    tell: Teller
+    output: ExecutorOutput
+    tell: Reporter
 
     def run(self) -> int:
         """Supervise until the program ends or somebody interrupts; returns the exit status."""
@@ -85,7 +85,7 @@ class _Watch:
         told, changes = False, Changes()
         while (status := self.process.status) is None:
             supervisor.step()
-            self.words.pass_on()
+            self.output.forward()
             for event, facts in () if supervisor.seen is None else changes.of(supervisor.seen):
                 self.tell(event, **facts)
             if not told and (url := self.run_directory.run.url):
@@ -96,8 +96,8 @@ class _Watch:
                 return self.stop()
             if not self.cluster.alive:
                 raise RunFailed(f"the Spark master has ended; its log is {self.cluster.directory / 'master.log'}")
-        self.words.ending = True
-        self.words.pass_on(last=True)
+        self.output.ending = True
+        self.output.forward(last=True)
         if status:
             self.tell("program failed", status=status, traceback=self._traceback())
         return status
@@ -109,7 +109,7 @@ class _Watch:
 
     def stop(self) -> int:
         """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
-        self.words.ending = True
+        self.output.ending = True
         self.tell("stopping", how="the running epoch is finished first; interrupt again to stop at once")
         with contextlib.suppress(BinshiftError):  # what cannot be asked any more is ended with the processes
             control = self.control()
@@ -117,10 +117,10 @@ class _Watch:
                 control.stop()
                 deadline = time.monotonic() + STOP_SECONDS_MAX
                 while self.interrupts.seen < 2 and time.monotonic() < deadline:
-                    self.words.pass_on()
+                    self.output.forward()
                     if self.process.wait(STEP_SECONDS):
                         break
-        self.words.pass_on(last=True)
+        self.output.forward(last=True)
         raise KeyboardInterrupt
 
     def _traceback(self) -> str:

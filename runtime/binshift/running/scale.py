@@ -11,7 +11,7 @@ from binshift.errors import BinshiftError, ControlUnreachable, RunFailed
 from binshift.local import WORKERS_MAX
 from binshift.rescale import LOCAL_OWNER
 from binshift.running.client import ControlClient
-from binshift.running.directory import RunDirectory, Wish, find
+from binshift.running.directory import DesiredScale, RunDirectory, find
 from binshift.running.options import as_json, count, parser, settled, write
 
 STRATEGIES: Final = ("AllAtOnce", "Fluid", "Batched", "Optimized")
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def await_settled(directory: RunDirectory, wish: Wish, timeout_seconds: float) -> None:
+def await_settled(directory: RunDirectory, wish: DesiredScale, timeout_seconds: float) -> None:
     """Wait until a wish has come true.
 
     Raises:
@@ -58,7 +58,7 @@ def await_settled(directory: RunDirectory, wish: Wish, timeout_seconds: float) -
         time.sleep(POLL_SECONDS)
 
 
-def _is_settled(directory: RunDirectory, wish: Wish) -> bool:
+def _is_settled(directory: RunDirectory, wish: DesiredScale) -> bool:
     run = directory.run
     if run.url is None:
         return False

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from binshift.control import models
 from binshift.rescale import Awaiting
-from binshift.running.directory import Verdict, Wish
+from binshift.running.directory import DesiredScale, ScaleStatus
 from binshift.running.options import as_json, opened, parser, write
 
 
@@ -41,7 +41,7 @@ AWAITED = {
 """What is awaited, for people; the braces are the workers it is about."""
 
 
-def facts(dataflow: models.Dataflow, wish: Wish, verdict: Verdict | None) -> list[tuple[str, str]]:
+def facts(dataflow: models.Dataflow, wish: DesiredScale, verdict: ScaleStatus | None) -> list[tuple[str, str]]:
     """What a person wants to know, as (name, text)."""
     found = [
         ("query", f"{dataflow.name or '(no name)'}: {dataflow.state.value} {dataflow.reason}".rstrip()),
@@ -63,7 +63,7 @@ def facts(dataflow: models.Dataflow, wish: Wish, verdict: Verdict | None) -> lis
     return found
 
 
-def awaited_text(verdict: Verdict | None) -> str:
+def awaited_text(verdict: ScaleStatus | None) -> str:
     """What the supervisor waits for, for people; empty if for nothing."""
     if verdict is None or verdict.refused or not verdict.awaiting:
         return ""

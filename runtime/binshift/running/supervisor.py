@@ -35,7 +35,7 @@ from binshift.rescale import (
     decide,
     lowest,
 )
-from binshift.running.directory import Verdict, Wish
+from binshift.running.directory import DesiredScale, ScaleStatus
 
 RESTART_SECONDS_MAX: Final = 30.0
 """Longest time between two tries to start a process that keeps dying."""
@@ -61,17 +61,17 @@ class Asked(Protocol):
     """Where wishes come from and verdicts go; `binshift.running.directory.RunDirectory`."""
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> DesiredScale:
         """What is asked for."""
 
     @property
     def recorded(self) -> Workers:
         """Workers that an earlier run has left the bins with."""
 
-    def outnumber(self, generation: int) -> Wish:
+    def supersede(self, generation: int) -> DesiredScale:
         """The same wish, of a higher generation than that."""
 
-    def judge(self, verdict: Verdict) -> None:
+    def set_status(self, verdict: ScaleStatus) -> None:
         """Keep a verdict."""
 
 
@@ -105,7 +105,7 @@ class Supervisor:
     _met: bool = field(default=False, init=False)
     _settled: tuple[int, int] | None = field(default=None, init=False)
     _starts: dict[Worker, tuple[int, float]] = field(default_factory=dict, init=False)
-    _verdict: Verdict | None = field(default=None, init=False)
+    _verdict: ScaleStatus | None = field(default=None, init=False)
 
     def step(self) -> tuple[Action, ...]:
         """Look, decide, do. Returns what was decided."""
@@ -119,11 +119,11 @@ class Supervisor:
         self._met = self._met or runtime is not None
         if not self._met and (left := self.asked.recorded - self.cluster.running - desired.workers):
             actions = (StartWorkers(left), *actions)
-        verdict = Verdict(wish.generation)
+        verdict = ScaleStatus(wish.generation)
         for action in actions:
             verdict = self._carry_out(action, wish, control) or verdict
         if verdict != self._verdict:
-            self.asked.judge(verdict)
+            self.asked.set_status(verdict)
             self._verdict = verdict
         return actions
 
@@ -150,17 +150,17 @@ class Supervisor:
             self._settled = (target.generation, epoch)
         return epoch - self._settled[1]
 
-    def _numbered(self, wish: Wish, runtime: Runtime | None) -> Wish:
+    def _numbered(self, wish: DesiredScale, runtime: Runtime | None) -> DesiredScale:
         """The wish, outnumbering the target of an earlier run on the same checkpoint."""
         target = None if runtime is None else runtime.target
         if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
             return wish
         same = target.generation == wish.generation and len(target.workers) == wish.count
-        return wish if same else self.asked.outnumber(target.generation)
+        return wish if same else self.asked.supersede(target.generation)
 
     # -------------------------------------------------------------------------------------------------------------- do
 
-    def _carry_out(self, action: Action, wish: Wish, control: Control | None) -> Verdict | None:
+    def _carry_out(self, action: Action, wish: DesiredScale, control: Control | None) -> ScaleStatus | None:
         match action:
             case StartWorkers(workers):
                 for worker in sorted(workers):
@@ -174,12 +174,12 @@ class Supervisor:
                 assert control is not None
                 return self._put(target, wish, control)
             case Wait(awaiting, workers):
-                return Verdict(wish.generation, awaiting.value, tuple(sorted(workers)))
+                return ScaleStatus(wish.generation, awaiting.value, tuple(sorted(workers)))
             case _:
                 assert_never(action)
         return None
 
-    def _put(self, target: Target, wish: Wish, control: Control) -> Verdict:
+    def _put(self, target: Target, wish: DesiredScale, control: Control) -> ScaleStatus:
         before = self._verdict
         if before is not None and before.generation == wish.generation and before.refused:
             return before  # the same again would be refused again
@@ -194,10 +194,10 @@ class Supervisor:
         try:
             control.put_target(TargetRequest.model_validate(wanted))
         except Retryable as later:
-            return Verdict(wish.generation, awaiting=str(later))
+            return ScaleStatus(wish.generation, awaiting=str(later))
         except GiveUp as never:
-            return Verdict(wish.generation, refused=str(never))
-        return Verdict(wish.generation)
+            return ScaleStatus(wish.generation, refused=str(never))
+        return ScaleStatus(wish.generation)
 
     def _due(self, worker: Worker) -> bool:
         """Whether a process may be started now; if so, this is noted as a try."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Teller:
+class Reporter:
     """For people, or as one JSON object a line.
 
     Attributes:

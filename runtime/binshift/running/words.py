@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from binshift.followed import Followed, Tail
+from binshift.followed import LogFollower, Tail
 from binshift.running.quiet import DRIVER_LOG, Sieve
 
 WORKERS: Final = "worker-*"
 DRIVER: Final = "driver"
 
 
-class Words:
+class ExecutorOutput:
     """Takes up the lines of all workers' executors and of the driver's log, those that `Sieve` passes.
 
     Args:
@@ -27,17 +27,17 @@ class Words:
 
     def __init__(self, cluster: Path, tell: Callable[[str, str], None]) -> None:
         self._cluster, self._tell, self.ending = cluster, tell, False
-        self._followed = {folder.name: Followed(str(folder)) for folder in self._folders()}
+        self._followed = {folder.name: LogFollower(str(folder)) for folder in self._folders()}
         self._sieves: dict[str, Sieve] = {}
         self._driver: Tail | None = None
         with contextlib.suppress(FileNotFoundError):
             self._driver = Tail(str(cluster / DRIVER_LOG), at_end=True)
 
-    def pass_on(self, *, last: bool = False) -> None:
+    def forward(self, *, last: bool = False) -> None:
         """Tell what has been written since the last time; the ``last`` time, also what has no end yet."""
         for folder in self._folders():
             if folder.name not in self._followed:
-                self._followed[folder.name] = Followed(str(folder), fresh=True)
+                self._followed[folder.name] = LogFollower(str(folder), fresh=True)
             self._sifted(folder.name, self._followed[folder.name].look())
         if self._driver is None:
             with contextlib.suppress(FileNotFoundError):

@@ -54,7 +54,7 @@ class SparkBatches:
 
     def wake(self, *, final: bool) -> None:
         """See `Batches`."""
-        self.jvm.nudge(self.name, owed=final)
+        self.jvm.wake_up(self.name, require_final_epoch=final)
 
 
 def ends_groups(definition: Definition) -> bool:

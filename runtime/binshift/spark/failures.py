@@ -53,10 +53,10 @@ MESSAGE_LINES_MAX = 12
 """Lines of a user's traceback worth showing."""
 
 
-def interpret(error: Exception) -> Exception:
+def classify(error: Exception) -> Exception:
     """The error behind a failed job: one of ours, `EpochFailed` for lost executors, `TaskFailed`, or the original.
 
-    >>> type(interpret(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))).__name__
+    >>> type(classify(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))).__name__
     'EpochFailed'
     """
     if isinstance(error, BinshiftError):
@@ -91,8 +91,8 @@ def _not_written(place: str, rest: str) -> Exception:
     return TaskFailed(f"a task could not write its rows to {place}{_because(rest)}")
 
 
-def raised(meaning: Exception, error: Exception) -> NoReturn:
-    """Raise what an error means, as `interpret` says, without the wall of Java that the error itself is."""
+def reraise_as(meaning: Exception, error: Exception) -> NoReturn:
+    """Raise what an error means, as `classify` says, without the wall of Java that the error itself is."""
     raise meaning from (None if meaning is not error else error.__cause__)
 
 

@@ -23,12 +23,12 @@ from binshift.routing import Route
 from binshift.spark import conf
 from binshift.spark.collecting import collecting, handed
 from binshift.spark.executors import location
-from binshift.spark.failures import interpret, raised
+from binshift.spark.failures import classify, reraise_as
 from binshift.spark.jvm import Jvm
 from binshift.spark.output import Output
 from binshift.spark.stage import Stage
 from binshift.spark.task import BackgroundFunction, Environment, EpochFunction, Place, pickled
-from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, made_up, runs_python
+from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, runs_python, synthetic_rows
 from binshift.spark.watch import JobWatch
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
@@ -64,7 +64,7 @@ class SparkJobs:
     watch: JobWatch
     term: Term
     _beside: SparkSession = field(init=False)
-    _made_up: DataFrame = field(init=False)
+    _synthetic_rows: DataFrame = field(init=False)
     _pickled: bytes = b""
     _rehearsals: int = 0
     _prepared: bool = False
@@ -73,7 +73,7 @@ class SparkJobs:
         self._beside = self.jvm.cloned(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
-        self._made_up = made_up(self._beside, self.schema)
+        self._synthetic_rows = synthetic_rows(self._beside, self.schema)
 
     def use_pool(self, name: str) -> None:
         """Run the jobs of this thread in a pool of that name and this query."""
@@ -198,15 +198,15 @@ class SparkJobs:
             except Retryable:
                 raise
             except Exception as error:  # the user's expressions may not take made-up values: then without rows
-                if not self._made_up.head(1):
+                if not self._synthetic_rows.head(1):
                     raise
                 log.info("rehearsing without rows: %s", error)
-                self._made_up = self._beside.createDataFrame([], self.schema)
+                self._synthetic_rows = self._beside.createDataFrame([], self.schema)
                 self._rehearse(on)
 
     def _rehearse(self, on: Mapping[Worker, Executor]) -> None:
         try:
-            self._rehearsal(on, self._made_up)
+            self._rehearsal(on, self._synthetic_rows)
         except Exception as error:  # every kind: the engine gets what it means, instead of a wall of Java
             _raise_meaning(error)
 
@@ -227,4 +227,4 @@ class SparkJobs:
 
 
 def _raise_meaning(error: Exception) -> NoReturn:
-    raised(interpret(error), error)
+    reraise_as(classify(error), error)

@@ -24,7 +24,7 @@ from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
-from binshift.log.owners import OWNER_VARIABLE, Beat, claim
+from binshift.log.owners import OWNER_VARIABLE, Heartbeat, await_release
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
@@ -80,11 +80,11 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     neighbour = others.enter(checkpoint.query_id(files), options.query_name, location)
     try:
         log = _open_log(files, location, stage, settings)
-        beat = Beat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
+        heartbeat = Heartbeat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
         try:
-            query = _parts(definition, options, stage, log, files, location, beat).start()
+            query = _parts(definition, options, stage, log, files, location, heartbeat).start()
         except BaseException:
-            beat.stop()
+            heartbeat.stop()
             raise
     except BaseException:
         others.leave(neighbour)
@@ -102,7 +102,7 @@ def _parts(
     log: Log,
     files: Storage,
     location: str,
-    beat: Beat,
+    heartbeat: Heartbeat,
 ) -> _Parts:
     """Wait for executors, and put together what they are to do."""
     spark, settings = definition.source.sparkSession, definition.settings
@@ -123,7 +123,9 @@ def _parts(
     migrations = MigrationController(policy, [OPERATOR], log.term)
     coordinator = Coordinator(log, settings.bins, [OPERATOR], migrations)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
-    return _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location, beat, watch)
+    return _Parts(
+        spark, definition, options, stage, log, coordinator, view, executors, files, location, heartbeat, watch
+    )
 
 
 @dataclass
@@ -140,7 +142,7 @@ class _Parts:
     executors: Mapping[Worker, Executor]
     files: Storage
     location: str
-    beat: Beat
+    heartbeat: Heartbeat
     watch: JobWatch
 
     def start(self) -> DataflowQuery:
@@ -168,7 +170,7 @@ class _Parts:
     def _close(self, java: jvm.Jvm, name: str) -> None:
         self.watch.close()
         java.forget(name)
-        self.beat.stop()
+        self.heartbeat.stop()
         self.options.sink.close()
 
     def _jobs(self, java: jvm.Jvm) -> SparkJobs:
@@ -234,7 +236,7 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
     owner = os.environ.get(OWNER_VARIABLE, "")
     who = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
     url = checkpoint.log_url(location)
-    claim(open_storage(url), owner)
+    await_release(open_storage(url), owner)
     log = Log.open(
         url,
         {},

@@ -92,7 +92,7 @@ class SimulatedBatches:
     def wake(self, *, final: bool) -> None:
         """See `Batches`."""
         self.woken = True
-        self.world.stream.owed |= final
+        self.world.stream.final_epoch_required |= final
 
 
 class SimulatedJobs:

@@ -239,7 +239,7 @@ class Witness:
         bins = BinSet(range(self._world.bins))
         for name in self._world.flows:
             for epoch in {index.last, Epoch(max(index.last - 1, index.base))}:
-                plan = index.sources_left(name, bins, {}, epoch)
+                plan = index.sources_or_lost(name, bins, {}, epoch)
                 if not self.spoiled:
                     plan.check_not_lost(bins)
                 yield name, epoch, plan

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from binshift import failpoints
 from binshift.entries import Entries, size_bytes
 from binshift.errors import BinshiftError, Fenced, LogDamaged, NeedsBringUp, StoreBusy, StoreDamaged
+from binshift.log.bin_sizes import pack
 from binshift.log.blocks import write_file
 from binshift.log.layout import data_file_in, snapshot_name
-from binshift.log.loads import pack
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
 from binshift.model import BinSet, Fence

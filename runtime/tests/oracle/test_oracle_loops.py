@@ -191,11 +191,11 @@ def test_what_a_stream_owes_is_paid() -> None:
     cluster = SimulatedCluster(flow, workers=2)
     stream = cluster.world.stream
     cluster.epoch(rows(0))
-    assert not stream.owed
+    assert not stream.final_epoch_required
     cluster.epoch(rows(9))
-    assert stream.owed
+    assert stream.final_epoch_required
     cluster.epoch()
-    assert not stream.owed
+    assert not stream.final_epoch_required
     assert stream.batches[-1].watermark_ms == stream.watermark_ms
 
 

@@ -20,7 +20,7 @@ Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Loads:
+class BinSizes:
     """What some bins hold, in an order known from elsewhere.
 
     Attributes:
@@ -40,7 +40,7 @@ def pack(rows: Sequence[int], bytes: Sequence[int]) -> str:
     return b64encode(zlib.compress(columns.tobytes(), 1)).decode()
 
 
-def unpack(text: str, bins: int) -> Loads:
+def unpack(text: str, bins: int) -> BinSizes:
     """The loads of ``bins`` bins.
 
     Raises:
@@ -60,4 +60,4 @@ def unpack(text: str, bins: int) -> Loads:
     rows, bytes = np.frombuffer(found, dtype="<i8").reshape(2, bins)
     if bins and min(rows.min(), bytes.min()) < 0:
         raise ValueError(f"the loads of {bins} bins have a negative number")
-    return Loads(rows, bytes)
+    return BinSizes(rows, bytes)

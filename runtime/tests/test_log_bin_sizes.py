@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_worlds import DictStorage, World, loads_of
 
-from binshift.log import loads
+from binshift.log import bin_sizes
 from binshift.testing import SimulatedCluster, Totals
 
 BINS = 16
@@ -21,19 +21,19 @@ some_loads = st.lists(st.tuples(st.integers(1, 2**62), st.integers(1, 2**62)), m
 @given(some_loads)
 def test_loads_survive_being_text(held: list[tuple[int, int]]) -> None:
     """Every number comes back; the text of other bins is refused."""
-    text = loads.pack([rows for rows, _ in held], [size for _, size in held])
-    found = loads.unpack(text, len(held))
+    text = bin_sizes.pack([rows for rows, _ in held], [size for _, size in held])
+    found = bin_sizes.unpack(text, len(held))
     assert list(zip(found.rows.tolist(), found.bytes.tolist(), strict=True)) == held
     for wrong in {len(held) + 1, max(0, len(held) - 1)} - {len(held)}:
         with pytest.raises(ValueError, match=f"of {wrong} bins"):
-            loads.unpack(text, wrong)
+            bin_sizes.unpack(text, wrong)
 
 
-@pytest.mark.parametrize("text", ["x", "AAAA", loads.pack([1], [2])[:-4], loads.pack([-1], [2])])
+@pytest.mark.parametrize("text", ["x", "AAAA", bin_sizes.pack([1], [2])[:-4], bin_sizes.pack([-1], [2])])
 def test_damaged_loads_are_refused(text: str) -> None:
     """Text that is not ours, cut off, or negative."""
     with pytest.raises(ValueError, match="the loads of 1 bins"):
-        loads.unpack(text, 1)
+        bin_sizes.unpack(text, 1)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -52,7 +52,7 @@ def test_the_index_knows_what_bins_held_when_they_were_written(seed: int) -> Non
             epochs = world.index.snapshot_epochs(operator).tolist()
             rows = [loads_of(world.states[e][operator] if e >= 0 else {}, b) for b, e in enumerate(epochs)]
             changed = {b for state in world.states.values() for b, _ in state[operator]}
-            found = world.index.bin_loads(operator)
+            found = world.index.bin_sizes(operator)
             if found is None:
                 unknown += 1
                 assert any(epochs[b] < 0 for b in range(world.bins))
@@ -72,7 +72,7 @@ def test_snapshots_that_were_not_counted_make_loads_unknown() -> None:
     world.snapshot_all()
     world.snapshots = [msgspec.structs.replace(each, packed_loads="") for each in world.snapshots]
     world.epoch()
-    assert [world.index.bin_loads(operator) for operator in world.operators] == [None, None]
+    assert [world.index.bin_sizes(operator) for operator in world.operators] == [None, None]
 
 
 def test_loads_of_other_bins_are_refused_with_their_snapshot() -> None:
@@ -83,7 +83,7 @@ def test_loads_of_other_bins_are_refused_with_their_snapshot() -> None:
     world.snapshot_all()
     snapshot = next(each for each in world.snapshots if each.file is not None)
     assert world.index.snapshot_trouble(snapshot) is None
-    wrong = msgspec.structs.replace(snapshot, packed_loads=loads.pack([1] * 99, [1] * 99))
+    wrong = msgspec.structs.replace(snapshot, packed_loads=bin_sizes.pack([1] * 99, [1] * 99))
     assert "the loads of" in str(world.index.snapshot_trouble(wrong))
 
 
@@ -99,7 +99,7 @@ def test_a_running_dataflow_weighs_its_bins() -> None:
         cluster.background()
     weights = cluster.driver.coordinator.bin_weights()
     assert weights is not None
-    loads_now = cluster.driver.log.index.bin_loads("totals")
+    loads_now = cluster.driver.log.index.bin_sizes("totals")
     assert loads_now is not None
     assert loads_now.rows.sum() == 40
     assert weights.shape == (BINS,)
