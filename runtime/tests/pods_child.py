@@ -20,8 +20,8 @@ import msgspec
 from control_fakes import FakeService
 
 from binshift.control import Control, ControlSettings, Listeners, Tokens
-from binshift.pods import channel
-from binshift.running.script import watch_parent
+from binshift.hosting.pod import channel
+from binshift.hosting.program import watch_parent
 
 
 def main(kind: str, file: Path) -> int:

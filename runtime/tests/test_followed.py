@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from binshift import followed
-from binshift.followed import EXECUTORS_MAX, LINE_BYTES_MAX, LogFollower, Tail
+from binshift.hosting import log_tail
+from binshift.hosting.log_tail import EXECUTORS_MAX, LINE_BYTES_MAX, LogFollower, Tail
 
 
 class Executors(RuleBasedStateMachine):
@@ -150,7 +150,7 @@ def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     """What was written until then is told; nobody has to end it."""
     starter = "import subprocess, sys; subprocess.Popen([sys.executable, '-I', '-S', *sys.argv[1:]]); sys.stdin.read()"
-    command = [sys.executable, "-c", starter, followed.__file__, str(tmp_path)]
+    command = [sys.executable, "-c", starter, log_tail.__file__, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from binshift.control.server import bind
-from binshift.pods import conf
-from binshift.pods.driver import control_settings
-from binshift.pods.settings import DriverSettings
+from binshift.hosting.pod import conf
+from binshift.hosting.pod.driver import control_settings
+from binshift.hosting.pod.settings import DriverSettings
 
 DRIVER = {"BINSHIFT_MASTER": "spark://d-0.d:7077", "BINSHIFT_HOST": "d-0.d", "BINSHIFT_TOKEN": "t" * 32}
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from binshift.control.models import State
+from binshift.hosting.pod import channel
+from binshift.hosting.pod.program import Child
 from binshift.model import Worker
-from binshift.pods import channel
-from binshift.pods.program import Child
 
 SECONDS = 30.0
 

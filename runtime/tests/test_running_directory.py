@@ -12,9 +12,9 @@ import pytest
 from binshift import cli
 from binshift.control import models
 from binshift.errors import InvalidSettings, MigrationRefused, NoRun, RunFailed
-from binshift.running import directory
-from binshift.running.directory import DesiredScale, RunDirectory, ScaleStatus
-from binshift.running.options import settled
+from binshift.hosting.local import directory
+from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
+from binshift.hosting.local.options import settled
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -39,7 +39,7 @@ def test_a_run_is_found_as_long_as_it_lives(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from binshift.running import directory
+from binshift.hosting.local import directory
 with directory.created(Path("killed.py"), "secret", Path("."), 2, os.environ):
     os._exit(9)
 """

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from binshift.control.models import Dataflow, EpochUnderWay, Migration, State
-from binshift.running.changes import Changes
-from binshift.running.quiet import TRACEBACK_LINES_MAX, Sieve, configured
-from binshift.running.words import ExecutorOutput
+from binshift.hosting.local.quiet import TRACEBACK_LINES_MAX, Sieve, configured
+from binshift.hosting.local.terminal import Changes, ExecutorOutput
 
 WARNING = b"26/11/23 08:18:12 WARN BlockManager: slow disk"
 INFO = b"26/11/23 08:18:12 INFO Executor: Running task 0.0"

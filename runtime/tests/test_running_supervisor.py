@@ -9,10 +9,10 @@ import pytest
 from binshift.control.models import Dataflow, Migration, State, Target
 from binshift.control.requests import TargetRequest
 from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused
+from binshift.hosting.local.directory import DesiredScale, ScaleStatus
+from binshift.hosting.local.supervisor import Supervisor
 from binshift.model import Worker
 from binshift.rescale import LOCAL_OWNER, Awaiting, Wait
-from binshift.running.directory import DesiredScale, ScaleStatus
-from binshift.running.supervisor import Supervisor
 
 
 @dataclass

@@ -9,9 +9,9 @@ import pytest
 
 from binshift.control import models
 from binshift.errors import MigrationRefused
+from binshift.hosting.local.directory import DesiredScale, ScaleStatus
+from binshift.hosting.local.show import watch
 from binshift.rescale import LOCAL_OWNER
-from binshift.running.directory import DesiredScale, ScaleStatus
-from binshift.running.migrations import watch
 
 WISH = DesiredScale(generation=2, count=4)
 

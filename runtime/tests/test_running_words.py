@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binshift.running.words import ExecutorOutput
+from binshift.hosting.local.terminal import ExecutorOutput
 
 
 def executor(cluster: Path, worker: int, number: int) -> Path:

@@ -1,7 +1,7 @@
 """`spark-defaults.conf`: what master, workers and program are told by the cluster, below what the user says.
 
 The processes in the pods know by themselves what Spark has to be told of addresses, ports and binshift's protocol
-(`binshift.pods.conf`). Here is what only the spec says: memory, task slots, bins, the checkpoint, and the user's own conf. How a
+(`binshift.hosting.pod.conf`). Here is what only the spec says: memory, task slots, bins, the checkpoint, and the user's own conf. How a
 container's memory is shared is `binshift.memory`'s rule; `spark.driver.memory` and `spark.executor.memory` of the user replace it.
 """
 

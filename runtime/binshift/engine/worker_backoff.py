@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from binshift.backoff import backoff_seconds
 from binshift.model import Worker
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class WorkerBackoff:
     def failed(self, worker: Worker, reason: str) -> None:
         """A round of this worker failed, and of no other."""
         failures = self._known[worker].failures + 1 if worker in self._known else 1
-        rest = min(REST_SECONDS * 2.0 ** (failures - 2), REST_SECONDS_MAX) if failures > 1 else 0.0
+        rest = backoff_seconds(failures - 1, REST_SECONDS, REST_SECONDS_MAX)
         self._known[worker] = WorkerFailure(failures, reason, self._clock() + rest)
         log.warning("background work of worker %s failed (%s in a row): %s", worker, failures, reason)
 

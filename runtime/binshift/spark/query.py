@@ -58,7 +58,7 @@ RECORDED: list[Callable[[frozenset[Worker]], None]] = []
 """Told, before executors are awaited, of the workers that hold the bins by the log: these must be there for the first epoch."""
 
 STARTED: list[Callable[[DataflowQuery], object]] = []
-"""Told of each query that has started: how whoever runs the program (`binshift.running`) gets to know its query."""
+"""Told of each query that has started: how whoever runs the program (`binshift.hosting.local`) gets to know its query."""
 
 
 def start(definition: Definition, options: WriterOptions) -> DataflowQuery:

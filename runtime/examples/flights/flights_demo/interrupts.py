@@ -11,21 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from binshift.hosting.processes import WATCHED, handled_signals
 
 
 @contextmanager
 def one_interrupt() -> Iterator[None]:
     """The first signal raises KeyboardInterrupt, later ones do nothing; afterwards all is as before."""
-    # What is ignored already (by `nohup`, or by a shell for jobs in the background) stays so.
-    before = {each: signal.getsignal(each) for each in WATCHED if signal.getsignal(each) is not signal.SIG_IGN}
-    for each in before:
-        signal.signal(each, _interrupt)
-    try:
+    with handled_signals(_interrupt):
         yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def no_more_interrupts() -> None:

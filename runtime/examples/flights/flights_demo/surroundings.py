@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 
 import flights
 from binshift import cds
+from binshift.hosting.program import submit_arguments
 from binshift.java import QUICK_TO_START, java_home
 from binshift.local import LocalCluster
-from binshift.running.environment import submit_arguments
 from flights_demo.interrupts import no_more_interrupts
 
 STOP_SECONDS = 15.0

@@ -14,11 +14,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
-from binshift.control.models import Dataflow, Migration, State
+from binshift.backoff import backoff_seconds
+from binshift.control.models import Dataflow, State
 from binshift.control.requests import TargetRequest
 from binshift.errors import GiveUp, Retryable
+from binshift.hosting.local.client import ControlClient
+from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
+from binshift.local import LocalCluster
 from binshift.model import Worker
 from binshift.rescale import (
     LOCAL_OWNER,
@@ -35,54 +39,12 @@ from binshift.rescale import (
     decide,
     lowest,
 )
-from binshift.running.directory import DesiredScale, ScaleStatus
 
+RESTART_SECONDS: Final = 1.0
 RESTART_SECONDS_MAX: Final = 30.0
 """Longest time between two tries to start a process that keeps dying."""
 STEADY_SECONDS: Final = 60.0
 """A process that lived for so long is started again at once."""
-
-
-class Cluster(Protocol):
-    """The processes; `binshift.local.LocalCluster`."""
-
-    @property
-    def running(self) -> Workers:
-        """Slots whose process lives."""
-
-    def start_worker(self, worker: Worker) -> None:
-        """Start a slot's process, unless it runs."""
-
-    def stop_worker(self, worker: Worker) -> None:
-        """End a slot's process."""
-
-
-class Asked(Protocol):
-    """Where wishes come from and verdicts go; `binshift.running.directory.RunDirectory`."""
-
-    @property
-    def wish(self) -> DesiredScale:
-        """What is asked for."""
-
-    @property
-    def recorded(self) -> Workers:
-        """Workers that an earlier run has left the bins with."""
-
-    def supersede(self, generation: int) -> DesiredScale:
-        """The same wish, of a higher generation than that."""
-
-    def set_status(self, verdict: ScaleStatus) -> None:
-        """Keep a verdict."""
-
-
-class Control(Protocol):
-    """The control API; `binshift.running.client.ControlClient`."""
-
-    def dataflow(self) -> Dataflow:
-        """The dataflow as a whole."""
-
-    def put_target(self, wanted: TargetRequest) -> Migration | None:
-        """Set the target."""
 
 
 @dataclass
@@ -91,21 +53,21 @@ class Supervisor:
 
     Attributes:
         cluster: whose processes come and go.
-        asked: wishes and verdicts.
+        asked: wishes and statuss.
         control: the control API; None before the program has one.
         clock: seconds, for the time between two tries.
         seen: the dataflow as the control API told it last; None before it answered.
     """
 
-    cluster: Cluster
-    asked: Asked
-    control: Callable[[], Control | None]
+    cluster: LocalCluster
+    asked: RunDirectory
+    control: Callable[[], ControlClient | None]
     clock: Callable[[], float] = time.monotonic
     seen: Dataflow | None = field(default=None, init=False)
     _met: bool = field(default=False, init=False)
     _settled: tuple[int, int] | None = field(default=None, init=False)
     _starts: dict[Worker, tuple[int, float]] = field(default_factory=dict, init=False)
-    _verdict: ScaleStatus | None = field(default=None, init=False)
+    _status: ScaleStatus | None = field(default=None, init=False)
 
     def step(self) -> tuple[Action, ...]:
         """Look, decide, do. Returns what was decided."""
@@ -119,17 +81,17 @@ class Supervisor:
         self._met = self._met or runtime is not None
         if not self._met and (left := self.asked.recorded - self.cluster.running - desired.workers):
             actions = (StartWorkers(left), *actions)
-        verdict = ScaleStatus(wish.generation)
+        status = ScaleStatus(wish.generation)
         for action in actions:
-            verdict = self._carry_out(action, wish, control) or verdict
-        if verdict != self._verdict:
-            self.asked.set_status(verdict)
-            self._verdict = verdict
+            status = self._carry_out(action, wish, control) or status
+        if status != self._status:
+            self.asked.set_status(status)
+            self._status = status
         return actions
 
     # ------------------------------------------------------------------------------------------------------------ look
 
-    def _runtime(self, control: Control) -> Runtime | None:
+    def _runtime(self, control: ControlClient) -> Runtime | None:
         """What the control API says; None while no epoch is recorded by a running query."""
         try:
             self.seen = seen = control.dataflow()
@@ -160,7 +122,7 @@ class Supervisor:
 
     # -------------------------------------------------------------------------------------------------------------- do
 
-    def _carry_out(self, action: Action, wish: DesiredScale, control: Control | None) -> ScaleStatus | None:
+    def _carry_out(self, action: Action, wish: DesiredScale, control: ControlClient | None) -> ScaleStatus | None:
         match action:
             case StartWorkers(workers):
                 for worker in sorted(workers):
@@ -179,8 +141,8 @@ class Supervisor:
                 assert_never(action)
         return None
 
-    def _put(self, target: Target, wish: DesiredScale, control: Control) -> ScaleStatus:
-        before = self._verdict
+    def _put(self, target: Target, wish: DesiredScale, control: ControlClient) -> ScaleStatus:
+        before = self._status
         if before is not None and before.generation == wish.generation and before.refused:
             return before  # the same again would be refused again
         wanted = {
@@ -205,7 +167,7 @@ class Supervisor:
         tries, last = self._starts.get(worker, (0, now))
         if now - last > STEADY_SECONDS:
             tries = 0
-        if tries and now - last < min(2.0 ** (tries - 1), RESTART_SECONDS_MAX):
+        if now - last < backoff_seconds(tries, RESTART_SECONDS, RESTART_SECONDS_MAX):
             return False
         self._starts[worker] = (tries + 1, now)
         return True

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from binshift.control import models
 from binshift.errors import MigrationRefused, RunFailed
+from binshift.hosting.local.client import ControlClient
+from binshift.hosting.local.directory import DesiredScale, RunDirectory, find
 from binshift.ports import PORT_MAX
 from binshift.rescale import LOCAL_OWNER
-from binshift.running.client import ControlClient
-from binshift.running.directory import DesiredScale, RunDirectory, find
 
 
 def parser(name: str, description: str, epilog: str = "", *, of_run: bool = True) -> argparse.ArgumentParser:

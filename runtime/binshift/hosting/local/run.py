@@ -25,18 +25,15 @@ from typing import Final
 from binshift import cds, s3
 from binshift.control.models import State
 from binshift.errors import BinshiftError, InvalidSettings, RunFailed
+from binshift.hosting.local import directory, quiet
+from binshift.hosting.local.client import ControlClient
+from binshift.hosting.local.environment import program_conf, program_environment
+from binshift.hosting.local.options import conf_entry, count, memory, parser, port
+from binshift.hosting.local.supervisor import Supervisor
+from binshift.hosting.local.terminal import Changes, ExecutorOutput, Reporter
+from binshift.hosting.processes import ChildProcess, Interrupts
 from binshift.java import java_home
 from binshift.local import MASTER_HOST, WORKERS_MAX, LocalCluster
-from binshift.running import directory, quiet
-from binshift.running.changes import Changes
-from binshift.running.client import ControlClient
-from binshift.running.environment import program_conf, program_environment
-from binshift.running.interrupts import Interrupts
-from binshift.running.options import conf_entry, count, memory, parser, port
-from binshift.running.processes import ProgramProcess
-from binshift.running.supervisor import Supervisor
-from binshift.running.teller import Reporter
-from binshift.running.words import ExecutorOutput
 from binshift.spark.failures import without_java
 
 STEP_SECONDS: Final = 0.25
@@ -64,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell = Reporter(given.output)
         output = ExecutorOutput(cluster.directory, tell.said)
         process = _started(app, given, run, cluster, token)
-        ends.callback(process.end)
+        ends.callback(process.end_group)
         return _Watch(run, cluster, process, interrupts, output, tell).run()
 
 
@@ -74,7 +71,7 @@ class _Watch:
 
     run_directory: directory.RunDirectory
     cluster: LocalCluster
-    process: ProgramProcess
+    process: ChildProcess
     interrupts: Interrupts
     output: ExecutorOutput
     tell: Reporter
@@ -133,7 +130,7 @@ class _Watch:
 
 def _started(
     app: Path, given: argparse.Namespace, run: directory.RunDirectory, cluster: LocalCluster, token: str
-) -> ProgramProcess:
+) -> ChildProcess:
     from binshift.spark import conf
 
     required = cluster.conf() | conf.required()
@@ -141,10 +138,10 @@ def _started(
     chosen = quiet.configured(cluster.directory, cds.spark_conf()) | s3.spark_conf(os.environ) | dict(given.conf)
     whole = program_conf(required, given.workers, app, cluster.directory, path, chosen)
     extra = program_environment(cluster.url, whole, java_home(), token, given.port, run.path)
-    command = [sys.executable, "-m", "binshift.running.program", str(app), *given.arguments]
+    command = [sys.executable, "-m", "binshift.hosting.local.program", str(app), *given.arguments]
     checkpoint = given.checkpoint or os.environ.get(CHECKPOINT_VARIABLE) or str(cluster.directory / "checkpoint")
     own = {CHECKPOINT_VARIABLE: checkpoint, "SPARK_LOCAL_IP": MASTER_HOST}
-    return ProgramProcess(command, os.environ | extra | own)
+    return ChildProcess(command, os.environ | extra | own)
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,18 @@ class Failure:
 
     error: Exception
     traceback: str
+
+
+def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
+    """The value of ``PYSPARK_SUBMIT_ARGS`` that gives a program its master and conf.
+
+    >>> submit_arguments("spark://127.0.0.1:7077", {"spark.app.name": "a b"})
+    "--master spark://127.0.0.1:7077 --conf 'spark.app.name=a b' pyspark-shell"
+    """
+    words = ["--master", master]
+    for key, value in conf.items():
+        words += ["--conf", f"{key}={value}"]
+    return shlex.join([*words, "pyspark-shell"])
 
 
 def run_script(app: Path, arguments: Sequence[str]) -> Failure | None:

@@ -11,6 +11,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Final
 
+from binshift.backoff import backoff_seconds
 from binshift.control.models import REASON_CHARACTERS_MAX, State
 from binshift.errors import Fenced
 from binshift.spark.failures import without_java
@@ -71,8 +72,7 @@ def after(outcome: Outcome, failures: int) -> Next:
     if outcome.state is not State.FAILED:
         return Rest()
     before = 0 if outcome.healthy_seconds >= HEALTHY_SECONDS else failures
-    # An exponent without a bound would overflow after some weeks.
-    return Again(min(FIRST_SECONDS * 2.0 ** min(before, 10), LAST_SECONDS), before + 1)
+    return Again(backoff_seconds(before + 1, FIRST_SECONDS, LAST_SECONDS), before + 1)
 
 
 def stopped(outcome: Outcome) -> Outcome:

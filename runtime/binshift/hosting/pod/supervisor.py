@@ -22,13 +22,12 @@ import msgspec
 
 from binshift.control import ControlSettings, Listeners
 from binshift.control.models import State
+from binshift.hosting.pod import channel, lifecycle
+from binshift.hosting.pod.connection import MasterWatch
+from binshift.hosting.pod.lifecycle import Again, Outcome
+from binshift.hosting.pod.placeholder import PlaceholderApi
+from binshift.hosting.processes import ChildProcess, Interrupts
 from binshift.model import Worker
-from binshift.pods import channel, lifecycle
-from binshift.pods.connection import MasterWatch
-from binshift.pods.front import PlaceholderApi
-from binshift.pods.lifecycle import Again, Outcome
-from binshift.running.interrupts import Interrupts
-from binshift.running.processes import ProgramProcess
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class _Run:
         deadline: when it is ended by force.
     """
 
-    process: ProgramProcess
+    process: ChildProcess
     reason: str
     failures: int
     events: queue.Queue[Event]
@@ -96,7 +95,7 @@ class _Run:
 
 @dataclass
 class Supervisor:
-    """Supervises one program; made by `binshift.pods.driver`.
+    """Supervises one program; made by `binshift.hosting.pod.driver`.
 
     Attributes:
         command: starts the program's process.
@@ -170,15 +169,15 @@ class Supervisor:
             self.front.show(outcome.state, outcome.reason)
         finally:
             run.unwatch()
-            run.process.end()
+            run.process.end_group()
         return outcome
 
-    def _started(self, events: queue.Queue[Event]) -> ProgramProcess:
+    def _started(self, events: queue.Queue[Event]) -> ChildProcess:
         ours, theirs = os.pipe()
         inherited = (self.listeners.api.fileno(), self.listeners.health.fileno(), theirs)
         try:
             environment = dict(self.environment) | channel.described(inherited)
-            process = ProgramProcess(self.command, environment, inherited)
+            process = ChildProcess(self.command, environment, inherited)
         finally:
             os.close(theirs)
         process.say(msgspec.json.encode(self.hello))
@@ -262,4 +261,4 @@ class Supervisor:
 
 def program_command(program: Path, arguments: Sequence[str]) -> list[str]:
     """The command line of the program's process."""
-    return [sys.executable, "-m", "binshift.pods.program", str(program), *arguments]
+    return [sys.executable, "-m", "binshift.hosting.pod.program", str(program), *arguments]

@@ -1,4 +1,4 @@
-"""Spark's master in a driver pod: ``python -m binshift.pods.master``.
+"""Spark's master in a driver pod: ``python -m binshift.hosting.pod.master``.
 
 It keeps what it knows in files, as a driver never registers again with a master that has lost its memory.
 
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from binshift.errors import BinshiftError
-from binshift.pods.daemons import become, daemon_environment, logged, options
-from binshift.pods.settings import DIRECTORY, needed
+from binshift.hosting.pod.daemons import become, daemon_environment, logged, options
+from binshift.hosting.pod.settings import DIRECTORY, needed
 from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.master.Master"

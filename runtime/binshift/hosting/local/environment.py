@@ -7,34 +7,22 @@ The program only calls ``SparkSession.builder.getOrCreate()``. Pure: values in, 
 | ``PYSPARK_SUBMIT_ARGS`` | PySpark: master and conf |
 | ``BINSHIFT_MASTER`` | `binshift.spark.conf`: refuses a program that chose another master |
 | ``BINSHIFT_CONTROL_PORT``, ``BINSHIFT_TOKEN`` | `binshift.control` |
-| ``BINSHIFT_RUN_DIRECTORY`` | `binshift.running.program`: where to say the API's address |
+| ``BINSHIFT_RUN_DIRECTORY`` | `binshift.hosting.local.program`: where to say the API's address |
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from binshift import followed
 from binshift.errors import InvalidSettings
+from binshift.hosting import log_tail
+from binshift.hosting.program import submit_arguments
 
 RUN_DIRECTORY_VARIABLE: Final = "BINSHIFT_RUN_DIRECTORY"
-
-
-def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
-    """The value of ``PYSPARK_SUBMIT_ARGS`` that gives a program its master and conf.
-
-    >>> submit_arguments("spark://127.0.0.1:7077", {"spark.app.name": "a b"})
-    "--master spark://127.0.0.1:7077 --conf 'spark.app.name=a b' pyspark-shell"
-    """
-    words = ["--master", master]
-    for key, value in conf.items():
-        words += ["--conf", f"{key}={value}"]
-    return shlex.join([*words, "pyspark-shell"])
 
 
 def program_conf(
@@ -63,7 +51,7 @@ def program_conf(
         "spark.app.name": program.stem,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **followed.CONF,
+        **log_tail.CONF,
     }
     fixed = {
         **required,

@@ -16,12 +16,12 @@ from typing import Final, NoReturn
 
 from binshift import cds
 from binshift.errors import InvalidSettings
+from binshift.hosting.pod import user
+from binshift.hosting.pod.conf import NAME_OPTIONS
+from binshift.hosting.pod.settings import DIRECTORY
+from binshift.hosting.pod.waiting import await_name
 from binshift.java import QUICK_TO_START, java_home
 from binshift.memory import DAEMON_HEAP_MIB
-from binshift.pods import user
-from binshift.pods.conf import NAME_OPTIONS
-from binshift.pods.settings import DIRECTORY
-from binshift.pods.waiting import await_name
 
 LOOPBACK: Final = "127.0.0.1"
 JAVA_OPTIONS: Final = f"{NAME_OPTIONS} {QUICK_TO_START} -XX:+ExitOnOutOfMemoryError -Dspark.ui.killEnabled=false"

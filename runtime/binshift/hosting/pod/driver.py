@@ -1,7 +1,7 @@
-"""The entry point of a driver pod: ``python -m binshift.pods.driver PROGRAM [ARGUMENT ...]``.
+"""The entry point of a driver pod: ``python -m binshift.hosting.pod.driver PROGRAM [ARGUMENT ...]``.
 
-Opens the control API, then runs the program as a child and supervises it (`binshift.pods.supervisor`). SIGTERM stops the
-query after its epoch; a second one, or ``BINSHIFT_STOP_SECONDS``, ends everything at once. Variables: `binshift.pods.settings`.
+Opens the control API, then runs the program as a child and supervises it (`binshift.hosting.pod.supervisor`). SIGTERM stops the
+query after its epoch; a second one, or ``BINSHIFT_STOP_SECONDS``, ends everything at once. Variables: `binshift.hosting.pod.settings`.
 
 Exit status: 0 if it was stopped as asked; 1 if the program had to be killed; 2 if the environment is wrong.
 """
@@ -21,11 +21,11 @@ from typing import Final
 from binshift.control import ControlSettings, Listeners
 from binshift.control.auth import ADMIN_VARIABLE, DRAIN_VARIABLE, FILE_SUFFIX
 from binshift.errors import BinshiftError, InvalidSettings
-from binshift.pods.channel import Hello
-from binshift.pods.daemons import logged
-from binshift.pods.settings import SECRET_VARIABLE, DriverSettings
-from binshift.pods.supervisor import Supervisor, program_command
-from binshift.running.interrupts import Interrupts
+from binshift.hosting.pod.channel import Hello
+from binshift.hosting.pod.daemons import logged
+from binshift.hosting.pod.settings import SECRET_VARIABLE, DriverSettings
+from binshift.hosting.pod.supervisor import Supervisor, program_command
+from binshift.hosting.processes import Interrupts
 
 HIDDEN: Final = (
     *(ADMIN_VARIABLE, ADMIN_VARIABLE + FILE_SUFFIX, DRAIN_VARIABLE, DRAIN_VARIABLE + FILE_SUFFIX),
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         with interrupts.watched(), ExitStack() as ends:
             if not arguments:
                 raise InvalidSettings(
-                    "no program is named; the command is `binshift.pods.driver PROGRAM [ARGUMENT ...]`"
+                    "no program is named; the command is `binshift.hosting.pod.driver PROGRAM [ARGUMENT ...]`"
                 )
             program, settings = Path(arguments[0]).absolute(), DriverSettings.from_environment(environment)
             control = control_settings(settings, environment)

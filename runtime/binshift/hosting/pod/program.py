@@ -1,6 +1,6 @@
-"""Runs the user's program in a process of its own, and answers for its query: ``python -m binshift.pods.program APP ...``.
+"""Runs the user's program in a process of its own, and answers for its query: ``python -m binshift.hosting.pod.program APP ...``.
 
-Started by `binshift.pods.supervisor`, which holds the control API's sockets and answers on them until there is a query. The
+Started by `binshift.hosting.pod.supervisor`, which holds the control API's sockets and answers on them until there is a query. The
 program knows nothing of this: it finds its master and its conf as under ``spark-submit``. Tokens come through a pipe and
 are in no environment. When the driver's process is gone, however that happened, this one ends too.
 """
@@ -24,13 +24,13 @@ import msgspec
 from binshift.control import Control, ControlSettings, Listeners, QueryService, Tokens
 from binshift.control.models import State
 from binshift.errors import BinshiftError
+from binshift.hosting.pod import channel, lifecycle
+from binshift.hosting.pod.conf import prepare
+from binshift.hosting.pod.daemons import logged
+from binshift.hosting.pod.settings import DriverSettings, address_of
+from binshift.hosting.pod.waiting import await_name, await_port
+from binshift.hosting.program import run_script, watch_parent
 from binshift.model import Worker
-from binshift.pods import channel, lifecycle
-from binshift.pods.daemons import logged
-from binshift.pods.session import prepare
-from binshift.pods.settings import DriverSettings, address_of
-from binshift.pods.waiting import await_name, await_port
-from binshift.running.script import run_script, watch_parent
 from binshift.spark import query
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What executors say: kept in files of a bounded size, and copied to where people look. ``python -I -S followed.py WORK``
+"""What executors say: kept in files of a bounded size, and copied to where people look. ``python -I -S log_tail.py WORK``
 
 Spark's worker writes an executor's words, and with them those of the user's functions, to ``WORK/APPLICATION/EXECUTOR/stderr``
 and ``stdout``, where neither ``kubectl logs`` nor a terminal looks. `LogFollower` gives whole lines from there. In a pod a process
@@ -13,7 +13,7 @@ import time
 from typing import Final
 
 CONF: Final = {
-    # Of the driver; executors have theirs from a file (`binshift.running.quiet`, `binshift.pods.conf`), and say six lines at INFO
+    # Of the driver; executors have theirs from a file (`binshift.hosting.local.quiet`, `binshift.hosting.pod.conf`), and say six lines at INFO
     # for every task of an epoch.
     "spark.log.level": "WARN",
     # What a program sets later, by SparkContext.setLogLevel, reaches the executors as well.

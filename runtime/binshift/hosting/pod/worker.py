@@ -1,4 +1,4 @@
-"""Spark's worker in an executor pod: ``python -m binshift.pods.worker``.
+"""Spark's worker in an executor pod: ``python -m binshift.hosting.pod.worker``.
 
 It offers all it has to one executor; the number at the end of its host's name is the slot whose bins that executor holds.
 
@@ -24,12 +24,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from binshift import followed
 from binshift.errors import BinshiftError, InvalidSettings
+from binshift.hosting import log_tail
+from binshift.hosting.pod.daemons import become, daemon_environment, logged, options
+from binshift.hosting.pod.settings import DIRECTORY, address_of, needed
+from binshift.hosting.pod.waiting import await_port
 from binshift.memory import TASK_SLOTS_MIN, spark_mib
-from binshift.pods.daemons import become, daemon_environment, logged, options
-from binshift.pods.settings import DIRECTORY, address_of, needed
-from binshift.pods.waiting import await_port
 from binshift.ports import Ports
 
 MAIN: Final = "org.apache.spark.deploy.worker.Worker"
@@ -80,7 +80,7 @@ def java_options() -> str:
 
 def follow_executors(work: Path) -> None:
     """Have executors' words in this container's log, too: a small process beside this one, which ends with it."""
-    subprocess.Popen([sys.executable, "-I", "-S", followed.__file__, str(work)], stdin=subprocess.DEVNULL)
+    subprocess.Popen([sys.executable, "-I", "-S", log_tail.__file__, str(work)], stdin=subprocess.DEVNULL)
 
 
 def main(environment: Mapping[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""Runs the user's program in this process, with the control API beside it: ``python -m binshift.running.program APP ...``.
+"""Runs the user's program in this process, with the control API beside it: ``python -m binshift.hosting.local.program APP ...``.
 
 The API is up before the program's first line and gets the query as soon as that has started; the program knows nothing of
 either. When `binshift run` is gone, however that happened, this process ends too.
@@ -16,9 +16,9 @@ from typing import Final
 
 from binshift.control import ControlSettings, serve
 from binshift.control.auth import ADMIN_VARIABLE
-from binshift.running.directory import RunDirectory
-from binshift.running.environment import RUN_DIRECTORY_VARIABLE
-from binshift.running.script import run_script, watch_parent
+from binshift.hosting.local.directory import RunDirectory
+from binshift.hosting.local.environment import RUN_DIRECTORY_VARIABLE
+from binshift.hosting.program import run_script, watch_parent
 from binshift.spark import query
 
 FAILURE: Final = "failure.txt"

@@ -1,4 +1,4 @@
-"""Has a worker's bins moved away before its pod stops: the preStop hook. ``python -m binshift.pods.drain``
+"""Has a worker's bins moved away before its pod stops: the preStop hook. ``python -m binshift.hosting.pod.drain``
 
 Asks the driver once, then watches the migration until it ends. It gives up at once when the driver says no (the stream is
 stopping, or no other worker would remain), when there is no driver any more, when one has not answered for half a minute, and at its
