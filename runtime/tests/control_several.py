@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.auth import Tokens
-from binshift.control.holder import ServiceHolder
+from binshift.control.service_holder import ServiceHolder
 from binshift.control.models import Dataflow, Migration, State, WorkerLoad, moment
 from binshift.control.program_metrics import ProgramMetrics
 from binshift.control.requests import TargetRequest

@@ -20,7 +20,7 @@ from binshift.control import ControlServer, Tokens
 from binshift.control import server as serving
 from binshift.control.app import control_app
 from binshift.control.auth import BODY_BYTES_MAX
-from binshift.control.holder import ServiceHolder
+from binshift.control.service_holder import ServiceHolder
 
 CALLERS, GENERATIONS, SLOW = 16, 60, 200
 SEED = 20261122

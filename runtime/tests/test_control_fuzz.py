@@ -12,7 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 from schemathesis import Case
 
 from binshift.control.app import control_app
-from binshift.control.holder import ServiceHolder
+from binshift.control.service_holder import ServiceHolder
 from binshift.metrics import RuntimeMetrics
 
 SERVICE = FakeService()

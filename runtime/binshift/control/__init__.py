@@ -2,7 +2,7 @@
 
 `services.ControlService` is what the API needs of a program, `requests` and `models` what goes over the wire; `app` translates
 between them, behind `auth` (tokens, sizes) and with every error in one form (`problems`). `query_service` is the service of one
-query, `queries` that of several, and `holder` knows which one answers. `server` serves on a thread, `serving` puts all of it
+query, `queries` that of several, and `service_holder` knows which one answers. `server` serves on a thread, `serving` puts all of it
 together. It never decides what moves, and no epoch ever waits for it.
 
     control = serve(ControlSettings.from_environment(os.environ))

@@ -26,7 +26,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from binshift.control.app import control_app, health_app
 from binshift.control.auth import Tokens
-from binshift.control.holder import ServiceHolder
+from binshift.control.service_holder import ServiceHolder
 from binshift.control.program_metrics import ProgramMetrics
 from binshift.control.query_service import QueryService, RunningQuery
 from binshift.control.requests import TargetRequest
