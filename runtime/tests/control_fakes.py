@@ -35,7 +35,7 @@ BINS = 16
 
 
 @dataclass
-class FakeSurface:
+class FakeService:
     """Sixteen bins on workers 0 and 1, ten migrations; worker 0 cannot be drained.
 
     Attributes:
@@ -153,9 +153,9 @@ def a_migration(number: int) -> Migration:
     )
 
 
-def client(surface: FakeSurface, token: str | None = ADMIN, tokens: Tokens = TOKENS) -> TestClient:
-    """A caller of the API over ``surface``, with that token; a bug in the API is an answer, as it is to real callers."""
+def client(service: FakeService, token: str | None = ADMIN, tokens: Tokens = TOKENS) -> TestClient:
+    """A caller of the API over ``service``, with that token; a bug in the API is an answer, as it is to real callers."""
     registry = CollectorRegistry()
-    RuntimeMetrics(registry, surface.epochs, surface.observed)
+    RuntimeMetrics(registry, service.epochs, service.observed)
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    return TestClient(control_app(surface, tokens, registry), headers=headers, raise_server_exceptions=False)
+    return TestClient(control_app(service, tokens, registry), headers=headers, raise_server_exceptions=False)

@@ -1,4 +1,4 @@
-"""A query on a simulated cluster, as the control API's surface meets it: real protocol, log and stores, no Spark."""
+"""A query on a simulated cluster, as the control API's service meets it: real protocol, log and stores, no Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from measured_epochs import Measured
 
-from binshift.control.inside import QueryInside
-from binshift.control.surface import QuerySurface
+from binshift.control.query_service import QueryService
+from binshift.control.read_model import DataflowReadModel
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.model import Epoch, Worker
@@ -96,13 +96,13 @@ class SimulatedQuery:
 
 
 class World:
-    """A cluster of two workers with bins and four machines, three epochs old, its query and its surface."""
+    """A cluster of two workers with bins and four machines, three epochs old, its query and its service."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
         self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
         self.query = SimulatedQuery(self.cluster)
-        self.surface = QuerySurface(self.query, QueryInside(self.query.dataflow), lambda: self.now)  # type: ignore[arg-type]
+        self.service = QueryService(self.query, DataflowReadModel(self.query.dataflow), lambda: self.now)  # type: ignore[arg-type]
         self.cluster.driver.migrations.now = lambda: self.now
         for _ in range(3):
             self.epoch()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-from control_fakes import FakeSurface
+from control_fakes import FakeService
 
 from binshift.control import Control, ControlSettings, Listeners, Tokens
 from binshift.pods import channel
@@ -38,8 +38,8 @@ def main(kind: str, file: Path) -> int:
         _die()
     listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
     control = Control(ControlSettings(tokens=Tokens(hello.admin, hello.drain)), listeners)
-    surface = FakeSurface()
-    control.slot.fill(surface)
+    service = FakeService()
+    control.slot.fill(service)
     teller.tell(channel.Started("app-1"))
     assert lines.get().strip() == channel.SERVE
     control.start()
@@ -50,9 +50,9 @@ def main(kind: str, file: Path) -> int:
         time.sleep(0.01)
     while kind == "stubborn":
         time.sleep(1)
-    while not surface.stopped and lines.empty():
+    while not service.stopped and lines.empty():
         time.sleep(0.01)
-    surface.stopped = True
+    service.stopped = True
     teller.tell(channel.Stopping())
     teller.tell(channel.Over(True))
     control.stop()

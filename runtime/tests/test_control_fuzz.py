@@ -6,7 +6,7 @@ Schemathesis makes the requests from the API's own OpenAPI document, valid ones 
 from __future__ import annotations
 
 import schemathesis
-from control_fakes import ADMIN, DRAIN, TOKENS, FakeSurface
+from control_fakes import ADMIN, DRAIN, TOKENS, FakeService
 from hypothesis import HealthCheck, settings
 from prometheus_client.registry import CollectorRegistry
 from schemathesis import Case
@@ -14,7 +14,7 @@ from schemathesis import Case
 from binshift.control.app import control_app
 from binshift.metrics import RuntimeMetrics
 
-SURFACE = FakeSurface()
+SURFACE = FakeService()
 REGISTRY = CollectorRegistry()
 RuntimeMetrics(REGISTRY, SURFACE.epochs, SURFACE.observed)
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", control_app(SURFACE, TOKENS, REGISTRY))

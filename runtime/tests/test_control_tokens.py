@@ -6,7 +6,7 @@ import hmac
 from pathlib import Path
 
 import pytest
-from control_fakes import ADMIN, DRAIN, TOKENS, FakeSurface, client
+from control_fakes import ADMIN, DRAIN, TOKENS, FakeService, client
 
 from binshift.control import tokens as tokens_module
 from binshift.control.tokens import Permission, TokenCheck, Tokens
@@ -28,66 +28,66 @@ WRONG = (None, "", "wrong", ADMIN[:-1], ADMIN + "x", ADMIN.upper(), "\u00e9")
 @pytest.mark.parametrize("token", WRONG)
 def test_a_wrong_token_is_401(method: str, path: str, token: str | None) -> None:
     """Without one of the driver's tokens, every call is refused before the query hears of it, and the answer tells how."""
-    surface = FakeSurface()
+    service = FakeService()
     headers = {} if token is None else {"Authorization": f"Bearer {token}".encode()}
-    answer = client(surface, token=None).request(method, path, headers=headers, json=TARGET)
+    answer = client(service, token=None).request(method, path, headers=headers, json=TARGET)
     assert (answer.status_code, answer.json()["error"]) == (401, "TokenRequired")
     assert answer.headers["www-authenticate"].startswith("Bearer")
-    assert (surface.writes, surface.reads) == ([], 0)
+    assert (service.writes, service.reads) == ([], 0)
 
 
 @pytest.mark.parametrize("header", [ADMIN, f"Basic {ADMIN}", f"Token {ADMIN}", f"Bearer{ADMIN}", "Bearer", "Bearer  "])
 def test_only_a_bearer_token_counts(header: str) -> None:
     """A token in another scheme is no token."""
-    surface = FakeSurface()
-    assert client(surface, token=None).post("/v1/stop", headers={"Authorization": header}).status_code == 401
-    assert surface.writes == []
+    service = FakeService()
+    assert client(service, token=None).post("/v1/stop", headers={"Authorization": header}).status_code == 401
+    assert service.writes == []
 
 
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_the_drain_token_opens_the_drain_only(method: str, path: str) -> None:
     """With it, a worker is drained and a migration watched; every other call is 403, other reads included."""
-    surface = FakeSurface()
-    answer = client(surface, token=DRAIN).request(method, path, json=TARGET)
+    service = FakeService()
+    answer = client(service, token=DRAIN).request(method, path, json=TARGET)
     if path.endswith("/drain"):
         assert answer.status_code == 202
     elif (method, path) == ("GET", "/v1/migrations/1"):
         assert answer.status_code == 200
     else:
         assert (answer.status_code, answer.json()["error"]) == (403, "TokenMayOnlyDrain")
-        assert (surface.writes, surface.reads) == ([], 0)
+        assert (service.writes, service.reads) == ([], 0)
 
 
 @pytest.mark.parametrize("path", ["/v1/workers/1/drain/", "/v1/workers/1/drain/../../stop"])
 def test_the_drain_token_opens_nothing_that_looks_like_a_drain(path: str) -> None:
     """What is not exactly a drain needs the admin token."""
-    surface = FakeSurface()
-    assert client(surface, token=DRAIN).post(path).status_code in {403, 404, 405}
-    assert [write for write in surface.writes if write[0] != "drain"] == []
+    service = FakeService()
+    assert client(service, token=DRAIN).post(path).status_code in {403, 404, 405}
+    assert [write for write in service.writes if write[0] != "drain"] == []
 
 
 @pytest.mark.parametrize("token", [None, "anything"])
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_without_a_configured_token_nobody_may(method: str, path: str, token: str | None) -> None:
     """A driver without tokens refuses every call under /v1, and says how to give it one."""
-    surface = FakeSurface()
-    answer = client(surface, token=token, tokens=Tokens()).request(method, path, json=TARGET)
+    service = FakeService()
+    answer = client(service, token=token, tokens=Tokens()).request(method, path, json=TARGET)
     assert (answer.status_code, answer.json()["error"]) == (403, "NoTokenConfigured")
     assert "BINSHIFT_TOKEN" in answer.json()["message"]
-    assert (surface.writes, surface.reads) == ([], 0)
+    assert (service.writes, service.reads) == ([], 0)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json"])
 def test_health_is_open(path: str) -> None:
     """Those who watch the process need no token, and can only look."""
-    api = client(FakeSurface(), token=None)
+    api = client(FakeService(), token=None)
     assert api.get(path).status_code == 200
     assert api.post(path).status_code == 401
 
 
 def test_a_large_body_is_not_read_for_a_stranger() -> None:
     """Who may not write is told so, whatever is sent along."""
-    answer = client(FakeSurface(), token=None).put("/v1/target", content=b" " * 10_000_000)
+    answer = client(FakeService(), token=None).put("/v1/target", content=b" " * 10_000_000)
     assert answer.status_code == 401
 
 

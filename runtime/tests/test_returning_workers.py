@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from target_world import UID, begun, rows, slots, targets
 
-from binshift.control.inside import QueryInside
+from binshift.control.read_model import DataflowReadModel
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
 from binshift.spark.dataflow import DataflowQuery
@@ -27,7 +27,7 @@ def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQu
 
 def test_who_has_just_registered_is_told() -> None:
     """Before the first round of background work, and while a long one lasts."""
-    assert QueryInside(query(begun(), {Worker(0): "0", Worker(2): "8"}).dataflow).registered() == {0, 2}
+    assert DataflowReadModel(query(begun(), {Worker(0): "0", Worker(2): "8"}).dataflow).registered() == {0, 2}
 
 
 def test_a_target_takes_notice_of_who_is_there() -> None:

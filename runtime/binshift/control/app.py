@@ -1,4 +1,4 @@
-"""The control API: HTTP on the one side, a `Surface` on the other, and nothing between but translation.
+"""The control API: HTTP on the one side, a `ControlService` on the other, and nothing between but translation.
 
 `control_app` has everything; `health_app` only health and metrics, for a port of their own that may be open to the cluster.
 Endpoints are plain functions, which the server runs on threads of its own: a slow log delays its own caller only.
@@ -17,12 +17,12 @@ from prometheus_client.registry import CollectorRegistry
 
 from binshift import __version__
 from binshift.control import models, parameters, problems
-from binshift.control.contract import Surface
-from binshift.control.guard import Guard
+from binshift.control.auth import AuthMiddleware
+from binshift.control.contract import ControlService
 from binshift.control.problems import documented
 from binshift.control.queries import Queries, shown
 from binshift.control.rebalancing import RebalanceRequest
-from binshift.control.slot import Slot
+from binshift.control.service_holder import ServiceHolder
 from binshift.control.tokens import Tokens
 from binshift.model import Worker
 
@@ -30,7 +30,7 @@ NUMBER_MAX: Final = 2**31 - 1
 
 WorkerPath = Annotated[int, Path(ge=0, le=models.WORKER_MAX)]
 QueryPath = Annotated[str, Path(max_length=models.OWNER_CHARACTERS_MAX)]
-Choice = Callable[..., Surface]
+Choice = Callable[..., ControlService]
 MigrationPath = Annotated[int, Path(ge=0, le=NUMBER_MAX)]
 
 _REFUSED: Final = (
@@ -42,29 +42,29 @@ _REFUSED: Final = (
 _BAD_BODY: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
-def control_app(surface: Surface, tokens: Tokens, registry: CollectorRegistry) -> FastAPI:
+def control_app(service: ControlService, tokens: Tokens, registry: CollectorRegistry) -> FastAPI:
     """The whole API.
 
     Args:
-        surface: the program's queries.
+        service: the program's queries.
         tokens: who may use it.
         registry: what ``/metrics`` shows.
     """
     app = _app("binshift control API")
-    app.include_router(health(surface, registry))
-    slot = surface if isinstance(surface, Slot) else Slot(surface)
-    app.include_router(queries(slot))
-    for prefix, chosen in (("", lambda: surface), ("/queries/{query}", _named(slot))):
+    app.include_router(health(service, registry))
+    services = service if isinstance(service, ServiceHolder) else ServiceHolder(service)
+    app.include_router(queries(services))
+    for prefix, chosen in (("", lambda: service), ("/queries/{query}", _named(services))):
         app.include_router(reads(chosen, prefix))
         app.include_router(writes(chosen, prefix))
-    app.add_middleware(Guard, tokens=tokens)
+    app.add_middleware(AuthMiddleware, tokens=tokens)
     return app
 
 
-def health_app(surface: Surface, registry: CollectorRegistry) -> FastAPI:
+def health_app(service: ControlService, registry: CollectorRegistry) -> FastAPI:
     """Health and metrics alone; they need no token."""
     app = _app("binshift health and metrics")
-    app.include_router(health(surface, registry))
+    app.include_router(health(service, registry))
     return app
 
 
@@ -75,7 +75,7 @@ def _app(title: str) -> FastAPI:
     return app
 
 
-def health(surface: Surface, registry: CollectorRegistry) -> APIRouter:
+def health(service: ControlService, registry: CollectorRegistry) -> APIRouter:
     """What the kubelet and Prometheus ask for."""
     router = APIRouter(tags=["health"])
 
@@ -87,7 +87,7 @@ def health(surface: Surface, registry: CollectorRegistry) -> APIRouter:
     @router.get("/readyz", responses={503: {"model": models.Health, "description": "Not ready"}})
     def readyz(response: Response) -> models.Health:
         """Whether the query runs and a worker is registered."""
-        reason = surface.unready()
+        reason = service.unready()
         if reason:
             response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
         return models.Health(status="unavailable" if reason else "ok", reason=reason)
@@ -101,21 +101,21 @@ def health(surface: Surface, registry: CollectorRegistry) -> APIRouter:
     return router
 
 
-def _named(slot: Slot) -> Choice:
-    def named(query: QueryPath) -> Surface:
-        return slot.query(query)
+def _named(services: ServiceHolder) -> Choice:
+    def named(query: QueryPath) -> ControlService:
+        return services.query(query)
 
     return named
 
 
-def queries(slot: Slot) -> APIRouter:
+def queries(services: ServiceHolder) -> APIRouter:
     """Which queries there are."""
     router = _guarded()
 
     @router.get("/queries")
     def queries() -> Queries:
         """The program's stateful queries; what follows ``/v1`` elsewhere follows ``/v1/queries/NAME`` for one of them."""
-        seen = [each.snapshot() for each in slot.each()]
+        seen = [each.snapshot() for each in services.each()]
         return Queries(queries=[shown(each) for each in seen if each.id is not None])
 
     return router
@@ -126,31 +126,31 @@ def reads(choice: Choice, prefix: str = "") -> APIRouter:
     router, chosen = _guarded(prefix), Depends(choice)
 
     @router.get("/dataflow")
-    def dataflow(surface: Surface = chosen) -> models.Dataflow:
+    def dataflow(service: ControlService = chosen) -> models.Dataflow:
         """The dataflow as a whole: epoch, route, workers, watermark, rates, latency, target and migration."""
-        return surface.snapshot()
+        return service.snapshot()
 
     @router.get("/workers")
-    def workers(surface: Surface = chosen) -> models.Workers:
+    def workers(service: ControlService = chosen) -> models.Workers:
         """Load by worker."""
-        return models.Workers(workers=list(surface.workers()))
+        return models.Workers(workers=list(service.workers()))
 
     @router.get("/bins")
-    def bins(wanted: Annotated[parameters.BinsParameters, Query()], surface: Surface = chosen) -> models.Bins:
+    def bins(wanted: Annotated[parameters.BinsParameters, Query()], service: ControlService = chosen) -> models.Bins:
         """Owner, size and copies by bin, page by page."""
-        return surface.bins(None if wanted.worker is None else Worker(wanted.worker), wanted.first, wanted.limit)
+        return service.bins(None if wanted.worker is None else Worker(wanted.worker), wanted.first, wanted.limit)
 
     @router.get("/migrations")
     def migrations(
-        wanted: Annotated[parameters.MigrationsParameters, Query()], surface: Surface = chosen
+        wanted: Annotated[parameters.MigrationsParameters, Query()], service: ControlService = chosen
     ) -> models.Migrations:
         """The newest migrations of this run."""
-        return models.Migrations(migrations=list(surface.migrations(wanted.limit)))
+        return models.Migrations(migrations=list(service.migrations(wanted.limit)))
 
     @router.get("/migrations/{id}", responses=documented(HTTPStatus.NOT_FOUND))
-    def migration(id: MigrationPath, surface: Surface = chosen) -> models.Migration:
+    def migration(id: MigrationPath, service: ControlService = chosen) -> models.Migration:
         """One migration: steps, phase, bins and bytes, time left, latency before and during."""
-        return surface.migration(id)
+        return service.migration(id)
 
     return router
 
@@ -166,43 +166,43 @@ def writes(choice: Choice, prefix: str = "") -> APIRouter:
     router, chosen = _guarded(prefix), Depends(choice)
 
     @router.put("/target", responses=_TARGET_ANSWERS)
-    def target(wanted: models.TargetRequest, response: Response, surface: Surface = chosen) -> models.Accepted:
+    def target(wanted: models.TargetRequest, response: Response, service: ControlService = chosen) -> models.Accepted:
         """Set the desired target; it is durable before the answer. 200 if there is nothing to do, 202 if bins move."""
-        return _accepted(surface.put_target(wanted), response)
+        return _accepted(service.put_target(wanted), response)
 
     @router.post("/rebalance", status_code=202, responses=documented(HTTPStatus.CONFLICT, *_BAD_BODY))
     def rebalance(
-        response: Response, wanted: RebalanceRequest | None = None, surface: Surface = chosen
+        response: Response, wanted: RebalanceRequest | None = None, service: ControlService = chosen
     ) -> models.Accepted:
         """Share the bins among the same workers by their present load. Below 1.05 times the mean load nothing moves."""
-        return _accepted(surface.rebalance(wanted or RebalanceRequest()), response)
+        return _accepted(service.rebalance(wanted or RebalanceRequest()), response)
 
     @router.delete("/migrations/{id}", status_code=202, responses=documented(HTTPStatus.NOT_FOUND))
     def cancel(
         id: MigrationPath,
         how: Annotated[parameters.CancelParameters, Query()],
         response: Response,
-        surface: Surface = chosen,
+        service: ControlService = chosen,
     ) -> models.Accepted:
         """Cancel a migration where it does no harm; with ``rollback``, move back what it has moved."""
-        return _accepted(surface.cancel(id, rollback=how.rollback), response)
+        return _accepted(service.cancel(id, rollback=how.rollback), response)
 
     @router.post("/workers/{worker}/drain", status_code=202, responses=documented(HTTPStatus.CONFLICT))
-    def drain(worker: WorkerPath, response: Response, surface: Surface = chosen) -> models.Accepted:
+    def drain(worker: WorkerPath, response: Response, service: ControlService = chosen) -> models.Accepted:
         """Move everything off a worker, as its pod is about to go."""
-        return _accepted(surface.drain(Worker(worker)), response)
+        return _accepted(service.drain(Worker(worker)), response)
 
     @router.post("/stop", status_code=202)
-    def stop(surface: Surface = chosen) -> models.Dataflow:
+    def stop(service: ControlService = chosen) -> models.Dataflow:
         """Finish the running epoch, then stop the query; poll ``/v1/dataflow`` for the state Stopped."""
-        surface.stop()
-        return surface.snapshot()
+        service.stop()
+        return service.snapshot()
 
     return router
 
 
 def _guarded(prefix: str = "") -> APIRouter:
-    """The token is checked by the `Guard`; here it is only made known to readers of the OpenAPI document."""
+    """The token is checked by the `AuthMiddleware`; here it is only made known to readers of the OpenAPI document."""
     door = Security(HTTPBearer(auto_error=False, description="BINSHIFT_TOKEN; to drain, BINSHIFT_DRAIN_TOKEN"))
     return APIRouter(
         prefix=f"/v1{prefix}",

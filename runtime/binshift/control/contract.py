@@ -1,6 +1,6 @@
 """What the control API needs of a query.
 
-The API translates between HTTP and a `Surface`, and knows nothing else; so it is tested with a made-up one. Every method
+The API translates between HTTP and a `ControlService`, and knows nothing else; so it is tested with a made-up one. Every method
 may be called by several threads at once. Reads take milliseconds and write nothing.
 """
 
@@ -16,7 +16,7 @@ from binshift.metrics.measured import EpochMeasured
 from binshift.model import Worker
 
 
-class Surface(Protocol):
+class ControlService(Protocol):
     """A query, seen from outside."""
 
     def unready(self) -> str:

@@ -1,4 +1,4 @@
-"""Puts the control API of one program together: the slot, the metrics and two servers.
+"""Puts the control API of one program together: the services, the metrics and two servers.
 
 `serve` starts it before there is a query; `Control.attach` binds the query when it has started. Ports and tokens come from
 the environment, as they are set by whoever starts the program, never by the program.
@@ -25,10 +25,10 @@ from typing import Final, NamedTuple
 from prometheus_client.registry import CollectorRegistry
 
 from binshift.control.app import control_app, health_app
-from binshift.control.inside import QueryInside
+from binshift.control.query_service import Query, QueryService, RunningQuery
+from binshift.control.read_model import DataflowReadModel
 from binshift.control.server import ControlServer, bound
-from binshift.control.slot import Slot
-from binshift.control.surface import Query, QuerySurface, RunningQuery
+from binshift.control.service_holder import ServiceHolder
 from binshift.control.tokens import Tokens
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.metrics.program import ProgramMetrics
@@ -107,35 +107,35 @@ class Control:
         listeners: sockets to use instead of the settings' ports.
 
     Attributes:
-        slot: what answers.
+        services: what answers.
         registry: what ``/metrics`` shows.
         api: the server of the API.
         health: the server of health and metrics.
     """
 
     def __init__(self, settings: ControlSettings, listeners: Listeners | None = None) -> None:
-        self.slot = Slot()
+        self.services = ServiceHolder()
         self._queries: list[RunningQuery] = []
         self._attaching = threading.Lock()
         self.registry = CollectorRegistry()
-        ProgramMetrics(self.registry, self.slot.named)
+        ProgramMetrics(self.registry, self.services.named)
         api, health = listeners or (None, None)
-        app = control_app(self.slot, settings.tokens, self.registry)
+        app = control_app(self.services, settings.tokens, self.registry)
         self.api = ControlServer(app, settings.host, settings.port, api)
-        app = health_app(self.slot, self.registry)
+        app = health_app(self.services, self.registry)
         self.health = ControlServer(app, settings.host, settings.health_port, health)
 
-    def attach(self, query: RunningQuery) -> QuerySurface:
+    def attach(self, query: RunningQuery) -> QueryService:
         """From now on the API has ``query``, beside other queries that run; returns what answers for it.
 
         The target of an operator (or of `binshift run`) is the program's: the newest that any query has goes to all of them.
         """
-        surface = QuerySurface(query, QueryInside(query.dataflow))
+        service = QueryService(query, DataflowReadModel(query.dataflow))
         with self._attaching:
             self._queries = [*(each for each in self._queries if each.isActive), query]
-            if len(self.slot.add(surface)) > 1:
+            if len(self.services.add(service)) > 1:
                 share_target(self._queries)
-        return surface
+        return service
 
     def start(self) -> Control:
         """Serve. Errors as `ControlServer.start`."""

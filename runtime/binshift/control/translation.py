@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from binshift.control import models, readings
-from binshift.control.inside import Inside
+from binshift.control import models, statistics
+from binshift.control.read_model import ReadModel
 from binshift.engine.epoch_progress import EpochProgress
 from binshift.engine.migrations import Migration
 from binshift.log.index import Index
@@ -70,8 +70,8 @@ def migration_of(migration: Migration, epochs: Sequence[EpochMeasured]) -> model
         pre_copy=request.pre_copy,
         started_at=models.moment(began),
         ended_at=models.moment(migration.ended_at),
-        latency_before=readings.latency(epochs, since=began - readings.WINDOW_SECONDS, until=began),
-        latency_during=readings.latency(epochs, since=began, until=until),
+        latency_before=statistics.latency(epochs, since=began - statistics.WINDOW_SECONDS, until=began),
+        latency_during=statistics.latency(epochs, since=began, until=until),
         **counts,
     )
 
@@ -103,7 +103,7 @@ def bins_of(
         return models.Bins(epoch=index.last, route_version=None, bins=[], next=None)
     chosen = np.arange(route.bins) if worker is None else route.bins_of(worker).array
     page = chosen[chosen >= first][: limit + 1].tolist()
-    sizes = readings.sizes(index)
+    sizes = statistics.sizes(index)
     held = {
         bin: [models.Copy(worker=w, epoch=copies[w][bin]) for w in sorted(copies) if bin in copies[w]]
         for bin in page[:limit]
@@ -132,34 +132,34 @@ def states_of(now: models.State) -> Mapping[str, bool]:
 
 
 def observed_of(
-    inside: Inside, migrations: Sequence[Migration], state: models.State, target: Target | None, now: float
+    read_model: ReadModel, migrations: Sequence[Migration], state: models.State, target: Target | None, now: float
 ) -> Observed:
     """What is true now, for the metrics."""
-    index, newest = inside.index(), migrations[-1] if migrations else None
-    sizes, progress, files = readings.sizes(index), newest.progress if newest else None, list(readings.files(index))
-    watermark, running = readings.watermark(index), progress_of(inside.epoch_progress(), now)
-    registered, failures = inside.registered(), inside.worker_failures()
+    index, newest = read_model.index(), migrations[-1] if migrations else None
+    sizes, progress, files = statistics.sizes(index), newest.progress if newest else None, list(statistics.files(index))
+    watermark, running = statistics.watermark(index), progress_of(read_model.epoch_progress(), now)
+    registered, failures = read_model.registered(), read_model.worker_failures()
     return Observed(
         epoch=index.last,
         route_version=None if index.route is None else index.route.version,
         executors=len(registered),
         background_failures={w: failures[w].failures if w in failures else 0 for w in registered},
-        bins=readings.bin_counts(index),
-        keys=readings.by_worker(index, sizes.rows),
-        bytes=readings.by_worker(index, sizes.bytes),
+        bins=statistics.bin_counts(index),
+        keys=statistics.by_worker(index, sizes.rows),
+        bytes=statistics.by_worker(index, sizes.bytes),
         watermark_lag_seconds=None if watermark is None else watermark[1],
         state=states_of(state),
         target_workers=None if target is None else len(target.workers),
-        latency_target_seconds=inside.latency_target_seconds(),
+        latency_target_seconds=read_model.latency_target_seconds(),
         epoch_running_seconds=0.0 if running is None else running.seconds,
         phase=newest.phase if newest else None,
         migration_moved_bins=progress.bins_moved if progress else None,
         migration_planned_bins=progress.bins_total if progress else None,
         migration_left_seconds=progress.seconds_left if progress else None,
-        copy_lag_epochs=inside.copy_lag_epochs(),
-        copied_bytes=inside.copied_bytes(),
-        runs_failed=inside.runs_failed(),
+        copy_lag_epochs=read_model.copy_lag_epochs(),
+        copied_bytes=read_model.copied_bytes(),
+        runs_failed=read_model.runs_failed(),
         log_files=len(files),
         log_bytes=sum(each.bytes for each in files),
-        snapshot_age_epochs=readings.snapshot_age_epochs(index),
+        snapshot_age_epochs=statistics.snapshot_age_epochs(index),
     )

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 from binshift.control import Control, ControlSettings, Listeners
 from binshift.control.models import Dataflow, State
-from binshift.control.slot import NoQuery
+from binshift.control.service_holder import NotStarted
 from binshift.model import Worker
 
 
-class NotRunning(NoQuery):
-    """The surface of a program without a query, which can be stopped all the same: then it is not started again.
+class NotRunning(NotStarted):
+    """The service of a program without a query, which can be stopped all the same: then it is not started again.
 
     Args:
         state: what it does instead of running.
@@ -33,11 +33,11 @@ class NotRunning(NoQuery):
         self._known = {"workers": list(holding), "failures": failures}
 
     def snapshot(self) -> Dataflow:
-        """See `Surface`."""
+        """See `ControlService`."""
         return super().snapshot().model_copy(update=self._known)
 
     def unready(self) -> str:
-        """See `Surface`."""
+        """See `ControlService`."""
         seen: Dataflow = self.snapshot()
         return f"{seen.state.value}{seen.reason and ': '}{seen.reason}"
 
@@ -62,7 +62,7 @@ class PlaceholderApi:
 
     def show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
         """Answer so from now on. Errors as `ControlServer.start`."""
-        self._control.slot.fill(NotRunning(state, reason, self._stop, holding, failures))
+        self._control.services.fill(NotRunning(state, reason, self._stop, holding, failures))
         if not self._serving:
             self._control.start()
             self._serving = True

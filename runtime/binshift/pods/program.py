@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import msgspec
 
-from binshift.control import Control, ControlSettings, Listeners, QuerySurface, Tokens
+from binshift.control import Control, ControlSettings, Listeners, QueryService, Tokens
 from binshift.control.models import State
 from binshift.errors import BinshiftError
 from binshift.model import Worker
@@ -52,7 +52,7 @@ class Child:
 
     def __init__(self, teller: channel.ChannelWriter, control: Control) -> None:
         self._teller, self._control = teller, control
-        self._surfaces: list[QuerySurface] = []
+        self._services: list[QueryService] = []
         self._told = self._gone = False
         self._serving = self._over = False
         self._lock = threading.Lock()
@@ -65,15 +65,15 @@ class Child:
     def started(self, started: DataflowQuery) -> None:
         """The program has a query, perhaps beside others: answer for it as soon as nobody else answers."""
         with self._lock:
-            surface, alone = self._control.attach(started), not self._running()
-            self._surfaces = [*self._running(), surface]
+            service, alone = self._control.attach(started), not self._running()
+            self._services = [*self._running(), service]
             self._told = self._gone = False
-        threading.Thread(target=self._watch, args=(surface,), name="binshift-stopped", daemon=True).start()
+        threading.Thread(target=self._watch, args=(service,), name="binshift-stopped", daemon=True).start()
         if alone:
             self._teller.tell(channel.Started(started.application))
 
-    def _running(self) -> list[QuerySurface]:
-        return [each for each in self._surfaces if each.state()[0] is State.RUNNING]
+    def _running(self) -> list[QueryService]:
+        return [each for each in self._services if each.state()[0] is State.RUNNING]
 
     def heard(self, line: bytes) -> None:
         """The driver wishes something."""
@@ -81,8 +81,8 @@ class Child:
             if line.strip() == channel.SERVE and not (self._over or self._serving):
                 self._serving = True
                 self._control.start()
-            elif line.strip() == channel.STOP and self._surfaces:
-                for each in self._surfaces:
+            elif line.strip() == channel.STOP and self._services:
+                for each in self._services:
                     each.stop()
             elif line.strip() == channel.STOP and not self._over:
                 # Without a query no epoch can be under way.
@@ -100,24 +100,24 @@ class Child:
 
     def _seen(self) -> tuple[State, str] | None:
         """What the queries did last, and why: of one that runs, else of one that failed; None if there was none."""
-        states = [each.state() for each in self._surfaces]
+        states = [each.state() for each in self._services]
         running = [each for each in states if each[0] is State.RUNNING]
         failed = [each for each in states if each[0] in (State.FAILED, State.FENCED)]
         return next(iter((*running, *failed, *states)), None)
 
     def _asked(self) -> bool:
         """Whether the program was asked to stop from outside: every query it has."""
-        return bool(self._surfaces) and all(each.stop_asked for each in self._surfaces)
+        return bool(self._services) and all(each.stop_asked for each in self._services)
 
-    def _watch(self, surface: QuerySurface) -> None:
+    def _watch(self, service: QueryService) -> None:
         """Say that the queries were asked to stop, and when the last of them has ended."""
         never = threading.Event()
         while not never.wait(LOOK_SECONDS):
-            ended = surface.state()[0] is not State.RUNNING
+            ended = service.state()[0] is not State.RUNNING
             with self._lock:
                 news = self._asked() and not self._told
                 self._told |= news
-                last = ended and surface in self._surfaces and not self._gone and not self._running()
+                last = ended and service in self._services and not self._gone and not self._running()
                 self._gone |= last
             if news:
                 self._teller.tell(channel.Stopping())

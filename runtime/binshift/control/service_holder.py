@@ -1,4 +1,4 @@
-"""Where a surface is put once there is one: the API is up before the program has started its query.
+"""Where a service is put once there is one: the API is up before the program has started its query.
 
 Until then reads say ``Loading`` and writes are refused with "not yet", which a caller may repeat. A program's next query takes
 the place of those that have ended, and stands beside those that run (`binshift.control.queries`). What they did together stays
@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from binshift.control.contract import Surface
+from binshift.control.contract import ControlService
 from binshift.control.joint import JointHistory
 from binshift.control.models import Bins, Dataflow, Migration, State, TargetRequest, WorkerLoad
 from binshift.control.queries import Joint
@@ -24,8 +24,8 @@ from binshift.model import BEFORE_FIRST, Worker
 NOT_YET = "the program has not started its query yet; ask again"
 
 
-class NoQuery:
-    """The surface of a program that has no query yet, or whose program ended before it had one.
+class NotStarted:
+    """The service of a program that has no query yet, or whose program ended before it had one.
 
     Args:
         state: what it does instead of running.
@@ -36,27 +36,27 @@ class NoQuery:
         self._state, self._reason = state, reason
 
     def unready(self) -> str:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self._reason or NOT_YET
 
     def snapshot(self) -> Dataflow:
-        """See `Surface`."""
+        """See `ControlService`."""
         return Dataflow(state=self._state, reason=self._reason)
 
     def workers(self) -> Sequence[WorkerLoad]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return []
 
     def bins(self, worker: Worker | None, first: int, limit: int) -> Bins:
-        """See `Surface`."""
+        """See `ControlService`."""
         return Bins(epoch=BEFORE_FIRST, route_version=None, bins=[], next=None)
 
     def migrations(self, limit: int) -> Sequence[Migration]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return []
 
     def migration(self, number: int) -> Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         raise NoSuchMigration(f"there is no migration {number}: {self.unready()}")
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
@@ -84,11 +84,11 @@ class NoQuery:
         raise NoQueryYet(self.unready())
 
     def epochs(self) -> Sequence[EpochMeasured]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return []
 
     def observed(self) -> Observed:
-        """See `Surface`."""
+        """See `ControlService`."""
         return Observed(state=states_of(self._state))
 
 
@@ -100,103 +100,103 @@ def _runs_beside(seen: Dataflow, id: str | None) -> bool:
     return seen.state is State.RUNNING and seen.id != id
 
 
-class Slot:
-    """A surface that hands everything on to the one it holds.
+class ServiceHolder:
+    """A service that hands everything on to the one it holds.
 
     Args:
         held: to begin with; by default that of a program that has no query yet.
     """
 
-    def __init__(self, held: Surface | None = None) -> None:
-        self.held: Surface = held or NoQuery()
+    def __init__(self, held: ControlService | None = None) -> None:
+        self.held: ControlService = held or NotStarted()
         self._history = JointHistory()
         self._lock = threading.Lock()
 
-    def fill(self, surface: Surface) -> None:
-        """From now on, it is ``surface`` that answers."""
-        self.held = surface
+    def fill(self, service: ControlService) -> None:
+        """From now on, it is ``service`` that answers."""
+        self.held = service
 
-    def add(self, surface: Surface) -> Sequence[Surface]:
-        """``surface`` answers, too; alone, if no other query runs. Returns all that do."""
+    def add(self, service: ControlService) -> Sequence[ControlService]:
+        """``service`` answers, too; alone, if no other query runs. Returns all that do."""
         with self._lock:
-            mine = surface.snapshot().id
+            mine = service.snapshot().id
             kept = [each for each in self.each() if _runs_beside(each.snapshot(), mine)]
-            self.held = Joint([*kept, surface], self._history) if kept else surface
+            self.held = Joint([*kept, service], self._history) if kept else service
             self._history.keep(self.each())
             return self.each()
 
-    def each(self) -> Sequence[Surface]:
+    def each(self) -> Sequence[ControlService]:
         """Of each query."""
         held = self.held
-        return held.surfaces if isinstance(held, Joint) else (held,)
+        return held.services if isinstance(held, Joint) else (held,)
 
-    def named(self) -> Mapping[str, Surface]:
+    def named(self) -> Mapping[str, ControlService]:
         """Of each query, by its name or else its id."""
         each = self.each()
-        return {"": each[0]} if len(each) == 1 else {_name(surface.snapshot()): surface for surface in each}
+        return {"": each[0]} if len(each) == 1 else {_name(service.snapshot()): service for service in each}
 
-    def query(self, name: str) -> Surface:
+    def query(self, name: str) -> ControlService:
         """The query of that name, or of that id.
 
         Raises:
             NoSuchQuery: there is none; the message has those there are.
         """
         found = [(each, seen) for each in self.each() if (seen := each.snapshot()).id is not None]
-        for surface, seen in found:
+        for service, seen in found:
             if name in (seen.name, seen.id):
-                return surface
+                return service
         names = ", ".join(_name(seen) for _, seen in found)
         raise NoSuchQuery(f"the program has no query of that name or id; it has {names or 'none yet'}")
 
     def unready(self) -> str:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.unready()
 
     def snapshot(self) -> Dataflow:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.snapshot()
 
     def workers(self) -> Sequence[WorkerLoad]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.workers()
 
     def bins(self, worker: Worker | None, first: int, limit: int) -> Bins:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.bins(worker, first, limit)
 
     def migrations(self, limit: int) -> Sequence[Migration]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.migrations(limit)
 
     def migration(self, number: int) -> Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self._history.migration(number) if number in self._history else self.held.migration(number)
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.put_target(wanted)
 
     def rebalance(self, wanted: RebalanceRequest) -> Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.rebalance(wanted)
 
     def drain(self, worker: Worker) -> Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.drain(worker)
 
     def cancel(self, number: int, *, rollback: bool) -> Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         one = self._history if number in self._history else self.held
         return one.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
-        """See `Surface`."""
+        """See `ControlService`."""
         self.held.stop()
 
     def epochs(self) -> Sequence[EpochMeasured]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.epochs()
 
     def observed(self) -> Observed:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self.held.observed()

@@ -42,7 +42,7 @@ def permission(method: str, path: str) -> Permission | None:
     return Permission.DRAIN if drains else Permission.ADMIN
 
 
-class Guard:
+class AuthMiddleware:
     """ASGI middleware.
 
     Args:

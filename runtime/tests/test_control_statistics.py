@@ -10,7 +10,7 @@ import pytest
 from log_worlds import DictStorage, World
 from measured_epochs import Measured
 
-from binshift.control import readings
+from binshift.control import statistics
 from binshift.control.models import moment
 from binshift.model import Epoch
 
@@ -28,11 +28,11 @@ def test_percentiles_are_of_records() -> None:
     """Epochs weigh as much as they have records: a slow one without any does not show, a large slow one does."""
     calm = epochs(*[0.2] * 99)
     slow = Measured(Epoch(99), committed_at=calm[-1].committed_at + 5, seconds={"total": 5.0}, rows_in=0)
-    seen = readings.latency([*calm, slow])
+    seen = statistics.latency([*calm, slow])
     assert seen is not None
     assert (seen.epochs, seen.max_seconds) == (99, 0.4)
     assert 0.2 <= seen.p50_seconds <= seen.p95_seconds <= seen.p99_seconds <= 0.4
-    seen = readings.latency([*calm, Measured(Epoch(99), slow.committed_at, seconds={"total": 5.0}, rows_in=1000)])
+    seen = statistics.latency([*calm, Measured(Epoch(99), slow.committed_at, seconds={"total": 5.0}, rows_in=1000)])
     assert seen is not None
     assert seen.p95_seconds >= 5.0
 
@@ -41,10 +41,10 @@ def test_percentiles_weigh_records_and_not_aggregated_rows() -> None:
     """A backlog that the JVM reduces to a few rows weighs as many records as it had."""
     calm = epochs(*[0.2] * 99)
     backlog = Measured(Epoch(99), calm[-1].committed_at + 5, seconds={"total": 5.0}, rows_in=10, behind=100_000)
-    seen = readings.latency([*calm, backlog])
+    seen = statistics.latency([*calm, backlog])
     assert seen is not None
     assert seen.p50_seconds >= 5.0
-    rate = readings.rates([*calm, backlog], now=backlog.committed_at)
+    rate = statistics.rates([*calm, backlog], now=backlog.committed_at)
     assert rate is not None
     assert rate.source_rows_per_second > 50 * rate.input_rows_per_second
 
@@ -52,24 +52,24 @@ def test_percentiles_weigh_records_and_not_aggregated_rows() -> None:
 def test_latency_is_of_the_epochs_between_two_times() -> None:
     """Only epochs committed in the given time count; none, or none with records, is not known."""
     three = epochs(1.0, 2.0, 4.0)
-    seen = readings.latency(three, since=1_002.0, until=1_003.0)
+    seen = statistics.latency(three, since=1_002.0, until=1_003.0)
     assert seen is not None
     assert (seen.epochs, seen.max_seconds) == (1, 3.0)
-    assert readings.latency(three, since=2_000.0) is None
-    assert readings.latency(epochs(1.0, rows=0)) is None
-    assert readings.latency([]) is None
+    assert statistics.latency(three, since=2_000.0) is None
+    assert statistics.latency(epochs(1.0, rows=0)) is None
+    assert statistics.latency([]) is None
 
 
 def test_rates_count_idle_time() -> None:
     """A stream that has been idle for a minute has a rate of 0; one that has just begun is measured from its beginning."""
     ten = epochs(*[0.5] * 10)
-    seen = readings.rates(ten, now=1_005.0)
+    seen = statistics.rates(ten, now=1_005.0)
     assert seen is not None
     assert (seen.window_seconds, seen.epochs_per_second, seen.input_rows_per_second) == pytest.approx((5.0, 2.0, 20.0))
-    idle = readings.rates(ten, now=1_100.0)
+    idle = statistics.rates(ten, now=1_100.0)
     assert idle is not None
     assert (idle.window_seconds, idle.input_rows_per_second) == (60.0, 0.0)
-    assert readings.rates([], now=0.0) is None
+    assert statistics.rates([], now=0.0) is None
 
 
 def test_sizes_agree_with_the_snapshots() -> None:
@@ -80,7 +80,7 @@ def test_sizes_agree_with_the_snapshots() -> None:
             world.epoch()
             world.snapshot()
         index = world.index
-        sizes = readings.sizes(index)
+        sizes = statistics.sizes(index)
         known = ~np.isnan(sizes.rows)
         covered = [
             {b for s in index.snapshots[operator] for b in s.bins.array.tolist()} for operator in index.operators
@@ -88,9 +88,9 @@ def test_sizes_agree_with_the_snapshots() -> None:
         assert set(np.flatnonzero(known).tolist()) == set.intersection(*covered)
         assert (sizes.rows[known] >= 0).all()
         assert math.isclose(
-            sum(readings.by_worker(index, sizes.bytes).values()), float(sizes.bytes[known].sum()), abs_tol=1e-6
+            sum(statistics.by_worker(index, sizes.bytes).values()), float(sizes.bytes[known].sum()), abs_tol=1e-6
         )
-        assert sum(readings.bin_counts(index).values()) == index.bins
+        assert sum(statistics.bin_counts(index).values()) == index.bins
 
 
 def test_sizes_of_whole_snapshots_add_up() -> None:
@@ -102,21 +102,21 @@ def test_sizes_of_whole_snapshots_add_up() -> None:
     newest = world.index.snapshots["count"][-1]
     rows = 0 if newest.file is None else newest.file.rows
     assert len(newest.bins) == world.bins
-    assert readings.by_worker(world.index, readings.sizes(world.index).rows) == {0: pytest.approx(rows)}
+    assert statistics.by_worker(world.index, statistics.sizes(world.index).rows) == {0: pytest.approx(rows)}
     assert rows > 0
 
 
 def test_the_age_of_snapshots_counts_bins_that_never_had_one() -> None:
     """It grows with each epoch while nothing is snapshotted at all, and falls once everything has been."""
     world = World(DictStorage(), random.Random(1), workers=1, operators=("count",))
-    assert readings.snapshot_age_epochs(world.index) is None
+    assert statistics.snapshot_age_epochs(world.index) is None
     for _ in range(40):
         world.epoch()
-    assert readings.snapshot_age_epochs(world.index) == world.index.last - world.index.base >= 39
+    assert statistics.snapshot_age_epochs(world.index) == world.index.last - world.index.base >= 39
     for _ in range(3):
         world.epoch()
         world.snapshot(1.0)
-    age = readings.snapshot_age_epochs(world.index)
+    age = statistics.snapshot_age_epochs(world.index)
     assert age is not None
     assert age <= 3
 
@@ -124,12 +124,12 @@ def test_the_age_of_snapshots_counts_bins_that_never_had_one() -> None:
 def test_the_watermark_and_its_lag() -> None:
     """The lag is from the watermark to the epoch's own time, not to the clock; before the first event there is none."""
     world = World(DictStorage(), random.Random(1))
-    assert readings.watermark(world.index) is None
+    assert statistics.watermark(world.index) is None
     world.epoch()
-    assert readings.watermark(world.index) is None
+    assert statistics.watermark(world.index) is None
     world.epoch()
     world.epoch()
-    assert readings.watermark(world.index) == (pytest.approx(1.8), pytest.approx(0.2))
+    assert statistics.watermark(world.index) == (pytest.approx(1.8), pytest.approx(0.2))
 
 
 def test_event_times_of_no_calendar_are_not_known() -> None:

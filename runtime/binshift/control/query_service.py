@@ -1,7 +1,7 @@
 """A running `DataflowQuery` as the control API sees it.
 
-Binds the query's public face and its `Inside` to the `Surface` protocol: reads are put into the models, writes are handed
-on. It decides nothing and holds nothing.
+Binds the query's public face and its `ReadModel` to the `ControlService` protocol: reads are put into the models, writes are
+handed on. It decides nothing and holds nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from binshift.control import models, readings
-from binshift.control.inside import Inside
+from binshift.control import models, statistics
 from binshift.control.models import State
+from binshift.control.read_model import ReadModel
 from binshift.control.rebalancing import RebalanceRequest
 from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
@@ -71,23 +71,23 @@ class Query(Protocol):
 
 
 class RunningQuery(Query, Protocol):
-    """A `DataflowQuery` with its inside."""
+    """A `DataflowQuery` with its read_model."""
 
     @property
     def dataflow(self) -> Dataflow: ...  # noqa: D102
 
 
-class QuerySurface:
-    """The `Surface` of one query.
+class QueryService:
+    """The `ControlService` of one query.
 
     Args:
         query: its public face.
-        inside: its other parts.
+        read_model: its other parts.
         now: seconds since 1970.
     """
 
-    def __init__(self, query: Query, inside: Inside, now: Callable[[], float] = time.time) -> None:
-        self._query, self._inside, self._now = query, inside, now
+    def __init__(self, query: Query, read_model: ReadModel, now: Callable[[], float] = time.time) -> None:
+        self._query, self._read_model, self._now = query, read_model, now
         # These never change, and Spark may be gone when they are asked for.
         self._names = {"name": query.name, "id": str(query.id), "run_id": str(query.runId)}
         self._stopping = threading.Lock()
@@ -96,48 +96,48 @@ class QuerySurface:
     # ---------------------------------------------------------------------------------------------------------- reads
 
     def unready(self) -> str:
-        """See `Surface`."""
+        """See `ControlService`."""
         state, reason = self.state()
         if state is not State.RUNNING:
             return f"the query is not running: {state.value}{reason and ': '}{reason}"
-        if self._inside.stopping():
+        if self._read_model.stopping():
             return "the query is stopping"
-        return "" if self._inside.registered() else "no worker is registered with Spark"
+        return "" if self._read_model.registered() else "no worker is registered with Spark"
 
     def snapshot(self) -> models.Dataflow:
-        """See `Surface`."""
-        (state, reason), index, epochs, now = self.state(), self._inside.index(), self._query.timings, self._now()
+        """See `ControlService`."""
+        (state, reason), index, epochs, now = self.state(), self._read_model.index(), self._query.timings, self._now()
         route, moving = index.route, self._query.migrations
-        watermark = readings.watermark(index)
-        recent = now - readings.WINDOW_SECONDS
+        watermark = statistics.watermark(index)
+        recent = now - statistics.WINDOW_SECONDS
         return models.Dataflow(
             **self._names,
             state=state,
             reason=reason,
-            stopping=state is State.RUNNING and self._inside.stopping(),
+            stopping=state is State.RUNNING and self._read_model.stopping(),
             epoch=index.last,
             committed_at=models.moment(epochs[-1].committed_at) if epochs else None,
-            under_way=progress_of(self._inside.epoch_progress(), now),
+            under_way=progress_of(self._read_model.epoch_progress(), now),
             route_version=None if route is None else route.version,
             bins=index.bins,
             workers=[] if route is None else list(route.workers),
-            registered=sorted(self._inside.registered()),
+            registered=sorted(self._read_model.registered()),
             watermark=None if watermark is None else models.moment(watermark[0]),
             watermark_lag_seconds=None if watermark is None else watermark[1],
-            rates=readings.rates(epochs, now),
-            latency=readings.latency(epochs, since=recent),
+            rates=statistics.rates(epochs, now),
+            latency=statistics.latency(epochs, since=recent),
             target=target_of(self._query.target, self._query.effective_workers, route, moving),
             migration=self._shown(next((m for m in moving if not m.ended), moving[-1])) if moving else None,
         )
 
     def workers(self) -> Sequence[models.WorkerLoad]:
-        """See `Surface`."""
-        index, copies = self._inside.index(), self._inside.copies()
-        registered, effective, target = self._inside.registered(), self._query.effective_workers, self._query.target
-        bins, sizes = readings.bin_counts(index), readings.sizes(index)
-        keys, size = readings.by_worker(index, sizes.rows), readings.by_worker(index, sizes.bytes)
+        """See `ControlService`."""
+        index, copies = self._read_model.index(), self._read_model.copies()
+        registered, effective, target = self._read_model.registered(), self._query.effective_workers, self._query.target
+        bins, sizes = statistics.bin_counts(index), statistics.sizes(index)
+        keys, size = statistics.by_worker(index, sizes.rows), statistics.by_worker(index, sizes.bytes)
         desired = [Worker(w) for w in target.workers] if target is not None else []
-        failures = self._inside.worker_failures()
+        failures = self._read_model.worker_failures()
         return [
             models.WorkerLoad(
                 worker=worker,
@@ -154,32 +154,32 @@ class QuerySurface:
         ]
 
     def bins(self, worker: Worker | None, first: int, limit: int) -> models.Bins:
-        """See `Surface`."""
-        return bins_of(self._inside.index(), self._inside.copies(), worker, first, limit)
+        """See `ControlService`."""
+        return bins_of(self._read_model.index(), self._read_model.copies(), worker, first, limit)
 
     def migrations(self, limit: int) -> Sequence[models.Migration]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return [self._shown(each) for each in self._query.migrations[-limit:]]
 
     def migration(self, number: int) -> models.Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         for each in self._query.migrations:
             if each.id == number:
                 return self._shown(each)
         raise NoSuchMigration(f"there is no migration {number} in this run of the query; GET /v1/migrations lists them")
 
     def epochs(self) -> Sequence[EpochMeasured]:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self._query.timings
 
     def observed(self) -> Observed:
-        """See `Surface`."""
-        return observed_of(self._inside, self._query.migrations, self.state()[0], self._query.target, self._now())
+        """See `ControlService`."""
+        return observed_of(self._read_model, self._query.migrations, self.state()[0], self._query.target, self._now())
 
     # --------------------------------------------------------------------------------------------------------- writes
 
     def put_target(self, wanted: models.TargetRequest) -> models.Migration | None:
-        """See `Surface`."""
+        """See `ControlService`."""
         migration = self._query.put_target(
             owner=wanted.owner,
             generation=wanted.generation,
@@ -192,22 +192,22 @@ class QuerySurface:
         return None if migration is None else self._shown(migration)
 
     def rebalance(self, wanted: RebalanceRequest) -> models.Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self._shown(self._query.rebalance(**wanted.model_dump()))
 
     def drain(self, worker: Worker) -> models.Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         state, _ = self.state()
-        if state is not State.RUNNING or self._stopper is not None or self._inside.stopping():
+        if state is not State.RUNNING or self._stopper is not None or self._read_model.stopping():
             raise DrainRefused(f"worker {worker} is not drained, as the query stops: its state is on the log")
         return self._shown(self._query.drain(worker))
 
     def cancel(self, number: int, *, rollback: bool) -> models.Migration:
-        """See `Surface`."""
+        """See `ControlService`."""
         return self._shown(self._query.cancel(number, rollback=rollback))
 
     def stop(self) -> None:
-        """See `Surface`."""
+        """See `ControlService`."""
         with self._stopping:
             if self._stopper is None:
                 self._stopper = threading.Thread(target=self._stop, name="binshift-stop", daemon=True)
@@ -231,14 +231,14 @@ class QuerySurface:
         try:
             error, active = self._query.exception(), self._query.isActive
         except Exception as gone:  # py4j's errors are many; each of them means that Spark's driver has ended
-            return (State.STOPPED, "") if self._inside.stopping() else (State.FAILED, f"Spark is gone: {gone}")
+            return (State.STOPPED, "") if self._read_model.stopping() else (State.FAILED, f"Spark is gone: {gone}")
         if error is not None:
             return State.FENCED if isinstance(error, Fenced) else State.FAILED, str(error)[
                 : models.REASON_CHARACTERS_MAX
             ]
         if active:
             return State.RUNNING, ""
-        return (State.STOPPED if self._inside.stopping() else State.FINISHED), ""
+        return (State.STOPPED if self._read_model.stopping() else State.FINISHED), ""
 
     def _shown(self, migration: Migration) -> models.Migration:
         return migration_of(migration, self._query.timings)

@@ -1,6 +1,6 @@
 """The parts of a running query that the control API reads beside its public face. Nothing here changes anything.
 
-They are gathered in one place, as a protocol, so that a surface can be tested without Spark, and so that a change inside the
+They are gathered in one place, as a protocol, so that a service can be tested without Spark, and so that a change inside the
 query is met in one module here.
 """
 
@@ -19,8 +19,8 @@ from binshift.model import Worker
 log = logging.getLogger(__name__)
 
 
-class Inside(Protocol):
-    """What a `QuerySurface` looks at."""
+class ReadModel(Protocol):
+    """What a `QueryService` looks at."""
 
     def index(self) -> Index:
         """The log, as of now."""
@@ -53,7 +53,7 @@ class Inside(Protocol):
         """The epoch that runs now; None between epochs."""
 
 
-class QueryInside:
+class DataflowReadModel:
     """The parts of a `Dataflow`."""
 
     def __init__(self, dataflow: Dataflow) -> None:
@@ -62,11 +62,11 @@ class QueryInside:
         self._epochs = dataflow.epochs
 
     def index(self) -> Index:
-        """See `Inside`."""
+        """See `ReadModel`."""
         return self._log.index
 
     def registered(self) -> Collection[Worker]:
-        """See `Inside`."""
+        """See `ReadModel`."""
         try:
             return self._epochs.executors.alive().keys()
         except (
@@ -76,7 +76,7 @@ class QueryInside:
             return frozenset()
 
     def copies(self) -> Mapping[Worker, Mapping[int, int]]:
-        """See `Inside`."""
+        """See `ReadModel`."""
         found: dict[Worker, dict[int, int]] = {}
         with self._coordinator.lock:
             for (_, worker), held in self._coordinator.migrations.copies.held.items():
@@ -85,7 +85,7 @@ class QueryInside:
         return found
 
     def copy_lag_epochs(self) -> int | None:
-        """See `Inside`."""
+        """See `ReadModel`."""
         with self._coordinator.lock:
             copies, last = self._coordinator.migrations.copies, self._log.index.last
             workers = {order.destination for order in copies.orders}
@@ -94,26 +94,26 @@ class QueryInside:
         return max(0, last - min(epochs)) if epochs else None
 
     def copied_bytes(self) -> int:
-        """See `Inside`."""
+        """See `ReadModel`."""
         return self._coordinator.migrations.bytes_copied
 
     def worker_failures(self) -> Mapping[Worker, WorkerFailure]:
-        """See `Inside`."""
+        """See `ReadModel`."""
         with self._coordinator.lock:
             return self._coordinator.migrations.backoff.known
 
     def runs_failed(self) -> int:
-        """See `Inside`."""
+        """See `ReadModel`."""
         return self._epochs.runs_failed
 
     def latency_target_seconds(self) -> float:
-        """See `Inside`."""
+        """See `ReadModel`."""
         return self._coordinator.migrations.pacer.aim_seconds
 
     def stopping(self) -> bool:
-        """See `Inside`."""
+        """See `ReadModel`."""
         return self._epochs.stopping.is_set()
 
     def epoch_progress(self) -> EpochProgress | None:
-        """See `Inside`."""
+        """See `ReadModel`."""
         return self._epochs.progress
