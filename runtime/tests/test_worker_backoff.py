@@ -70,11 +70,11 @@ def test_it_is_named_with_its_error() -> None:
     world.cluster.rescale(4)
     for _ in range(4):
         world.epoch()
-    told = {load.worker: load for load in world.surface.workers()}
+    told = {load.worker: load for load in world.service.workers()}
     assert told[3].background_failures > 1
     assert told[3].background_error == "InvalidSettings: its disk is gone"
     assert (told[0].background_failures, told[0].background_error) == (0, "")
-    measured = world.surface.observed().background_failures
+    measured = world.service.observed().background_failures
     assert measured == {0: 0, 1: 0, 2: 0, 3: told[3].background_failures}
 
 
