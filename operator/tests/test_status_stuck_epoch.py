@@ -108,7 +108,7 @@ def test_the_message_changes_once_a_minute() -> None:
 def test_parts_are_the_runtimes() -> None:
     """There is something to look at for whatever an epoch is at, and something for what a newer driver says."""
     underway = pytest.importorskip("binshift.engine.epoch_progress")
-    assert set(EPOCH_STAGES) == set(underway.Part)
+    assert set(EPOCH_STAGES) == set(underway.EpochStage)
     odd = parse_runtime({"state": "Running", "underWay": {"epoch": 3, "seconds": LONG, "part": "dreaming"}})
     assert "check the sink" in stuck_epoch_message(odd, LIMITS.epoch_seconds_max)
 

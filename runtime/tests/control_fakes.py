@@ -10,7 +10,6 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.auth import Tokens
-from binshift.control.service_holder import ServiceHolder
 from binshift.control.models import (
     BinLoad,
     Bins,
@@ -23,6 +22,7 @@ from binshift.control.models import (
     moment,
 )
 from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.service_holder import ServiceHolder
 from binshift.engine.timings import EpochTimings
 from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics

@@ -11,10 +11,10 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.auth import Tokens
-from binshift.control.service_holder import ServiceHolder
 from binshift.control.models import Dataflow, Migration, State, WorkerLoad, moment
 from binshift.control.program_metrics import ProgramMetrics
 from binshift.control.requests import TargetRequest
+from binshift.control.service_holder import ServiceHolder
 from binshift.engine.migrations import MIGRATIONS_A_TERM
 from binshift.errors import NoSuchMigration
 from binshift.metrics import Observed

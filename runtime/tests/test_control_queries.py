@@ -10,10 +10,10 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.auth import Tokens
-from binshift.control.service_holder import ServiceHolder
 from binshift.control.joint import JOINT_FIRST
 from binshift.control.models import State
 from binshift.control.program_metrics import ProgramMetrics
+from binshift.control.service_holder import ServiceHolder
 from binshift.model import Worker
 
 

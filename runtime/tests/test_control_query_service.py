@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.auth import Tokens
-from binshift.control.service_holder import ServiceHolder
 from binshift.control.models import EpochUnderWay, State
 from binshift.control.requests import TargetRequest
+from binshift.control.service_holder import ServiceHolder
 from binshift.engine.epoch_progress import EpochProgress, EpochStage
 from binshift.errors import DrainRefused, EpochFailed, Fenced, NoSuchMigration, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics

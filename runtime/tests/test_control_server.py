@@ -13,8 +13,8 @@ from prometheus_client.registry import CollectorRegistry
 from binshift.control import Control, ControlServer, ControlSettings, Tokens, serve
 from binshift.control import server as serving
 from binshift.control.app import health_app
-from binshift.control.service_holder import ServiceHolder
 from binshift.control.models import State
+from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
 from binshift.errors import InvalidSettings
 

@@ -17,8 +17,7 @@ from demo_flights import raw_flights
 import flights
 from binshift.local import LocalCluster
 from flights_demo import dataset, reference, surroundings
-from flights_demo.interrupts import no_more_interrupts, one_interrupt
-from flights_demo.surroundings import Surroundings, output_to
+from flights_demo.surroundings import Surroundings, no_more_interrupts, one_interrupt, output_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

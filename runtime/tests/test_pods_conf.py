@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from binshift.errors import InvalidSettings
-from binshift.hosting.pod import conf, daemons, driver, master, waiting, worker
+from binshift.hosting.pod import conf, daemons, driver, master, worker
 from binshift.hosting.pod.settings import DriverSettings
 from binshift.ports import Ports
 
@@ -183,23 +183,23 @@ def test_the_control_api_is_where_the_table_says() -> None:
 
 def test_a_reason_is_left_where_somebody_looks(tmp_path: Path) -> None:
     """In a file that is there, or can be; outside of Kubernetes nobody looks."""
-    driver.leave(tmp_path / "termination", "why")
+    driver.write_termination_reason(tmp_path / "termination", "why")
     assert (tmp_path / "termination").read_text() == "why"
-    driver.leave(Path("/dev/no-termination-log"), "why")
-    driver.leave(tmp_path / "nowhere" / "termination", "why")
+    driver.write_termination_reason(Path("/dev/no-termination-log"), "why")
+    driver.write_termination_reason(tmp_path / "nowhere" / "termination", "why")
     assert not Path("/dev/no-termination-log").exists()
 
 
 def test_others_are_awaited(caplog: pytest.LogCaptureFixture) -> None:
     """A name and a port that are there are not waited for; those that do not come are given up."""
-    caplog.set_level(logging.INFO, "binshift.hosting.pod.waiting")
+    caplog.set_level(logging.INFO, "binshift.hosting.pod.daemons")
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        assert waiting.await_name("localhost")
-        assert waiting.await_port("127.0.0.1", port, 5)
+        assert daemons.await_name("localhost")
+        assert daemons.await_port("127.0.0.1", port, 5)
         assert caplog.messages == []
-    assert not waiting.await_port("127.0.0.1", port, 0.3)
-    assert not waiting.await_name("no.such.name.invalid", 0.0)
+    assert not daemons.await_port("127.0.0.1", port, 0.3)
+    assert not daemons.await_name("no.such.name.invalid", 0.0)
     assert any(f"127.0.0.1:{port}" in said for said in caplog.messages)

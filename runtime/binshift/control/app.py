@@ -18,11 +18,11 @@ from prometheus_client.registry import CollectorRegistry
 from binshift import __version__
 from binshift.control import models, problems, requests
 from binshift.control.auth import Guard, Tokens
-from binshift.control.service_holder import ServiceHolder
 from binshift.control.joint import JointHistory
 from binshift.control.problems import documented
 from binshift.control.queries import Queries, shown
 from binshift.control.requests import RebalanceRequest
+from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
 from binshift.model import Worker
 

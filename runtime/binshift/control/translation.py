@@ -18,6 +18,8 @@ from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.routing import Route
 
+_SAME_IN_TARGET = ("owner", "generation", "strategy", "batch_size", "pre_copy", "latency_target_seconds")
+
 
 def target_of(
     target: Target | None, effective: Sequence[Worker], route: Route | None, migrations: Sequence[Migration]
@@ -25,17 +27,9 @@ def target_of(
     """The desired target, with what of it is effective; None before the first."""
     if target is None:
         return None
-    return models.Target(
-        owner=target.owner,
-        generation=target.generation,
-        workers=list(target.workers),
-        strategy=target.strategy,
-        batch_size=target.batch_size,
-        pre_copy=target.pre_copy,
-        latency_target_seconds=target.latency_target_seconds,
-        effective_workers=list(effective),
-        settled=settled(target.workers, effective, route, migrations),
-    )
+    same = {name: getattr(target, name) for name in _SAME_IN_TARGET}
+    reached = settled(target.workers, effective, route, migrations)
+    return models.Target(**same, workers=list(target.workers), effective_workers=list(effective), settled=reached)
 
 
 def settled(

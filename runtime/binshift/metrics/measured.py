@@ -12,31 +12,12 @@ from binshift.model import BEFORE_FIRST, Epoch, Worker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What is true of a query now; None (or no entry) where it is not known.
+    """What is true of a query now; None (or no entry) where it is not known. `DECLARED` has what each means, under its metric.
 
     Attributes:
-        epoch: the newest recorded; -1 before the first.
-        route_version: of that epoch's route.
-        executors: workers that are registered with Spark.
-        background_failures: rounds of background work that failed in a row, by registered worker.
-        bins: owned, by worker.
-        keys: in the newest snapshots, by worker: an estimate.
-        bytes: of those on the log, by worker: an estimate.
-        watermark_lag_seconds: from the watermark to the newest epoch's own time.
+        keys: by worker, in the newest snapshots: an estimate.
+        bytes: by worker, of those on the log: an estimate.
         state: by name what the program may be doing, and whether it is.
-        target_workers: that are wanted.
-        latency_target_seconds: that moves are paced by.
-        epoch_running_seconds: how long the epoch under way has run; 0 between two.
-        phase: of the newest migration; None if there was none.
-        migration_moved_bins: of the newest migration.
-        migration_planned_bins: of the newest migration.
-        migration_left_seconds: that it will still take.
-        copy_lag_epochs: how far the oldest copy that is wanted is behind.
-        copied_bytes: in all, by this driver.
-        runs_failed: runs of epochs that failed, by this driver.
-        log_files: data files that count.
-        log_bytes: their size.
-        snapshot_age_epochs: since the oldest of the bins' newest snapshots.
     """
 
     epoch: Epoch = BEFORE_FIRST

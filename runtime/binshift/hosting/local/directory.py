@@ -184,7 +184,7 @@ def home(environment: Mapping[str, str]) -> Path:
 
 
 @contextlib.contextmanager
-def created(
+def create_run(
     program: Path, token: str, cluster: Path, workers: int, environment: Mapping[str, str]
 ) -> Iterator[RunDirectory]:
     """A folder for a new run; it is gone afterwards. What killed runs have left is removed too."""

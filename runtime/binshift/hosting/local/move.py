@@ -17,7 +17,7 @@ from binshift.control.requests import RebalanceRequest
 from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused, NoSuchMigration, RunFailed
 from binshift.hosting.local.client import ControlClient
 from binshift.hosting.local.directory import DesiredScale, RunDirectory, find
-from binshift.hosting.local.options import as_json, count, opened, parser, settled, write
+from binshift.hosting.local.options import as_json, count, open_run, parser, settled, write
 from binshift.hosting.local.show import POLL_SECONDS, migration_text
 from binshift.local import WORKERS_MAX
 from binshift.rescale import LOCAL_OWNER
@@ -48,7 +48,7 @@ def rebalance(arguments: Sequence[str] | None = None) -> int:
     """Have the workers share the bins by their load as it is now; returns the exit status."""
     parsing = parser("rebalance", "Share the bins among the same workers by their load, while the query goes on.")
     given = _parsed(parsing, arguments, default="the target's")
-    _, control = opened(given.run)
+    _, control = open_run(given.run)
     wanted = {"strategy": given.strategy, "batchSize": given.batch_size, "preCopy": _pre_copy(given)}
     migration = control.rebalance(RebalanceRequest.model_validate(wanted))
     assert migration is not None
@@ -64,7 +64,7 @@ def cancel(arguments: Sequence[str] | None = None) -> int:
     parsing.add_argument("id", type=int, nargs="?", metavar="ID", help="which one (default: the one under way)")
     parsing.add_argument("--rollback", action="store_true", help="move back what has moved")
     given = parsing.parse_args(arguments)
-    _, control = opened(given.run)
+    _, control = open_run(given.run)
     number = given.id
     if number is None:
         newest = control.dataflow().migration

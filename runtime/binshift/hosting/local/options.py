@@ -75,7 +75,7 @@ def port(text: str) -> int:
     return int(text)
 
 
-def opened(name: str | None) -> tuple[RunDirectory, ControlClient]:
+def open_run(name: str | None) -> tuple[RunDirectory, ControlClient]:
     """The run that is meant, and its control API.
 
     Raises:

@@ -17,7 +17,7 @@ from rich.table import Table
 from binshift.control import models
 from binshift.hosting.local.client import ControlClient
 from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
-from binshift.hosting.local.options import as_json, columns, opened, parser, settled, write
+from binshift.hosting.local.options import as_json, columns, open_run, parser, settled, write
 from binshift.model import Worker
 from binshift.rescale import Awaiting
 
@@ -41,7 +41,7 @@ AWAITED = {
 def status(arguments: Sequence[str] | None = None) -> int:
     """Show it; returns the exit status."""
     given = parser("status", "Show what a run is doing.").parse_args(arguments)
-    directory, control = opened(given.run)
+    directory, control = open_run(given.run)
     run, wish, verdict, dataflow = directory.run, directory.wish, directory.verdict, control.dataflow()
     if given.output == "json":
         shown = {"name": run.name, "pid": run.pid, "program": run.program, "cluster": run.cluster, "url": run.url}
@@ -97,7 +97,7 @@ def bins(arguments: Sequence[str] | None = None) -> int:
     parsing = parser("bins", "Show which worker holds how many bins. Keys and bytes are estimates, from snapshots.")
     parsing.add_argument("--worker", type=_slot, metavar="W", help="show the single bins of this worker")
     given = parsing.parse_args(arguments)
-    _, control = opened(given.run)
+    _, control = open_run(given.run)
     if given.output == "json":
         bins = list(control.bins(given.worker))
         write(as_json({"workers": control.workers().workers, "bins": bins}))
@@ -129,7 +129,7 @@ def migrations(arguments: Sequence[str] | None = None) -> int:
     parsing = parser("migrations", "Show the migrations of a run, the newest last.")
     parsing.add_argument("--watch", action="store_true", help="stay until what is asked for has settled")
     given = parsing.parse_args(arguments)
-    directory, control = opened(given.run)
+    directory, control = open_run(given.run)
     if given.watch:
         with _shown(given.output) as show:
             watch(directory, control, show, time.sleep)

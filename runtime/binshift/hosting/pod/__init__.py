@@ -8,6 +8,6 @@
 | ``python -m binshift.hosting.pod.drain`` | executor pods, before they stop | has the worker's bins moved away |
 
 Everything they need comes from the environment, as whoever makes the pods sets it; they know nothing of Kubernetes and run
-on loopback addresses as well. `lifecycle` has the decisions, and is pure; `supervisor` carries them out; `placeholder` answers
+on loopback addresses as well. `lifecycle` has the decisions, and is pure; `supervisor` carries them out, and answers
 while the program has no query; `program` is the child, `channel` what the two say to each other.
 """

@@ -22,7 +22,7 @@ from binshift.control import ControlSettings, Listeners
 from binshift.control.auth import ADMIN_VARIABLE, DRAIN_VARIABLE, FILE_SUFFIX
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.hosting.pod.channel import Hello
-from binshift.hosting.pod.daemons import logged
+from binshift.hosting.pod.daemons import configure_logging
 from binshift.hosting.pod.settings import SECRET_VARIABLE, DriverSettings
 from binshift.hosting.pod.supervisor import Supervisor, program_command
 from binshift.hosting.processes import Interrupts
@@ -36,7 +36,7 @@ HIDDEN: Final = (
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Supervise a program until a signal comes; returns the exit status."""
-    logged()
+    configure_logging()
     interrupts = Interrupts()
     try:
         with interrupts.watched(), ExitStack() as ends:
@@ -57,11 +57,13 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
                 interrupts,
                 settings.stop_seconds,
                 settings.ports.master_status,
-                lambda reason: leave(settings.termination_log, reason),
+                lambda reason: write_termination_reason(settings.termination_log, reason),
             ).run()
     except (BinshiftError, OSError) as error:
         sys.stderr.write(f"binshift: the driver cannot start: {error}\n")
-        leave(Path(environment.get("BINSHIFT_TERMINATION_LOG") or "/dev/termination-log"), str(error))
+        write_termination_reason(
+            Path(environment.get("BINSHIFT_TERMINATION_LOG") or "/dev/termination-log"), str(error)
+        )
         return 2
 
 
@@ -76,7 +78,7 @@ def program_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in HIDDEN}
 
 
-def leave(file: Path, reason: str) -> None:
+def write_termination_reason(file: Path, reason: str) -> None:
     """Leave a reason where Kubernetes looks for it; elsewhere there is no such file."""
     if file.parent.is_dir() and (file.exists() or file.parent != Path("/dev")):
         with contextlib.suppress(OSError):

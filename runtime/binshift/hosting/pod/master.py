@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from binshift.errors import BinshiftError
-from binshift.hosting.pod.daemons import become, daemon_environment, logged, options
+from binshift.hosting.pod.daemons import configure_logging, daemon_environment, exec_daemon, options
 from binshift.hosting.pod.settings import DIRECTORY, needed
 from binshift.ports import Ports
 
@@ -52,13 +52,13 @@ def java_options(directory: Path) -> str:
 
 def main(environment: Mapping[str, str]) -> int:
     """Become the master; returns only if that cannot be."""
-    logged()
+    configure_logging()
     try:
         wanted = arguments(environment)
         directory = Path(environment.get("BINSHIFT_DIRECTORY") or DIRECTORY) / "master"
         directory.mkdir(parents=True, exist_ok=True)
         host = environment["BINSHIFT_HOST"]
-        become(MAIN, wanted, daemon_environment(environment, host, java_options(directory)), host)
+        exec_daemon(MAIN, wanted, daemon_environment(environment, host, java_options(directory)), host)
     except (BinshiftError, OSError) as error:
         sys.stderr.write(f"binshift: the master cannot start: {error}\n")
         return 2

@@ -26,9 +26,8 @@ from binshift.control.models import State
 from binshift.errors import BinshiftError
 from binshift.hosting.pod import channel, lifecycle
 from binshift.hosting.pod.conf import prepare
-from binshift.hosting.pod.daemons import logged
+from binshift.hosting.pod.daemons import await_name, await_port, configure_logging
 from binshift.hosting.pod.settings import DriverSettings, address_of
-from binshift.hosting.pod.waiting import await_name, await_port
 from binshift.hosting.program import run_script, watch_parent
 from binshift.model import Worker
 from binshift.spark import query
@@ -129,7 +128,7 @@ class Child:
 
 def main(arguments: Sequence[str]) -> int:
     """Run a program; returns its exit status."""
-    logged()
+    configure_logging()
     api, health, pipe = channel.inherited(os.environ)
     os.environ.pop(channel.DESCRIPTORS_VARIABLE)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()

@@ -3,6 +3,9 @@
 One run after another: what the end of one means and whether there is another is `lifecycle`'s to say. A stop (asked for
 over HTTP, or by SIGTERM) lets the query finish its epoch; a program that then does not end, or a second signal, has its
 whole group of processes ended. After the last run the control API stays up until a signal comes.
+
+The sockets of the API are open for as long as this process lives. It answers on them while the program has no query, and the
+program's process does so otherwise, both on copies: when one hands over to the other, callers wait for a moment and are never refused.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from typing import Final, assert_never
 
 import msgspec
 
-from binshift.control import ControlSettings, Listeners
+from binshift.control import Control, ControlSettings, Listeners
 from binshift.control.models import State
+from binshift.control.services import ControlService
 from binshift.hosting.pod import channel, lifecycle
 from binshift.hosting.pod.connection import MasterWatch
 from binshift.hosting.pod.lifecycle import Again, Outcome
-from binshift.hosting.pod.placeholder import PlaceholderApi
 from binshift.hosting.processes import ChildProcess, Interrupts
 from binshift.model import Worker
 
@@ -120,12 +123,12 @@ class Supervisor:
     status_port: int
     failed: Callable[[str], None] = lambda reason: None
     clock: Callable[[], float] = time.monotonic
-    front: PlaceholderApi = field(init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _forced: bool = field(default=False, init=False)
+    _serving: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.front = PlaceholderApi(self.control, self.listeners, self._stop.set)
+        self._api = Control(self.control, self.listeners)
 
     def run(self) -> int:
         """Run the program until it rests, then wait for a signal; 0, or 1 if it had to be killed in the end."""
@@ -141,11 +144,11 @@ class Supervisor:
             failures, reason = step.failures, lifecycle.again_reason(outcome, step.failures)
             log.info("the program is run again in %.0f s (failures in a row: %s)", step.after_seconds, failures)
             if not self._waited(step.after_seconds):
-                self.front.show(State.STOPPED, outcome.reason)
+                self._show(State.STOPPED, outcome.reason)
                 break
         while not self.interrupts.event.wait():
             pass
-        self.front.release()
+        self._release()
         return int(self._forced)
 
     def _waited(self, seconds: float) -> bool:
@@ -157,16 +160,32 @@ class Supervisor:
             self.interrupts.event.wait(STEP_SECONDS)
         return False
 
+    # ----------------------------------------------------------------------------------------------- without a query
+
+    def _show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
+        """Answer so from now on, for a program without a query. Errors as `ControlServer.start`."""
+        known = {"workers": list(holding), "failures": failures}
+        self._api.services.current = ControlService(state, reason, self._stop.set, **known)
+        if not self._serving:
+            self._api.start()
+            self._serving = True
+
+    def _release(self) -> None:
+        """Leave the sockets to the program, once requests under way are answered. May be called again."""
+        if self._serving:
+            self._serving = False
+            self._api.stop()
+
     # -------------------------------------------------------------------------------------------------------- one run
 
     def _run_once(self, reason: str, failures: int) -> Outcome:
         self._forced = False
-        self.front.show(State.LOADING, reason, failures=failures)
+        self._show(State.LOADING, reason, failures=failures)
         events: queue.Queue[Event] = queue.Queue()
         run = _Run(self._started(events), reason, failures, events)
         try:
             outcome = self._watched(run)
-            self.front.show(outcome.state, outcome.reason)
+            self._show(outcome.state, outcome.reason)
         finally:
             run.unwatch()
             run.process.end_group()
@@ -204,10 +223,10 @@ class Supervisor:
         match event:
             case channel.Recorded(workers):
                 need = f"the query needs the workers that hold its bins: {', '.join(map(str, workers))}"
-                self.front.show(State.LOADING, run.reason or need, tuple(map(Worker, workers)), run.failures)
+                self._show(State.LOADING, run.reason or need, tuple(map(Worker, workers)), run.failures)
             case channel.Started(application):
                 run.served_at = self.clock()
-                self.front.release()
+                self._release()
                 run.process.say(channel.SERVE)
                 self._watch_master(run, application)
             case channel.Stopping():
@@ -223,7 +242,7 @@ class Supervisor:
                 run.ended = Outcome(State(state), reason)
                 run.by(self.clock() + END_SECONDS)
                 shown = self._meant(run, run.ended)
-                self.front.show(shown.state, shown.reason)
+                self._show(shown.state, shown.reason)
             case Lost():
                 run.why = "Spark's master has not known the program for a minute: it is started again"
                 log.warning("%s", run.why)

@@ -26,9 +26,8 @@ from typing import Final
 
 from binshift.errors import BinshiftError, InvalidSettings
 from binshift.hosting import log_tail
-from binshift.hosting.pod.daemons import become, daemon_environment, logged, options
+from binshift.hosting.pod.daemons import await_port, configure_logging, daemon_environment, exec_daemon, options
 from binshift.hosting.pod.settings import DIRECTORY, address_of, needed
-from binshift.hosting.pod.waiting import await_port
 from binshift.memory import TASK_SLOTS_MIN, spark_mib
 from binshift.ports import Ports
 
@@ -85,7 +84,7 @@ def follow_executors(work: Path) -> None:
 
 def main(environment: Mapping[str, str]) -> int:
     """Become the worker; returns only if that cannot be."""
-    logged()
+    configure_logging()
     try:
         wanted, directory = arguments(environment), _directory(environment)
         master, host = address_of(environment["BINSHIFT_MASTER"]), environment["BINSHIFT_HOST"]
@@ -97,7 +96,7 @@ def main(environment: Mapping[str, str]) -> int:
         # A worker that finds no master at first waits for many seconds.
         await_port(*master)
         follow_executors(directory / WORK)
-        become(MAIN, wanted, daemon_environment(environment, host, java_options()) | found, host)
+        exec_daemon(MAIN, wanted, daemon_environment(environment, host, java_options()) | found, host)
     except (BinshiftError, OSError) as error:
         sys.stderr.write(f"binshift: the worker cannot start: {error}\n")
         return 2

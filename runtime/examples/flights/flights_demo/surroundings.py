@@ -4,6 +4,9 @@ Everything is made to be gone afterwards, however the demo ends: parts are ended
 time limit, the processes last, then the folder. Spark says a lot on the terminal, which belongs to the live table here; its
 driver's output goes to a file in the folder instead. The session gets its master and conf from outside the program, as it
 does from `spark-submit`, so the program is run as it is.
+
+The first signal ends the demo and none disturbs its end, which would leave processes behind: a signal raises `KeyboardInterrupt` only
+until the end has begun, be it by a signal or by itself.
 """
 
 from __future__ import annotations
@@ -20,14 +23,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import flights
 from binshift import cds
+from binshift.hosting.processes import WATCHED, handled_signals
 from binshift.hosting.program import submit_arguments
 from binshift.java import QUICK_TO_START, java_home
 from binshift.local import LocalCluster
-from flights_demo.interrupts import no_more_interrupts
 
 STOP_SECONDS = 15.0
 """How long a part may take to end before the next one is ended."""
@@ -146,3 +150,22 @@ def _within(seconds: float, act: Callable[[], object]) -> None:
     thread.join(seconds)
     if thread.is_alive():
         log.warning("%r has not ended within %s s; going on without it", act, seconds)
+
+
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """The first signal raises KeyboardInterrupt, later ones do nothing; afterwards all is as before."""
+    with handled_signals(_interrupt):
+        yield
+
+
+def no_more_interrupts() -> None:
+    """The end has begun: signals do nothing until `one_interrupt` is over. Without effect outside of it."""
+    for each in WATCHED:
+        if signal.getsignal(each) is _interrupt:
+            signal.signal(each, signal.SIG_IGN)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    no_more_interrupts()
+    raise KeyboardInterrupt
