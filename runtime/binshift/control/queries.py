@@ -111,7 +111,6 @@ class JointService(ControlService):
         return self._history.newest(limit)
 
     def migration(self, number: int) -> Migration:
-        """See `ControlService`."""
         return self._history.migration(number)
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
@@ -137,11 +136,9 @@ class JointService(ControlService):
         return found
 
     def cancel(self, number: int, *, rollback: bool) -> Migration:
-        """See `ControlService`."""
         return self._history.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
-        """See `ControlService`."""
         for each in self._live():
             each.stop()
 

@@ -35,13 +35,13 @@ class RunningQuery(Protocol):
     runId: Any  # noqa: N815 (PySpark's name)
 
     @property
-    def isActive(self) -> bool: ...  # noqa: N802, D102 (PySpark's name)
-    def exception(self) -> Exception | None: ...  # noqa: D102
-    def put_target(self, *_: Any, **wanted: Any) -> Migration | None: ...  # noqa: D102
-    def rebalance(self, *_: Any, **wanted: Any) -> Migration: ...  # noqa: D102
-    def drain(self, worker: Worker, /) -> Migration: ...  # noqa: D102
-    def cancel(self, migration: int, /, *, rollback: bool) -> Migration: ...  # noqa: D102
-    def stop(self) -> None: ...  # noqa: D102
+    def isActive(self) -> bool: ...  # noqa: N802 (PySpark's name)
+    def exception(self) -> Exception | None: ...
+    def put_target(self, *_: Any, **wanted: Any) -> Migration | None: ...
+    def rebalance(self, *_: Any, **wanted: Any) -> Migration: ...
+    def drain(self, worker: Worker, /) -> Migration: ...
+    def cancel(self, migration: int, /, *, rollback: bool) -> Migration: ...
+    def stop(self) -> None: ...
 
 
 class QueryService(ControlService):
@@ -64,7 +64,6 @@ class QueryService(ControlService):
     # ---------------------------------------------------------------------------------------------------------- reads
 
     def unready(self) -> str:
-        """See `ControlService`."""
         state, reason = self.state()
         if state is not State.RUNNING:
             return f"the query is not running: {state.value}{reason and ': '}{reason}"
@@ -73,7 +72,6 @@ class QueryService(ControlService):
         return "" if read_model.registered(self._dataflow) else "no worker is registered with Spark"
 
     def snapshot(self) -> models.Dataflow:
-        """See `ControlService`."""
         (state, reason), index, epochs, now = self.state(), self._dataflow.log.index, self.epochs(), self._now()
         route, moving = index.route, self._history()
         watermark = statistics.watermark(index)
@@ -99,7 +97,6 @@ class QueryService(ControlService):
         )
 
     def workers(self) -> Sequence[models.WorkerLoad]:
-        """See `ControlService`."""
         index, copies = self._dataflow.log.index, read_model.copies(self._dataflow)
         registered, effective, target = (
             read_model.registered(self._dataflow),
@@ -126,52 +123,42 @@ class QueryService(ControlService):
         ]
 
     def bins(self, worker: Worker | None, first: int, limit: int) -> models.Bins:
-        """See `ControlService`."""
         return bins_of(self._dataflow.log.index, read_model.copies(self._dataflow), worker, first, limit)
 
     def migrations(self, limit: int) -> Sequence[models.Migration]:
-        """See `ControlService`."""
         return [self._shown(each) for each in self._history()[-limit:]]
 
     def migration(self, number: int) -> models.Migration:
-        """See `ControlService`."""
         for each in self._history():
             if each.id == number:
                 return self._shown(each)
         raise NoSuchMigration(f"there is no migration {number} in this run of the query; GET /v1/migrations lists them")
 
     def epochs(self) -> Sequence[EpochTimings]:
-        """See `ControlService`."""
         return tuple(self._epochs.timings)
 
     def observed(self) -> Observed:
-        """See `ControlService`."""
         return observed_of(self._dataflow, self.state()[0], self._now())
 
     # --------------------------------------------------------------------------------------------------------- writes
 
     def put_target(self, wanted: TargetRequest) -> models.Migration | None:
-        """See `ControlService`."""
         migration = self._query.put_target(**wanted.model_dump() | {"workers": tuple(map(Worker, wanted.workers))})
         return None if migration is None else self._shown(migration)
 
     def rebalance(self, wanted: RebalanceRequest) -> models.Migration:
-        """See `ControlService`."""
         return self._shown(self._query.rebalance(**wanted.model_dump()))
 
     def drain(self, worker: Worker) -> models.Migration:
-        """See `ControlService`."""
         state, _ = self.state()
         if state is not State.RUNNING or self._stopper is not None or self._epochs.stopping.is_set():
             raise DrainRefused(f"worker {worker} is not drained, as the query stops: its state is on the log")
         return self._shown(self._query.drain(worker))
 
     def cancel(self, number: int, *, rollback: bool) -> models.Migration:
-        """See `ControlService`."""
         return self._shown(self._query.cancel(number, rollback=rollback))
 
     def stop(self) -> None:
-        """See `ControlService`."""
         with self._stopping:
             if self._stopper is None:
                 self._stopper = threading.Thread(target=self._stop, name="binshift-stop", daemon=True)

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import socket
 import threading
-from types import TracebackType
 from typing import Final
 
 import h11
@@ -152,9 +151,7 @@ class ControlServer:
     def __enter__(self) -> ControlServer:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
