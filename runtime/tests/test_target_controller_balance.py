@@ -73,7 +73,7 @@ def test_heavy_bins_go_first() -> None:
     weights = migration.request.weights
     assert weights is not None
     pairs: dict[tuple[int, int], list[float]] = {}
-    for move in migration.state.order.plan.moves:
+    for move in migration.state.plan.schedule.moves:
         pairs.setdefault((move.source, move.destination), []).append(float(weights[move.bin]))
     assert all(each == sorted(each, reverse=True) for each in pairs.values())
     assert any(len(set(each)) > 1 for each in pairs.values())
