@@ -19,7 +19,7 @@ from binshift.engine.bin_records import is_counted
 from binshift.engine.epoch_plan import EpochPlan, one_each
 from binshift.engine.migration_controller import NO_MOVES, MigrationController
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
-from binshift.log import layout, terms
+from binshift.log import terms
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
@@ -221,8 +221,7 @@ class Coordinator:
             LogDamaged: it cannot; the message names the file.
         """
         with self.lock:
-            name = layout.data_file_in(str(error))
-            if name is None or not self._log.mark_unusable(name):
+            if error.file is None or not self._log.mark_unusable(error.file):
                 raise error
             if plan.replay is not None or not len(plan.moves):
                 return plan
