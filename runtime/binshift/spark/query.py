@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions
 from binshift.spark.executors import ExecutorView
+from binshift.spark.host import Host
 from binshift.spark.jobs import SparkJobs
 from binshift.spark.output import Output
 from binshift.spark.stage import Stage
@@ -54,15 +55,9 @@ OPERATOR = "state"
 COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
-RECORDED: list[Callable[[frozenset[Worker]], None]] = []
-"""Told, before executors are awaited, of the workers that hold the bins by the log: these must be there for the first epoch."""
 
-STARTED: list[Callable[[DataflowQuery], object]] = []
-"""Told of each query that has started: how whoever runs the program (`binshift.running`) gets to know its query."""
-
-
-def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
-    """Start a query.
+def start(definition: Definition, options: WriterOptions, host: Host) -> DataflowQuery:
+    """Start a query, and let the host of the program know.
 
     Raises:
         InvalidSettings: the Spark conf or a setting is wrong, or too few executors came, or with too few task slots.
@@ -82,7 +77,7 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
         log = _open_log(files, location, stage, settings)
         heartbeat = Heartbeat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
         try:
-            query = _parts(definition, options, stage, log, files, location, heartbeat).start()
+            query = _parts(definition, options, stage, log, files, location, heartbeat, host).start()
         except BaseException:
             heartbeat.stop()
             raise
@@ -90,8 +85,7 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
         others.leave(neighbour)
         raise
     neighbour.running = query
-    for tell in STARTED:
-        tell(query)
+    host.started(query)
     return query
 
 
@@ -103,12 +97,12 @@ def _parts(
     files: Storage,
     location: str,
     heartbeat: Heartbeat,
+    host: Host,
 ) -> _Parts:
     """Wait for executors, and put together what they are to do."""
     spark, settings = definition.source.sparkSession, definition.settings
     view = ExecutorView(spark.sparkContext)
-    for told in RECORDED:
-        told(frozenset(log.index.route.workers if log.index.route else ()))
+    host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
     cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
     neighbours.of(spark.sparkContext).check_slots(executors, cpus)
