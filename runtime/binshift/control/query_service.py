@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from binshift.control import models, statistics
 from binshift.control.models import State
@@ -18,6 +18,7 @@ from binshift.control.read_model import ReadModel
 from binshift.control.rebalancing import RebalanceRequest
 from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
 from binshift.engine.dataflow import Dataflow
+from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
 from binshift.log.targets import Target
@@ -57,14 +58,10 @@ class Query(Protocol):
         owner: str,
         generation: int,
         workers: tuple[Worker, ...],
-        strategy: str | None,
-        batch_size: int | None,
-        pre_copy: bool | None,
         latency_target_seconds: float | None,
+        **options: Unpack[MigrationOverrides],
     ) -> Migration | None: ...
-    def rebalance(  # noqa: D102
-        self, *, strategy: str | None, batch_size: int | None, pre_copy: bool | None
-    ) -> Migration: ...
+    def rebalance(self, **options: Unpack[MigrationOverrides]) -> Migration: ...  # noqa: D102
     def drain(self, worker: Worker, /) -> Migration: ...  # noqa: D102
     def cancel(self, migration_id: int, /, *, rollback: bool) -> Migration: ...  # noqa: D102
     def stop(self) -> None: ...  # noqa: D102
@@ -180,15 +177,8 @@ class QueryService:
 
     def put_target(self, wanted: models.TargetRequest) -> models.Migration | None:
         """See `ControlService`."""
-        migration = self._query.put_target(
-            owner=wanted.owner,
-            generation=wanted.generation,
-            workers=tuple(Worker(w) for w in wanted.workers),
-            strategy=wanted.strategy,
-            batch_size=wanted.batch_size,
-            pre_copy=wanted.pre_copy,
-            latency_target_seconds=wanted.latency_target_seconds,
-        )
+        workers = tuple(Worker(w) for w in wanted.workers)
+        migration = self._query.put_target(**(wanted.model_dump() | {"workers": workers}))
         return None if migration is None else self._shown(migration)
 
     def rebalance(self, wanted: RebalanceRequest) -> models.Migration:

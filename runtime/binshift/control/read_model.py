@@ -68,7 +68,7 @@ class DataflowReadModel:
     def registered(self) -> Collection[Worker]:
         """See `ReadModel`."""
         try:
-            return self._epochs.executors.alive().keys()
+            return self._epochs.ports.executors.alive().keys()
         except (
             Exception
         ) as error:  # py4j's errors are many, and a session that has ended raises whichever it meets first

@@ -18,8 +18,9 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import MigrationController
-from binshift.engine.migrations import MigrationPolicy, Request, strategy_of
-from binshift.engine.ports import Executor
+from binshift.engine.migration_options import MigrationOptions
+from binshift.engine.migrations import MigrationPolicy
+from binshift.engine.ports import Executor, Ports
 from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
@@ -115,10 +116,11 @@ def _parts(
         settings.latency_target_seconds,
     )
     migrations = MigrationController(policy, [OPERATOR], log.term)
-    coordinator = Coordinator(log, settings.bins, [OPERATOR], migrations)
+    house = Housekeeping(log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+    coordinator = Coordinator(log, [OPERATOR], migrations, house)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
     return _Parts(
-        spark, definition, options, stage, log, coordinator, view, executors, files, location, heartbeat, watch
+        spark, definition, options, stage, log, house, coordinator, view, executors, files, location, heartbeat, watch
     )
 
 
@@ -131,6 +133,7 @@ class _Parts:
     options: WriterOptions
     stage: Stage
     log: Log
+    house: Housekeeping
     coordinator: Coordinator
     view: ExecutorView
     executors: Mapping[Worker, Executor]
@@ -187,20 +190,15 @@ class _Parts:
         """The engine's parts, on Spark's."""
         settings = self.definition.settings
         wait_seconds = settings.executor_wait_seconds
-        targets = TargetController(self.log, self.coordinator, self._defaults())
-        house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+        options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
+        targets = TargetController(self.log, self.coordinator, options)
         query = self.log.format.query
         batches = SparkBatches(self.spark, self.files, java, name, query, ends_groups(self.definition))
         limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
-        epochs = EpochLoop(self.coordinator, self.view, jobs, batches, targets.lost, limits)
-        parts = (self.coordinator, self.view, jobs, batches, targets, house, epochs.in_epoch)
-        background = BackgroundLoop(*parts, wait_seconds=wait_seconds)
+        ports = Ports(self.view, jobs, batches)
+        epochs = EpochLoop(self.coordinator, ports, targets.lost, limits)
+        background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, wait_seconds)
         return Dataflow(self.log, self.coordinator, targets, epochs, background)
-
-    def _defaults(self) -> Request:
-        settings = self.definition.settings
-        strategy = strategy_of(settings.strategy)
-        return Request(strategy=strategy, batch_size=settings.batch_size, pre_copy=settings.pre_copy)
 
     def _stream(self, dataflow: Dataflow, name: str, java: jvm.Jvm) -> Any:
         progress.publish(self.log.format.query, dataflow.epochs.timings)
