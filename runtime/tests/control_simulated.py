@@ -30,8 +30,8 @@ class SimulatedQuery:
         self.spark_is_gone = False
         self.stopped = threading.Event()
         stopping = threading.Event()
-        executors = SimpleNamespace(alive=self._executors)
-        self.epochs = SimpleNamespace(executors=executors, stopping=stopping, progress=None, runs_failed=0)
+        ports = SimpleNamespace(executors=SimpleNamespace(alive=self._executors))
+        self.epochs = SimpleNamespace(ports=ports, stopping=stopping, progress=None, runs_failed=0)
         self.epochs.timings = self.timings
 
     def _executors(self) -> dict[Worker, Any]:
@@ -103,16 +103,16 @@ class World:
         self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
         self.query = SimulatedQuery(self.cluster)
         self.service = QueryService(self.query, lambda: self.now)  # type: ignore[arg-type]
-        self.cluster.driver.migrations.now = lambda: self.now
+        self.cluster.driver.migrations.clock = SimpleNamespace(time=lambda: self.now)  # type: ignore[assignment]
         for _ in range(3):
             self.epoch()
 
     def epoch(self) -> None:
         """One epoch of a second, with a round of background work after it."""
         rows: list[Row] = [{"key": f"k{i}", "value": 1, "time": 0} for i in range(40)]
-        moving = self.query._coordinator.moving
+        moving = not self.query._coordinator.migrations.idle
         self.cluster.epoch(rows)
-        moving = moving or self.query._coordinator.moving
+        moving = moving or not self.query._coordinator.migrations.idle
         self.cluster.background()
         self.now += 1.0
         seconds = {"total": 0.4}

@@ -14,10 +14,12 @@ from typing import Any
 
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
-from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import MigrationController
-from binshift.engine.migrations import MigrationPolicy, Request
-from binshift.engine.ports import BatchOffsets, Executor, Placement
+from binshift.engine.migration_options import MigrationOptions
+from binshift.engine.migrations import MigrationPolicy
+from binshift.engine.ports import Executor, Placement, Ports
 from binshift.engine.target_controller import TargetController
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
@@ -96,12 +98,13 @@ class EpochWorld:
         format = LogFormat(bins=8, query="q", operators=(OperatorFormat(OPERATOR, "f"),))
         self.log = Log.on(self.files, format, nonce=f"driver {term}")
         migrations = MigrationController(MigrationPolicy(8, workers), [OPERATOR], self.log.term, self.clock)
-        self.coordinator = Coordinator(self.log, 8, [OPERATOR], migrations)
-        self.targets = TargetController(self.log, self.coordinator, Request(batch_size=8))
+        self.house = Housekeeping(self.log, 2, 2, self.clock)
+        self.coordinator = Coordinator(self.log, [OPERATOR], migrations, self.house)
+        self.targets = TargetController(self.log, self.coordinator, MigrationOptions(batch_size=8))
         migrations.warmed(frozenset(self.executors))
         limits = EpochLimits(ATTEMPTS_MAX, WAIT_SECONDS, LOST_SECONDS)
         jobs: Any = SimpleNamespace(epoch=self.run_epoch, publish=self.publish, working=self.working)
-        self.loop = EpochLoop[str](self.coordinator, self, jobs, self, self.targets.lost, limits, self.clock)
+        self.loop = EpochLoop[str](self.coordinator, Ports(self, jobs, self, self.clock), self.targets.lost, limits)
 
     def epoch(self, number: int) -> None:
         """One batch of the stream."""
@@ -167,6 +170,13 @@ class EpochWorld:
         """What a task reports."""
         stamp = Stamp(spec.epoch, f"{spec.run_prefix}{spec.worker}") if spec.replay is None else spec.replay.stamp
         return Summary(spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, 0, {})
+
+
+def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
+    """The same after some calm epochs."""
+    for number in range(epochs):
+        world.epoch(number)
+    return world
 
 
 def executor(worker: int, generation: int) -> Executor:

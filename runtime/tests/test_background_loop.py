@@ -229,7 +229,7 @@ def test_the_log_is_kept_short(world: BackgroundWorld) -> None:
 
 def test_an_idle_stream_is_woken_for_a_flip(world: BackgroundWorld) -> None:
     """When bins are ready to move an epoch is asked for, unless one runs already."""
-    world.targets.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
+    world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.loop.in_epoch.set()
     world.round()
     assert world.wakes == []

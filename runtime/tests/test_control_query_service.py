@@ -254,7 +254,7 @@ def test_before_the_query_only_the_state_is_known() -> None:
 
 def test_no_worker_is_not_ready(world: World) -> None:
     """A query that runs without any executor is not ready."""
-    world.query.epochs.executors.alive = dict
+    world.query.epochs.ports.executors.alive = dict
     assert world.service.unready() == "no worker is registered with Spark"
 
 

@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "flights" / "demo.py
 
 
 def test_it_is_a_program_that_explains_itself() -> None:
-    """The script runs from any folder, without more on the path than the installed packages."""
+    """The program runs from any folder, without more on the path than the installed packages."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     words = [sys.executable, str(SCRIPT), "--help"]
     done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, check=False)

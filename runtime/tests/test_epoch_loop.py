@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from epoch_world import ATTEMPTS_MAX, EpochWorld
+from epoch_world import ATTEMPTS_MAX, EpochWorld, begun
 
 from binshift.errors import (
     DiskFull,
@@ -25,13 +25,6 @@ from binshift.model import Epoch, Worker
 def world() -> EpochWorld:
     """A new query on two workers."""
     return EpochWorld()
-
-
-def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
-    """The same after some calm epochs."""
-    for number in range(epochs):
-        world.epoch(number)
-    return world
 
 
 # ------------------------------------------------------------------------------------------------------------- calm
@@ -154,7 +147,7 @@ def test_what_cannot_help_is_not_tried_again(world: EpochWorld, error: Exception
 def test_an_epoch_that_is_given_up_has_moved_nothing(world: EpochWorld) -> None:
     """The moves of an epoch that ends with an error did not happen: the migration waits to make them."""
     begun(world)
-    migration = world.targets.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
+    migration = world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.coordinator.background()
     world.script.append(UserFunctionFailed("boom"))
     with pytest.raises(UserFunctionFailed):

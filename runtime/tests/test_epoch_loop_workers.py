@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from epoch_world import ATTEMPTS_MAX, LOST_SECONDS, WAIT_SECONDS, WATERMARK_MS, EpochWorld
+from epoch_world import ATTEMPTS_MAX, LOST_SECONDS, WAIT_SECONDS, WATERMARK_MS, EpochWorld, begun
 
 from binshift.errors import (
     DiskFull,
@@ -20,13 +20,6 @@ from binshift.model import Worker
 def world() -> EpochWorld:
     """A new query on two workers."""
     return EpochWorld()
-
-
-def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
-    """The same after some calm epochs."""
-    for number in range(epochs):
-        world.epoch(number)
-    return world
 
 
 # -------------------------------------------------------------------------------------------------------- executors
@@ -74,7 +67,7 @@ def test_nobody_is_there(world: EpochWorld) -> None:
 def test_a_worker_without_bins_is_not_waited_for(world: EpochWorld) -> None:
     """Whoever gives its last bin away in this epoch, or gets its first later, may be away."""
     begun(world)
-    world.targets.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
+    world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.coordinator.background()
     world.epoch(2)
     assert [run.workers for run in world.runs] == [(0, 1)]
@@ -232,7 +225,7 @@ def test_the_pace_follows_the_measured_epochs(world: EpochWorld) -> None:
     pacer.aim_seconds = 0.5
     pacer._calm.clear()
     pacer._calm.append(0.1)
-    world.targets.rescale((Worker(0),), "Fluid", pre_copy=True)
+    world.targets.rescale((Worker(0),), strategy="Fluid", pre_copy=True)
     for number in range(6, 12):
         world.epoch(number)
     assert pacer.pace != before

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import traceback
 
 import pytest
 
-from binshift.errors import DiskFull, EpochFailed, Fenced, NeedsBringUp, TaskFailed, UserFunctionFailed
+from binshift.errors import DiskFull, EpochFailed, Fenced, LogDamaged, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
 from binshift.spark.failures import classify, shorten
 
@@ -148,3 +149,17 @@ def test_an_error_and_its_cause_are_both_told() -> None:
 def test_a_traceback_of_ours_alone_keeps_its_frames() -> None:
     """Where no line is the user's, ours are the only ones that help."""
     assert "worker/epoch_task.py" in str(classify(RuntimeError(OURS_ALONE)))
+
+
+def test_the_damaged_file_crosses_spark() -> None:
+    """The driver gets the file of a task's error as a field, whatever the message says, and no file where there is none."""
+    try:
+        raise LogDamaged("it is torn:\nin two").about("deltas/7/a.arrow")
+    except LogDamaged:
+        text = traceback.format_exc()
+    found = classify(RuntimeError(f"{text}\n\tat org.apache.spark.A.b(A.java:1)"))
+    assert isinstance(found, LogDamaged)
+    assert found.file == "deltas/7/a.arrow"
+    plain = classify(RuntimeError("binshift.errors.LogDamaged: deltas/7/a.arrow is torn"))
+    assert isinstance(plain, LogDamaged)
+    assert plain.file is None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.migrations import HISTORY_MAX
 from binshift.model import Bin, Epoch, Worker
 from binshift.testing import Row, SimulatedCluster, Totals
@@ -51,8 +53,8 @@ def test_an_epoch_does_not_wait_for_a_destination_without_bins(monkeypatch: pyte
     coordinator = cluster.driver.coordinator
     plan, plans = coordinator.plan, list[EpochPlan]()
 
-    def planned(epoch: Epoch, offsets: str, time_ms: int, watermark_ms: int, alive: tuple[Worker, ...]) -> EpochPlan:
-        plans.append(plan(epoch, offsets, time_ms, watermark_ms, alive))
+    def planned(epoch: Epoch, batch: BatchOffsets, alive: Sequence[Worker]) -> EpochPlan:
+        plans.append(plan(epoch, batch, alive))
         cluster.away(2)
         return plans[-1]
 

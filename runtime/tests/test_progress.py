@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.timings import EpochTimings, figures
 from binshift.log.records import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
@@ -78,7 +78,7 @@ def timings(*summaries: Summary, epoch: int = 7, runs: int = 1) -> EpochTimings:
     """The epoch of these tasks."""
     route = Route.initial(16, (Worker(0), Worker(1)))
     workers = (Worker(0), Worker(1))
-    plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), 0, "hash", {}, {})
+    plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), BatchOffsets(0, 0, "hash"), 0)
     return EpochTimings(Epoch(epoch), 0.0, runs, {}, 10, 8, 0, figures(plan, summaries))
 
 

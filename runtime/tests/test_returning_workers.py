@@ -18,7 +18,7 @@ from binshift.testing import SimulatedCluster
 def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQuery:
     """What a program holds, over a simulated cluster; its background is in the middle of a round, and notices nobody."""
     alive = SimpleNamespace(alive=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
-    parts: Any = (SimpleNamespace(executors=alive), SimpleNamespace(wake=lambda: None))
+    parts: Any = (SimpleNamespace(ports=SimpleNamespace(executors=alive)), SimpleNamespace(wake=lambda: None))
     dataflow = Dataflow(targets(cluster).log, cluster.driver.coordinator, targets(cluster), *parts)
     stream: Any = SimpleNamespace(isActive=True, awaitTermination=lambda: None)
     spark: Any = None

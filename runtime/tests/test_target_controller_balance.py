@@ -67,13 +67,13 @@ def test_a_rescale_shares_the_bytes() -> None:
 def test_heavy_bins_go_first() -> None:
     """Whichever strategy cuts the plan, a pair of workers exchanges its heaviest bins in its first steps."""
     cluster = skewed()
-    migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), "Fluid")
+    migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), strategy="Fluid")
     assert migration is not None
     assert migration.state is not None
     weights = migration.request.weights
     assert weights is not None
     pairs: dict[tuple[int, int], list[float]] = {}
-    for move in migration.state.order.plan.moves:
+    for move in migration.state.plan.schedule.moves:
         pairs.setdefault((move.source, move.destination), []).append(float(weights[move.bin]))
     assert all(each == sorted(each, reverse=True) for each in pairs.values())
     assert any(len(set(each)) > 1 for each in pairs.values())
@@ -99,7 +99,7 @@ def test_a_new_driver_leaves_what_is_shared() -> None:
 def test_a_half_done_rescale_is_ended_by_the_next_driver() -> None:
     """Bins that had not moved when the driver ended move then, by the same loads."""
     cluster = skewed()
-    migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), "Batched", 2)
+    migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), strategy="Batched", batch_size=2)
     assert migration is not None
     while not (migration.progress and migration.progress.bins_moved):
         cluster.background()
@@ -119,10 +119,10 @@ def test_anyone_may_rebalance_an_operators_target() -> None:
     cluster.settle()
     measured(cluster)
     assert shares(cluster, 2).max() > 1.5
-    migration = targets(cluster).rebalance("Fluid")
+    migration = targets(cluster).rebalance(strategy="Fluid")
     cluster.settle()
     assert migration.phase is Phase.SETTLED
-    assert migration.request.strategy.value == "Fluid"
+    assert migration.request.options.strategy.value == "Fluid"
     assert shares(cluster, 2).max() <= 1 + SLACK + 0.05
     target = targets(cluster).target
     assert target is not None

@@ -137,7 +137,7 @@ def test_a_rehearsal_that_goes_well_clears_one_that_failed(monkeypatch: pytest.M
             raise error
 
     background: Any = cluster.driver.dataflow.background
-    monkeypatch.setattr(background.jobs, "rehearse", warm)
+    monkeypatch.setattr(background.ports.jobs, "rehearse", warm)
     cluster.rescale(3)
     background._warm_up({Worker(2): None})
     assert migrations.backoff.known.keys() == {Worker(2)}

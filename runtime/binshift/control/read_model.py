@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 def registered(dataflow: Dataflow) -> Collection[Worker]:
     """Workers whose executor is registered; none if Spark is gone."""
     try:
-        return dataflow.epochs.executors.alive().keys()
+        return dataflow.epochs.ports.executors.alive().keys()
     except Exception as error:  # py4j's errors are many, and a session that has ended raises any of them
         log.debug("the registered executors are unknown: %s", error)
         return frozenset()

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from binshift.engine.clock import Clock, SystemClock
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.ports import Batches, Executor, Executors, Jobs
+from binshift.engine.ports import Executor, Ports
 from binshift.engine.target_controller import TargetController
 from binshift.errors import Fenced, GiveUp, Retryable
 from binshift.model import Worker
@@ -38,27 +37,21 @@ class BackgroundLoop:
 
     Attributes:
         coordinator: decides what is to be done.
-        executors: those there are.
-        jobs: runs tasks.
-        batches: the stream.
+        ports: executors, jobs, the stream and a clock.
         targets: is told who is there.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
         wait_seconds: how long a migration waits for the executors of its workers.
-        clock: measures, and waits.
         error: why rounds cannot go well any more, if they cannot.
         stopped: set once no further job shall begin.
     """
 
     coordinator: Coordinator
-    executors: Executors
-    jobs: Jobs[Any]
-    batches: Batches
+    ports: Ports[Any]
     targets: TargetController
     house: Housekeeping
     in_epoch: threading.Event
     wait_seconds: float = 60.0
-    clock: Clock = field(default_factory=SystemClock)
     error: Exception | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
     _wake: threading.Event = field(default_factory=threading.Event)
@@ -69,7 +62,7 @@ class BackgroundLoop:
         """Rounds until stopped."""
         while not self.stopped.is_set():
             if not self.attempt():
-                self.clock.wait(self._wake, IDLE_SECONDS)
+                self.ports.clock.wait(self._wake, IDLE_SECONDS)
             self._wake.clear()
 
     def wake(self) -> None:
@@ -100,7 +93,7 @@ class BackgroundLoop:
             Fenced: a newer driver has taken over.
             StorageUnavailable: the log's files did not answer.
         """
-        executors, migrations = self.executors.alive(), self.coordinator.migrations
+        executors, migrations = self.ports.executors.alive(), self.coordinator.migrations
         self.targets.observe({worker: executor.id for worker, executor in executors.items()})
         with self.coordinator.lock:
             migrations.seen(frozenset(executors))
@@ -124,16 +117,15 @@ class BackgroundLoop:
     def _keep_house(self) -> None:
         """What has to be done whatever became of the round."""
         self.house.run(tuple(self.coordinator.migrations.snapshots.pending))
-        self.coordinator.manifest = self.house.manifest
         if not self.in_epoch.is_set() and self.coordinator.needs_epoch():
-            self.batches.wake(final=False)
+            self.ports.batches.wake(final=False)
 
     def _warm_up(self, cold: Mapping[Worker, Executor]) -> None:
         """Rehearse on cold executors: all at once, or one by one where that has failed, to find the one that cannot."""
         groups = [{w: e} for w, e in cold.items()] if self._unwarmed.keys() & cold.keys() else [cold] if cold else []
         for group in groups:
             try:
-                self.jobs.rehearse(group)
+                self.ports.jobs.rehearse(group)
             except Exception as error:  # whatever the user's program, image or node does to a rehearsal
                 self._not_warm(group, error)
                 continue
@@ -157,7 +149,7 @@ class BackgroundLoop:
 
     def _give_up(self, missing: Sequence[Worker]) -> None:
         """A migration does not wait for ever for workers that nobody starts."""
-        now = self.clock()
+        now = self.ports.clock()
         self._missing_since = {w: self._missing_since.get(w, now) for w in missing}
         for worker, since in self._missing_since.items():
             if now - since > self.wait_seconds:
@@ -174,7 +166,7 @@ class BackgroundLoop:
         reports: list[BackgroundReport] = []
         why = "no report came"
         try:
-            self.jobs.background(specs, {spec.worker: executors[spec.worker] for spec in specs}, reports.append)
+            self.ports.jobs.background(specs, {spec.worker: executors[spec.worker] for spec in specs}, reports.append)
         except Exception as error:  # whatever is wrong with one executor, the others go on
             why = str(error)
         silent = {spec.worker for spec in specs} - {report.worker for report in reports}

@@ -61,7 +61,6 @@ class DesiredTarget:
         owner: str,
         generation: int | None,
         request: Request,
-        latency_seconds: float | None = None,
     ) -> bool:
         """Make a target durable; False if it is there already. ``generation`` None: the one after the newest.
 
@@ -72,6 +71,7 @@ class DesiredTarget:
             Fenced: a newer driver has taken over.
             StorageUnavailable: it is not known whether it was written.
         """
+        options = request.options
         for _ in range(TARGET_TRIES_MAX):
             number, last = self._log.targets.newest()
             self.target = last
@@ -80,10 +80,10 @@ class DesiredTarget:
                 owner=owner,
                 generation=(last.generation if last else 0) + 1 if generation is None else generation,
                 workers=request.workers or (),
-                strategy=request.strategy.value,
-                batch_size=request.batch_size,
-                pre_copy=request.pre_copy,
-                latency_target_seconds=latency_seconds,
+                strategy=options.strategy.value,
+                batch_size=options.batch_size,
+                pre_copy=options.pre_copy,
+                latency_target_seconds=options.latency_target_seconds,
                 weights=weights.pack(request.weights),
                 nonce=secrets.token_hex(8),
             )

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from binshift import failpoints
-from binshift.engine.clock import Clock, SystemClock
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.epoch_progress import EpochProgress, EpochStage
 from binshift.engine.executor_wait import ExecutorWait, Lost, hosts
-from binshift.engine.ports import Batch, Batches, BatchOffsets, Executor, Executors, Jobs, Placement
+from binshift.engine.ports import Batch, Executor, Placement, Ports
 from binshift.engine.timings import TIMINGS_KEPT, EpochTimings, timings_of
 from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
 from binshift.model import Epoch, Worker
@@ -58,12 +57,9 @@ class EpochLoop(Generic[Batch]):
 
     Attributes:
         coordinator: decides routes, writes records.
-        executors: those there are.
-        jobs: runs tasks.
-        batches: the stream.
+        ports: executors, jobs, the stream and a clock.
         lost: gives the bins of workers that stay away to those that are there; `TargetController.lost`.
         limits: of retries and waits.
-        clock: measures, and waits.
         in_epoch: set while an epoch runs.
         progress: the epoch that runs, for those who look on; None between epochs.
         runs_failed: runs of epochs that were made again, as were tries to begin one.
@@ -73,12 +69,9 @@ class EpochLoop(Generic[Batch]):
     """
 
     coordinator: Coordinator
-    executors: Executors
-    jobs: Jobs[Batch]
-    batches: Batches
+    ports: Ports[Batch]
     lost: Lost
     limits: EpochLimits = field(default_factory=EpochLimits)
-    clock: Clock = field(default_factory=SystemClock)
     in_epoch: threading.Event = field(default_factory=threading.Event)
     progress: EpochProgress | None = None
     runs_failed: int = 0
@@ -133,44 +126,46 @@ class EpochLoop(Generic[Batch]):
         caller.
         """
         self.stopping.set()
-        idle_since = self.clock()
+        idle_since = self.ports.clock()
         while not self._running.acquire(timeout=STOP_POLL_SECONDS):
-            if self.jobs.working():
-                idle_since = self.clock()
-            elif self.clock() - idle_since > STOP_SECONDS_MAX:
+            if self.ports.jobs.working():
+                idle_since = self.ports.clock()
+            elif self.ports.clock() - idle_since > STOP_SECONDS_MAX:
                 return False
         self._running.release()
         return True
 
     def _epoch(self, batch: Batch, epoch: Epoch) -> None:
-        started, begun = self.clock(), EpochProgress(epoch, self.clock.time())
+        started, begun = self.ports.clock(), EpochProgress(epoch, self.ports.clock.time())
         self.progress, self._trouble, self._task_failures = begun, "", 0
-        offsets, moving = self._read_offsets(begun), self.coordinator.moving
-        alive = tuple(sorted(self.executors.alive()))
-        plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, offsets.watermark_ms, alive)
+        offsets = self._read_offsets(begun)
+        plan = self.coordinator.plan(epoch, offsets, sorted(self.ports.executors.alive()))
+        moving = plan.moving
         bring_up = frozenset[Worker]()
         for run in range(self.limits.attempts_max):
             self.progress = begun.at(EpochStage.EXECUTORS, run, self._trouble)
-            plan, executors = self._executor_wait().wait_for(self.coordinator.replan_if_recorded(plan), self._go_on)
+            plan = self.coordinator.replan_if_recorded(plan) if run else plan
+            plan, executors = self._executor_wait().wait_for(plan, self._go_on)
             self._seen = {w: seen for w, seen in self._seen.items() if executors.get(w) == seen}
             bring_up |= frozenset(plan.needed) - self._seen.keys()
             try:
                 self.progress = begun.at(EpochStage.JOB, run, self._trouble)
                 seconds, summaries = self._run(batch, plan, run, executors, bring_up)
-                recording, self.progress = self.clock(), begun.at(EpochStage.RECORD, run, self._trouble)
+                recording, self.progress = self.ports.clock(), begun.at(EpochStage.RECORD, run, self._trouble)
                 self.coordinator.commit(plan, summaries)
             except Exception as error:  # every kind: what follows from it is decided here, in one place
                 plan = self._failed(plan, run, error)
                 self.runs_failed += 1
                 self._go_on(plan, "a run of it failed")
                 bring_up |= frozenset(plan.workers)
-                self.clock.wait(self.stopping, _pause(run))
+                self.ports.clock.wait(self.stopping, _pause(run))
                 continue
-            self.jobs.publish(epoch)
+            self.ports.jobs.publish(epoch)
             self._seen.update({w: executors[w] for w in plan.needed})
-            seconds |= {"record": self.clock() - recording, "total": self.clock() - started}
-            timings = timings_of(plan, run, summaries, seconds, self.clock.time())
-            self._recorded(plan, replace(timings, moving=moving or self.coordinator.moving))
+            seconds |= {"record": self.ports.clock() - recording, "total": self.ports.clock() - started}
+            timings = timings_of(plan, run, summaries, seconds, self.ports.clock.time())
+            moving |= self.coordinator.finish(plan, seconds["total"])
+            self._recorded(plan, replace(timings, moving=moving))
             return
         raise EpochFailed(
             f"epoch {epoch} failed {self.limits.attempts_max} times, the last time because {self._trouble}"
@@ -179,18 +174,18 @@ class EpochLoop(Generic[Batch]):
     def _executor_wait(self) -> ExecutorWait:
         limits = self.limits
         waits = (limits.executor_wait_seconds, limits.lost_worker_seconds)
-        return ExecutorWait(self.coordinator, self.executors, self.lost, self.clock, self.stopping, *waits)
+        return ExecutorWait(self.coordinator, self.ports, self.lost, self.stopping, *waits)
 
     def _read_offsets(self, begun: EpochProgress) -> BatchOffsets:
         """Of the epoch's input; tried as often as an epoch is run, as nothing is lost while a disk or a store is away."""
         for run in range(self.limits.attempts_max):
             try:
-                return self.batches.offsets(begun.epoch)
+                return self.ports.batches.offsets(begun.epoch)
             except Retryable as error:
                 self._trouble, self.runs_failed = str(error), self.runs_failed + 1
                 self.progress = begun.at(EpochStage.PLAN, run + 1, self._trouble)
                 log.warning("epoch %s cannot begin: %s", begun.epoch, error)
-            if self.clock.wait(self.stopping, _pause(run)):
+            if self.ports.clock.wait(self.stopping, _pause(run)):
                 break
         raise EpochFailed(f"epoch {begun.epoch} could not begin: {self._trouble}")
 
@@ -230,19 +225,19 @@ class EpochLoop(Generic[Batch]):
         self, batch: Batch, plan: EpochPlan, run: int, executors: Mapping[Worker, Executor], bring_up: frozenset[Worker]
     ) -> tuple[dict[str, float], list[Summary]]:
         """One run: seconds by part, and what its tasks have sent."""
-        started = self.clock()
+        started = self.ports.clock()
         failpoints.reached("flip.planned" if len(plan.moves) else "epoch.planned")
         specs = self.coordinator.specs(plan, run, bring_up)
         parts = {w: executors[host] for w, host in hosts(plan, sorted(executors)).items()}
         planned: list[float] = []
         on = Placement(parts, executors, self._readers(executors))
-        summaries = self.jobs.epoch(batch, plan, specs, on, lambda: planned.append(self._planned(started)))
-        seconds = {"plan": planned[0] - started, "job": self.clock() - planned[0]}
+        summaries = self.ports.jobs.epoch(batch, plan, specs, on, lambda: planned.append(self._planned(started)))
+        seconds = {"plan": planned[0] - started, "job": self.ports.clock() - planned[0]}
         return seconds, list(summaries)
 
     def _planned(self, started: float) -> float:
         """The job is planned: now, unless that took so long that another driver may have come."""
-        now = self.clock()
+        now = self.ports.clock()
         if now - started > FENCE_CHECK_SECONDS:
             self.coordinator.check_newest()
         return now
@@ -261,10 +256,9 @@ class EpochLoop(Generic[Batch]):
     def _recorded(self, plan: EpochPlan, timings: EpochTimings) -> None:
         """What follows from an epoch that is recorded and published."""
         self.timings.append(timings)
-        self.coordinator.measured(timings.seconds["total"], plan)
-        watermark_ms = self.batches.next_watermark_ms()
-        if watermark_ms is not None and watermark_ms > plan.watermark_ms:
-            self.batches.wake(final=True)
+        watermark_ms = self.ports.batches.next_watermark_ms()
+        if watermark_ms is not None and watermark_ms > plan.batch.watermark_ms:
+            self.ports.batches.wake(final=True)
 
 
 def _pause(run: int) -> float:

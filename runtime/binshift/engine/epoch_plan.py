@@ -13,6 +13,21 @@ from binshift.routing import Route
 from binshift.worker.messages import Summary
 
 
+@dataclass(frozen=True, slots=True)
+class BatchOffsets:
+    """One batch as Spark recorded it.
+
+    Attributes:
+        batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
+        watermark_ms: the query's watermark in this batch, milliseconds since 1970; 0 before the first.
+        digest: hash of the sources' end offsets.
+    """
+
+    batch_time_ms: int
+    watermark_ms: int
+    digest: str
+
+
 @dataclass(frozen=True)
 class EpochPlan:
     """What one epoch will do, the same in each of its runs.
@@ -23,11 +38,10 @@ class EpochPlan:
         before: the route of the epoch before; None for the first.
         workers: all workers that take part, also those without bins; position = partition.
         moves: the control updates that take effect in it.
-        batch_time_ms: logical processing time.
-        offsets_hash: of its input.
-        watermark_ms: Spark's for this batch, milliseconds since 1970; 0 before the first.
+        batch: its input, with its logical time and watermark.
         previous_watermark_ms: that of the epoch before; 0 in the first.
         replay: its record, if it exists already.
+        moving: whether a migration was under way when it was planned.
         absent: in a replay, workers that stay away: others run their part, for its output alone.
     """
 
@@ -36,12 +50,11 @@ class EpochPlan:
     before: Route | None
     workers: tuple[Worker, ...]
     moves: Moves
-    batch_time_ms: int
-    offsets_hash: str
-    watermark_ms: int
+    batch: BatchOffsets
     previous_watermark_ms: int
     replay: CommitRecord | None = None
     absent: frozenset[Worker] = frozenset()
+    moving: bool = False
 
     @property
     def needed(self) -> tuple[Worker, ...]:

@@ -13,11 +13,11 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from binshift.engine.clock import Clock
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_plan import EpochPlan
-from binshift.engine.ports import Executor, Executors
+from binshift.engine.ports import Executor, Ports
 from binshift.errors import EpochFailed
 from binshift.model import Worker
 
@@ -50,7 +50,7 @@ def continue_without(
     lost(away, alive)
     if plan.replay is not None:
         return replace(plan, absent=plan.absent | frozenset(away))
-    return coordinator.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, plan.watermark_ms, tuple(alive))
+    return coordinator.plan(plan.epoch, plan.batch, alive)
 
 
 def hosts(plan: EpochPlan, alive: Sequence[Worker]) -> Mapping[Worker, Worker]:
@@ -65,18 +65,16 @@ class ExecutorWait:
 
     Attributes:
         coordinator: plans again.
-        executors: those there are.
+        ports: executors, and a clock to wait by.
         lost: gives the bins of workers that stay away to those that are there.
-        clock: to wait by.
         stopping: set once no further epoch shall begin; ends every wait.
         executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
         lost_worker_seconds: how long it waits for one before it goes on without.
     """
 
     coordinator: Coordinator
-    executors: Executors
+    ports: Ports[Any]
     lost: Lost
-    clock: Clock
     stopping: threading.Event
     executor_wait_seconds: float = 60.0
     lost_worker_seconds: float = 30.0
@@ -93,20 +91,20 @@ class ExecutorWait:
         Raises:
             EpochFailed: they did not come back in time, and there is nobody to take over.
         """
-        started = self.clock()
+        started = self.ports.clock()
         while True:
-            executors = self.executors.alive()
+            executors = self.ports.executors.alive()
             alive = tuple(sorted(executors))
             plan = without_idle(plan, alive)
             missing = [w for w in plan.needed if w not in executors]
             if not missing:
                 return plan, executors
             go_on(plan, f"worker {missing[0]} has no executor")
-            waited = self.clock() - started
+            waited = self.ports.clock() - started
             if waited > self.lost_worker_seconds and executors:
                 log.warning("workers %s stay away: %s go on without them", missing, list(alive))
                 plan = continue_without(self.coordinator, self.lost, plan, missing, alive)
-                started = self.clock()
+                started = self.ports.clock()
             elif waited > self.executor_wait_seconds + self.lost_worker_seconds:
                 raise EpochFailed(f"no executor for worker {missing[0]} within {waited:.0f} s; none is registered")
-            self.clock.wait(self.stopping, EXECUTOR_POLL_SECONDS)
+            self.ports.clock.wait(self.stopping, EXECUTOR_POLL_SECONDS)

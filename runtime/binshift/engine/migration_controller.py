@@ -8,18 +8,18 @@ target and the recorded route are durable. It never does I/O. A lock that the co
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
 from binshift.engine.background_scheduler import BackgroundScheduler
 from binshift.engine.bin_records import BinRecords
+from binshift.engine.clock import Clock, SystemClock
 from binshift.engine.copies import Copies
 from binshift.engine.migrations import History, Migration, MigrationPolicy, Request
 from binshift.engine.pacer import CopyRate, Pacer
 from binshift.engine.snapshots import SnapshotCycle
-from binshift.engine.worker_backoff import Clock, WorkerBackoff
+from binshift.engine.worker_backoff import WorkerBackoff
 from binshift.errors import BinshiftError
 from binshift.log.index import Index
 from binshift.migration import (
@@ -63,14 +63,13 @@ class MigrationController:
     """
 
     def __init__(
-        self, policy: MigrationPolicy, operators: Sequence[str], term: Term, clock: Clock = time.monotonic
+        self, policy: MigrationPolicy, operators: Sequence[str], term: Term, clock: Clock | None = None
     ) -> None:
         self.lock = threading.RLock()
         """Held by whoever calls: the epoch's thread, the background's, and those that ask."""
         self.running: Callable[[], bool] = lambda: True
         """Whether the query runs; a migration of one that does not will never end by itself."""
-        self.now: Callable[[], float] = time.time
-        """Seconds since 1970: when migrations begin and end. Nothing is decided by it."""
+        self.clock = clock or SystemClock()
         self.policy = policy
         self.operators = tuple(operators)
         self.copies = Copies(self.operators)
@@ -85,7 +84,7 @@ class MigrationController:
         self._kept: tuple[RetainedCopy, ...] = ()
         self._alive: frozenset[Worker] = frozenset()
         self._warm: set[Worker] = set()
-        self.backoff = WorkerBackoff(clock)
+        self.backoff = WorkerBackoff(self.clock)
         self._scheduler = BackgroundScheduler(self.operators, term, self.copies, self.snapshots, self.backoff)
 
     def first_route(self, alive: Collection[Worker]) -> Route:
@@ -100,7 +99,7 @@ class MigrationController:
 
     def request(self, request: Request) -> Migration:
         """Accept a migration; one that runs is cancelled first."""
-        migration = self.history.begin(request, self.cancel, lambda: self.running(), lambda: self.now())
+        migration = self.history.begin(request, self.cancel, lambda: self.running(), lambda: self.clock.time())
         if self._queued is not None:
             self._queued.refuse(f"superseded by migration {migration.id}")
         self._queued = migration
@@ -134,13 +133,13 @@ class MigrationController:
         if self._queued is None or index.route is None or (self._current is not None and not self._current.ended):
             return
         migration, self._queued = self._queued, None
-        request = migration.request
+        request, options = migration.request, migration.request.options
         try:
             target = request.target(index.route)
             moves = index.route.moves_to(target.owners)
             sizes = index.bin_bytes()
             loads = sizes if request.weights is None else request.weights
-            schedule = cut(moves, request.strategy, request.batch_size, loads)
+            schedule = cut(moves, options.strategy, options.batch_size, loads)
         except BinshiftError as error:
             migration.refuse(str(error))
             return
@@ -148,7 +147,7 @@ class MigrationController:
         getting = frozenset(Worker(w) for w in np.unique(moves.destinations).tolist())
         self.backoff.wake(getting)
         plan = MigrationPlan(
-            schedule, frozenset() if request.only_leaving else getting - self._warm, request.pre_copy, sizes
+            schedule, frozenset() if request.only_leaving else getting - self._warm, options.pre_copy, sizes
         )
         self._copied = CopyRate()
         migration.begin(begin(plan, self.pacer.pace.limits(self.policy.limits), index.last, self._kept))

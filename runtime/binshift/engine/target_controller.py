@@ -11,9 +11,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Unpack
 
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.desired_target import PROGRAM, DesiredTarget, weights_of
+from binshift.engine.migration_options import MigrationOptions, MigrationOverrides
 from binshift.engine.migrations import Migration, Request
 from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
@@ -30,12 +32,12 @@ class TargetController:
     Attributes:
         log: where targets are kept.
         coordinator: carries requests out.
-        defaults: strategy, batch size and pre-copy where a request leaves them open.
+        defaults: options of requests that leave them open.
     """
 
     log: Log
     coordinator: Coordinator
-    defaults: Request
+    defaults: MigrationOptions
     _first: tuple[Worker, ...] = ()
     _draining: dict[Worker, str] = field(default_factory=dict)
     _lost: set[Worker] = field(default_factory=set)
@@ -61,13 +63,7 @@ class TargetController:
         with self.coordinator.lock:
             return tuple(w for w in self._desired() if w not in self._draining and w not in self._lost)
 
-    def rescale(
-        self,
-        workers: tuple[Worker, ...],
-        strategy: str | None = None,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
-    ) -> Migration:
+    def rescale(self, workers: tuple[Worker, ...], **given: Unpack[MigrationOverrides]) -> Migration:
         """Ask, as the query's own program, for all bins to be shared by ``workers``.
 
         Raises:
@@ -76,7 +72,7 @@ class TargetController:
             Fenced: a newer driver has taken over; it is the one to ask.
             StorageUnavailable: the target could not be made durable; nothing was begun.
         """
-        request = self._request(strategy, batch_size, pre_copy, workers=workers, weights=self._weights())
+        request = Request(workers, options=self.defaults.override(**given), weights=self._weights())
         with self._writing:
             self._desired_target.write(PROGRAM, None, request)
             self._aim()
@@ -87,10 +83,8 @@ class TargetController:
         owner: str,
         generation: int,
         workers: tuple[Worker, ...],
-        strategy: str | None = None,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
         latency_target_seconds: float | None = None,
+        **given: Unpack[MigrationOverrides],
     ) -> Migration | None:
         """Set the target as ``owner``. Another owner's is replaced; the same generation again changes nothing (None).
 
@@ -102,18 +96,17 @@ class TargetController:
         if not workers:
             raise MigrationRefused("a target without workers was asked for: name at least one worker to hold the bins")
         shared = tuple(sorted(set(workers)))
-        request = self._request(strategy, batch_size, pre_copy, workers=shared, weights=self._weights())
+        options = self.defaults.override(latency_target_seconds=latency_target_seconds, **given)
+        request = Request(shared, options=options, weights=self._weights())
         with self._writing:
-            written = self._desired_target.write(owner, generation, request, latency_target_seconds)
+            written = self._desired_target.write(owner, generation, request)
             if not written and self._taken_up == self.target:
                 return None
             # Or it was written before, with an answer that was lost.
             self._aim()
             return self._begin_effective(request)
 
-    def rebalance(
-        self, strategy: str | None = None, batch_size: int | None = None, pre_copy: bool | None = None
-    ) -> Migration:
+    def rebalance(self, **given: Unpack[MigrationOverrides]) -> Migration:
         """Have the workers share the bins by their load as measured now, with little movement: see `balanced_route`.
 
         The target stays its owner's, with its generation and workers, so anyone may ask. Strategy, batch size and pre-copy are those
@@ -128,23 +121,24 @@ class TargetController:
             raise MigrationRefused(
                 "no load of a bin has been measured yet: ask again later, after some epochs with input"
             )
-        request = self._request(strategy, batch_size, pre_copy, workers=workers, weights=weights)
+        request = Request(workers, options=self.defaults.override(**given), weights=weights)
         with self._writing:
             self._desired_target.reweigh(request)
             self._aim()
             self._taken_up = self.target
             if self.target is not None:
-                request = self._towards(self.target).under(strategy, batch_size, pre_copy)
+                request = self._towards(self.target)
+                request = replace(request, options=request.options.override(**given))
             return self._begin(replace(request, tolerated=SLACK))
 
-    def move(self, moves: Mapping[Bin, Worker], pre_copy: bool | None = None) -> Migration:
+    def move(self, moves: Mapping[Bin, Worker], **given: Unpack[MigrationOverrides]) -> Migration:
         """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target.
 
         Raises:
             TargetOwned: as `rescale`.
         """
         self._desired_target.check_owner(PROGRAM)
-        return self._begin(self._request(None, None, pre_copy, moves=dict(moves)))
+        return self._begin(Request(moves=dict(moves), options=self.defaults.override(**given)))
 
     def resume(self) -> Migration | None:
         """Go on towards the newest target, if the recorded route is not there yet."""
@@ -173,7 +167,7 @@ class TargetController:
             if not left:
                 raise DrainRefused(f"worker {worker} is the last one: start another one first, or stop the query")
             self._draining[worker] = self._executors.get(worker, "")
-            return self._begin(self._request(workers=left, weights=self._weights()))
+            return self._begin(Request(left, options=self.defaults, weights=self._weights()))
 
     def lost(self, workers: Collection[Worker], alive: Collection[Worker]) -> Migration:
         """Workers that an epoch waits for stay away: give their bins, and no others, to those that are there.
@@ -194,8 +188,8 @@ class TargetController:
             if not left:
                 raise MigrationRefused(f"workers {sorted(workers)} are lost and no other one is there: start one")
             self._diverged = True
-            request = self._request("AllAtOnce", None, False, workers=tuple(left), weights=self._weights())
-            request = replace(request, only_leaving=True)
+            options = self.defaults.override("AllAtOnce", pre_copy=False)
+            request = Request(tuple(left), options=options, weights=self._weights(), only_leaving=True)
             return self.coordinator.migrations.lost(workers, request, self.log.index)
 
     def observe(self, executors: Mapping[Worker, str]) -> None:
@@ -210,7 +204,11 @@ class TargetController:
                 self._diverged = True
             if self._diverged and self.coordinator.migrations.idle and self.log.index.route is not None:
                 self._diverged = False
-                request = self._towards(self.target) if self.target else self._request(weights=self._weights())
+                request = (
+                    self._towards(self.target)
+                    if self.target
+                    else Request(options=self.defaults, weights=self._weights())
+                )
                 request = replace(request, workers=self.effective or self._desired())
                 if request.target(self.log.index.route) != self.log.index.route:
                     self._begin(request)
@@ -239,7 +237,7 @@ class TargetController:
                 return found
             ours = moved | waits  # the running epoch may be flipping some that wait
             back = {Bin(b): Worker(w) for b, w in zip(moves.bins[ours], moves.sources[ours], strict=True)}
-            return self._begin(self._request(None, None, None, moves=back))
+            return self._begin(Request(moves=back, options=self.defaults))
 
     # ------------------------------------------------------------------------------------------------------ the parts
 
@@ -263,8 +261,8 @@ class TargetController:
         workers = self.effective or tuple(Worker(w) for w in target.workers)
         moves = {b: Worker(a.worker) for a in target.assignments if a.worker in workers for b in a.bins}
         weights = weights_of(target, self.coordinator.bins)
-        terms = (target.strategy, target.batch_size, target.pre_copy)
-        return self._request(*terms, workers=workers, moves=moves, weights=weights, generation=target.generation)
+        options = MigrationOptions.of(target)
+        return Request(workers, moves, options, weights=weights, generation=target.generation)
 
     def _weights(self) -> Weights | None:
         """The load of every bin as measured now, rounded as a target keeps it."""
@@ -282,17 +280,3 @@ class TargetController:
             migration = self.coordinator.migrations.request(request)
             self.coordinator.migrations.settle(self.log.index)
             return migration
-
-    def _request(
-        self,
-        strategy: str | None = None,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
-        *,
-        workers: tuple[Worker, ...] | None = None,
-        moves: Mapping[Bin, Worker] | None = None,
-        weights: Weights | None = None,
-        generation: int | None = None,
-    ) -> Request:
-        open_terms = replace(self.defaults, workers=workers, moves=moves or {}, weights=weights, generation=generation)
-        return open_terms.under(strategy, batch_size, pre_copy)

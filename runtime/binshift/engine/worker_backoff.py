@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from binshift.backoff import backoff_seconds
+from binshift.engine.clock import Clock
 from binshift.model import Worker
 
 log = logging.getLogger(__name__)
-
-Clock = Callable[[], float]
-"""Seconds that only grow."""
 
 REST_SECONDS = 1.0
 """After the second failure in a row; doubled with each further one. One failure is nothing: a store may have been busy."""

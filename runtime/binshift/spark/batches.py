@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from binshift.engine.ports import BatchOffsets
+from binshift.engine.epoch_plan import BatchOffsets
 from binshift.log.storage import Storage
 from binshift.model import Epoch
 from binshift.spark import offsets

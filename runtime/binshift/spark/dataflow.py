@@ -10,13 +10,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
 from binshift.engine.dataflow import Dataflow
+from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
 from binshift.errors import MigrationRefused
@@ -51,7 +52,7 @@ class StreamingQuery(Protocol):
     def migrations(self) -> Sequence[Migration]:
         """All migrations of this run, the newest last."""
 
-    def rescale(self, workers: int, *, strategy: str | None = None, pre_copy: bool | None = None) -> Migration:
+    def rescale(self, workers: int, **options: Unpack[MigrationOverrides]) -> Migration:
         """Move bins so that slots ``0 .. workers-1`` share them, while the query runs."""
 
     def rebalance(self) -> Migration:
@@ -134,23 +135,14 @@ class DataflowQuery:
         """See `StreamingQuery`."""
         return tuple(self._coordinator.migrations.history)
 
-    def rescale(
-        self,
-        workers: int,
-        *,
-        strategy: str | None = None,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
-    ) -> Migration:
+    def rescale(self, workers: int, **options: Unpack[MigrationOverrides]) -> Migration:
         """Move bins so that slots ``0 .. workers-1`` share them by measured load (`binshift.planner.balanced_route`), with little movement.
 
         Returns at once; the query goes on. A migration that runs is cancelled and superseded.
 
         Args:
             workers: how many slots shall own bins; their executors must be there, or come.
-            strategy: "AllAtOnce", "Fluid", "Batched" or "Optimized"; the query's setting by default.
-            batch_size: bins a step, for Batched and Optimized.
-            pre_copy: whether state is copied before its flip.
+            options: ``strategy``, ``batch_size`` and ``pre_copy``; the query's settings by default.
 
         Raises:
             MigrationRefused: ``workers`` is not positive, or the query has ended.
@@ -158,25 +150,23 @@ class DataflowQuery:
         if workers < 1:
             raise MigrationRefused(f"rescale({workers}): a dataflow needs at least one worker")
         target = tuple(Worker(w) for w in range(workers))
-        return self._begin(lambda: self._targets.rescale(target, strategy, batch_size, pre_copy))
+        return self._begin(lambda: self._targets.rescale(target, **options))
 
-    def rebalance(
-        self, *, strategy: str | None = None, batch_size: int | None = None, pre_copy: bool | None = None
-    ) -> Migration:
+    def rebalance(self, **options: Unpack[MigrationOverrides]) -> Migration:
         """Share the bins among the same workers by their load as measured now (`TargetController.rebalance`), whoever owns the target.
 
         Raises:
             MigrationRefused: no load has been measured yet, there is no such strategy, or the query has ended.
         """
-        return self._begin(lambda: self._targets.rebalance(strategy, batch_size, pre_copy))
+        return self._begin(lambda: self._targets.rebalance(**options))
 
-    def move(self, moves: Mapping[Bin, Worker], *, pre_copy: bool | None = None) -> Migration:
+    def move(self, moves: Mapping[Bin, Worker], **options: Unpack[MigrationOverrides]) -> Migration:
         """Move single bins; the others stay.
 
         Raises:
             MigrationRefused: there is no such bin, or the query has ended.
         """
-        return self._begin(lambda: self._targets.move(moves, pre_copy))
+        return self._begin(lambda: self._targets.move(moves, **options))
 
     def put_target(
         self,
@@ -184,10 +174,8 @@ class DataflowQuery:
         owner: str,
         generation: int,
         workers: Sequence[Worker],
-        strategy: str | None = None,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
         latency_target_seconds: float | None = None,
+        **options: Unpack[MigrationOverrides],
     ) -> Migration | None:
         """Set the target as ``owner`` (an operator's resource UID), durably; None if it was set so already.
 
@@ -195,8 +183,8 @@ class DataflowQuery:
             TargetOutdated: the owner has set a newer generation, or this one otherwise.
             MigrationRefused: there is no worker in it, no such strategy, or the query has ended.
         """
-        terms = (tuple(workers), strategy, batch_size, pre_copy, latency_target_seconds)
-        return self._begin(lambda: self._targets.put(owner, generation, *terms))
+        wanted = (owner, generation, tuple(workers), latency_target_seconds)
+        return self._begin(lambda: self._targets.put(*wanted, **options))
 
     @property
     def target(self) -> Target | None:
@@ -228,7 +216,7 @@ class DataflowQuery:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
         # A worker that is back, and that no background round has noticed yet, would be taken for one that still drains.
-        self._targets.observe({w: executor.id for w, executor in self._epochs.executors.alive().items()})
+        self._targets.observe({w: executor.id for w, executor in self._epochs.ports.executors.alive().items()})
         migration = act()
         self.dataflow.background.wake()
         return migration

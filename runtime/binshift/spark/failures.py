@@ -31,7 +31,6 @@ FULL = re.compile("No space left on device|Disk quota exceeded")
 
 CAUSE = re.compile(r"^Caused by: (.*)", re.MULTILINE)
 
-OURS = re.compile(r"binshift\.errors\.(\w+): ([^\n]*)")
 INVARIANT = re.compile(r"binshift\.invariants\.InvariantViolated: ([^\n]*)")
 CHAINED = r"(?:The above exception was the direct cause|During handling of the above exception)"
 TRACEBACK = re.compile(
@@ -62,12 +61,8 @@ def classify(error: Exception) -> Exception:
     if isinstance(error, BinshiftError):
         return error
     text = str(error)
-    found = OURS.findall(text)
-    if found:
-        name, message = found[-1]
-        kind = getattr(errors, name, None)
-        if isinstance(kind, type) and issubclass(kind, BinshiftError):
-            return kind(message)
+    if (ours := errors.parse(text)) is not None:
+        return ours
     if (broken := INVARIANT.search(text)) is not None:
         from binshift.invariants import InvariantViolated
 

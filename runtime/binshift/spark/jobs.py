@@ -122,7 +122,7 @@ class SparkJobs:
             result = self._result(read, plan, specs, on.parts, collected)
             ready()
             with self.watch.over("epoch", needed):
-                self.sink(result, plan.epoch, plan.batch_time_ms)
+                self.sink(result, plan.epoch, plan.batch.batch_time_ms)
             return [each for each in collected.value if isinstance(each, Summary)]
 
     def _result(
@@ -133,7 +133,7 @@ class SparkJobs:
         on: Mapping[Worker, Executor],
         collected: Accumulator[list[object]],
     ) -> DataFrame:
-        routed = self.jvm.at(self.stage.route(batch, plan.route, plan.workers), plan.batch_time_ms)
+        routed = self.jvm.at(self.stage.route(batch, plan.route, plan.workers), plan.batch.batch_time_ms)
         pinned, places = self._placed(routed, plan.workers, on)
         function = EpochFunction(tuple(specs), places, self.environment, self._operator(), collected)
         return self.stage.finish(

@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import MigrationController
-from binshift.engine.migrations import MigrationPolicy, Request, strategy_of
-from binshift.engine.ports import Executor
+from binshift.engine.migration_options import MigrationOptions
+from binshift.engine.migrations import MigrationPolicy
+from binshift.engine.ports import Executor, Ports
 from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
@@ -35,6 +36,7 @@ from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions
 from binshift.spark.executors import ExecutorView
+from binshift.spark.host import Host
 from binshift.spark.jobs import SparkJobs
 from binshift.spark.output import Output
 from binshift.spark.stage import Stage
@@ -54,15 +56,9 @@ OPERATOR = "state"
 COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
-RECORDED: list[Callable[[frozenset[Worker]], None]] = []
-"""Told, before executors are awaited, of the workers that hold the bins by the log: these must be there for the first epoch."""
 
-STARTED: list[Callable[[DataflowQuery], object]] = []
-"""Told of each query that has started: how whoever runs the program (`binshift.hosting.local`) gets to know its query."""
-
-
-def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
-    """Start a query.
+def start(definition: Definition, options: WriterOptions, host: Host) -> DataflowQuery:
+    """Start a query, and let the host of the program know.
 
     Raises:
         InvalidSettings: the Spark conf or a setting is wrong, or too few executors came, or with too few task slots.
@@ -82,7 +78,7 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
         log = _open_log(files, location, stage, settings)
         heartbeat = Heartbeat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
         try:
-            query = _parts(definition, options, stage, log, files, location, heartbeat).start()
+            query = _parts(definition, options, stage, log, files, location, heartbeat, host).start()
         except BaseException:
             heartbeat.stop()
             raise
@@ -90,8 +86,7 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
         others.leave(neighbour)
         raise
     neighbour.running = query
-    for tell in STARTED:
-        tell(query)
+    host.started(query)
     return query
 
 
@@ -103,12 +98,12 @@ def _parts(
     files: Storage,
     location: str,
     heartbeat: Heartbeat,
+    host: Host,
 ) -> _Parts:
     """Wait for executors, and put together what they are to do."""
     spark, settings = definition.source.sparkSession, definition.settings
     view = ExecutorView(spark.sparkContext)
-    for told in RECORDED:
-        told(frozenset(log.index.route.workers if log.index.route else ()))
+    host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
     cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
     neighbours.of(spark.sparkContext).check_slots(executors, cpus)
@@ -121,10 +116,11 @@ def _parts(
         settings.latency_target_seconds,
     )
     migrations = MigrationController(policy, [OPERATOR], log.term)
-    coordinator = Coordinator(log, settings.bins, [OPERATOR], migrations)
+    house = Housekeeping(log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+    coordinator = Coordinator(log, [OPERATOR], migrations, house)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
     return _Parts(
-        spark, definition, options, stage, log, coordinator, view, executors, files, location, heartbeat, watch
+        spark, definition, options, stage, log, house, coordinator, view, executors, files, location, heartbeat, watch
     )
 
 
@@ -137,6 +133,7 @@ class _Parts:
     options: WriterOptions
     stage: Stage
     log: Log
+    house: Housekeeping
     coordinator: Coordinator
     view: ExecutorView
     executors: Mapping[Worker, Executor]
@@ -193,20 +190,15 @@ class _Parts:
         """The engine's parts, on Spark's."""
         settings = self.definition.settings
         wait_seconds = settings.executor_wait_seconds
-        targets = TargetController(self.log, self.coordinator, self._defaults())
-        house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+        options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
+        targets = TargetController(self.log, self.coordinator, options)
         query = self.log.format.query
         batches = SparkBatches(self.spark, self.files, java, name, query, ends_groups(self.definition))
         limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
-        epochs = EpochLoop(self.coordinator, self.view, jobs, batches, targets.lost, limits)
-        parts = (self.coordinator, self.view, jobs, batches, targets, house, epochs.in_epoch)
-        background = BackgroundLoop(*parts, wait_seconds=wait_seconds)
+        ports = Ports(self.view, jobs, batches)
+        epochs = EpochLoop(self.coordinator, ports, targets.lost, limits)
+        background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, wait_seconds)
         return Dataflow(self.log, self.coordinator, targets, epochs, background)
-
-    def _defaults(self) -> Request:
-        settings = self.definition.settings
-        strategy = strategy_of(settings.strategy)
-        return Request(strategy=strategy, batch_size=settings.batch_size, pre_copy=settings.pre_copy)
 
     def _stream(self, dataflow: Dataflow, name: str, java: jvm.Jvm) -> Any:
         progress.publish(self.log.format.query, dataflow.epochs.timings)

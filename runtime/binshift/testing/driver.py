@@ -14,6 +14,7 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import MigrationController
+from binshift.engine.ports import Ports
 from binshift.engine.target_controller import TargetController
 from binshift.errors import EpochFailed
 from binshift.log.log import Log
@@ -51,25 +52,17 @@ class Driver:
             nonce=self.process.name,
         )
         self.migrations = MigrationController(world.policy, flows, self.log.term, world.clock)
-        self.coordinator = Coordinator(self.log, world.bins, flows, self.migrations, tuning.undo)
+        house = Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock)
+        self.coordinator = Coordinator(self.log, flows, self.migrations, house, tuning.undo)
         self.targets = TargetController(self.log, self.coordinator, tuning.defaults)
         self.targets.resume()
         self.batches, self._jobs = SimulatedBatches(world), SimulatedJobs(world, self.process)
-        executors, jobs, batches = SimulatedExecutors(world), self._jobs, self.batches
+        ports = Ports(SimulatedExecutors(world), self._jobs, self.batches, world.clock)
         lost = self.targets.lost if tuning.take_over else _nobody_takes_over
         limits = EpochLimits(tuning.attempts_max, 0.0, tuning.lost_worker_seconds)
-        epochs = EpochLoop[Batch](self.coordinator, executors, jobs, batches, lost, limits, world.clock)
-        background = BackgroundLoop(
-            self.coordinator,
-            executors,
-            jobs,
-            batches,
-            self.targets,
-            Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock),
-            epochs.in_epoch,
-            tuning.executor_wait_seconds,
-            world.clock,
-        )
+        epochs = EpochLoop[Batch](self.coordinator, ports, lost, limits)
+        wait_seconds = tuning.executor_wait_seconds
+        background = BackgroundLoop(self.coordinator, ports, self.targets, house, epochs.in_epoch, wait_seconds)
         self.dataflow = Dataflow(self.log, self.coordinator, self.targets, epochs, background)
 
     def epoch(self, batch: Batch) -> None:

@@ -14,8 +14,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from binshift.engine.epoch_plan import EpochPlan
-from binshift.engine.ports import BatchOffsets, Executor, Placement
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.ports import Executor, Placement
 from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
 from binshift.model import Epoch, Worker
 from binshift.testing.clock import ManualClock

@@ -18,7 +18,7 @@ from binshift.entries import Entries, size_bytes
 from binshift.errors import BinshiftError, Fenced, LogDamaged, NeedsBringUp, StoreBusy, StoreDamaged
 from binshift.log.bin_sizes import pack
 from binshift.log.blocks import write_file
-from binshift.log.layout import data_file_in, snapshot_name
+from binshift.log.layout import snapshot_name
 from binshift.log.records import SnapshotRef
 from binshift.log.storage import Storage
 from binshift.model import BinSet, Fence
@@ -103,7 +103,7 @@ def run_round(
         log.info("a round of worker %s was overtaken by an epoch: %s", spec.worker, error)
     except BinshiftError as error:  # this worker's trouble is not that of the others
         failed = f"{type(error).__name__}: {error}"
-        damaged = data_file_in(str(error)) if isinstance(error, LogDamaged) else None
+        damaged = error.file if isinstance(error, LogDamaged) else None
     snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
     status = store.status()
     return BackgroundReport(

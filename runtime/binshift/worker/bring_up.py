@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from binshift import failpoints
@@ -42,6 +42,11 @@ class Progress:
     rows: int = 0
     bytes: int = 0
 
+    def count(self, changes: list[Entries]) -> None:
+        """These rows were written."""
+        self.rows += sum(part.num_rows for part in changes)
+        self.bytes += sum(part.nbytes for part in changes)
+
 
 def bring_up(
     store: BinStore,
@@ -63,55 +68,98 @@ def bring_up(
         NeedsBringUp: ``files`` does not lead to ``to``.
         LogDamaged: a file is missing or damaged, and the bins that need it are not here.
     """
-    limits = limits or Limits()
-    progress = Progress()
+    work = _BringUp(store, storage, fence, to, files, limits or Limits(), pause)
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
-            _attempt(store, storage, fence, bins, to, files, limits, progress, pause)
+            work.attempt(bins)
             break
         except NeedsBringUp:
             if attempt == ATTEMPTS_MAX:
                 raise
-    return progress
+    return work.progress
 
 
-def _attempt(
-    store: BinStore,
-    storage: Storage,
-    fence: Fence,
-    bins: BinSet,
-    to: Epoch,
-    files: BringUp,
-    limits: Limits,
-    progress: Progress,
-    pause: Pause,
-) -> None:
-    """One pass over what is missing now: first the bins that are not here, then the copies that are behind.
+@dataclass
+class _BringUp:
+    """One call of `bring_up`; the attributes are its arguments."""
 
-    In this order a round that has little time gets somewhere with both: a copy that falls behind costs no more to advance later.
-    An epoch and a background round may bring up the same bins at the same moment; whoever finds that the other was
-    faster looks again at what is missing.
-    """
-    status = store.status()
-    wanted = bins - status.owned
-    if files.lost:
-        files.check_not_lost(wanted - BinSet([b for b in wanted if status.copies.get(b) == to]))
-    held = [
-        (epoch, some)
-        for epoch, some in by_epoch(status.copies, wanted)
-        if epoch == to or (epoch < to and reaches(files, some, epoch))
-    ]
-    missing = wanted - BinSet([b for _, some in held for b in some.array])
-    rebuild = BinRebuild(storage, files, missing & files.fresh)
-    for group in rebuild.groups(limits):
-        if not pause():
-            return
-        _load(store, rebuild, fence, group, to, limits, progress, pause)
-    if held_elsewhere := missing - files.fresh:
-        raise NeedsBringUp(f"{held_elsewhere!r} were thought to be held here; the files given do not build them anew")
-    for epoch, some in sorted(held, key=lambda each: -each[0]):
-        if epoch < to:
-            progress.bins += advance(store, storage, fence, some, epoch, to, files, limits, progress, pause)
+    store: BinStore
+    storage: Storage
+    fence: Fence
+    to: Epoch
+    files: BringUp
+    limits: Limits
+    pause: Pause
+    progress: Progress = field(default_factory=Progress)
+
+    def attempt(self, bins: BinSet) -> None:
+        """One pass over what is missing now: first the bins that are not here, then the copies that are behind.
+
+        In this order a round that has little time gets somewhere with both: a copy that falls behind costs no more to advance
+        later. An epoch and a background round may bring up the same bins at the same moment; the slower of the two checks again
+        what is missing.
+        """
+        status = self.store.status()
+        wanted = bins - status.owned
+        if self.files.lost:
+            self.files.check_not_lost(wanted - BinSet([b for b in wanted if status.copies.get(b) == self.to]))
+        held = [
+            (epoch, some)
+            for epoch, some in by_epoch(status.copies, wanted)
+            if epoch == self.to or (epoch < self.to and self.files.complete_from(some) <= epoch)
+        ]
+        missing = wanted - BinSet([b for _, some in held for b in some.array])
+        rebuild = BinRebuild(self.storage, self.files, missing & self.files.fresh)
+        for group in rebuild.groups(self.limits):
+            if not self.pause():
+                return
+            self._load(rebuild, group)
+        if held_elsewhere := missing - self.files.fresh:
+            raise NeedsBringUp(
+                f"{held_elsewhere!r} were thought to be held here; the files given do not build them anew"
+            )
+        for epoch, some in sorted(held, key=lambda each: -each[0]):
+            if epoch < self.to:
+                self.progress.bins += self._advance(some, epoch)
+
+    def _advance(self, bins: BinSet, have: Epoch) -> int:
+        """Apply the deltas after ``have`` to copies that are all there; returns how many bins reached ``to``.
+
+        A copy that is many epochs behind has few rows in each: as many epochs as are small together share a transaction.
+        """
+        changes: list[Entries] = []
+        rows = _delta_rows(self.storage, self.files, bins, have, self.to)
+        for epoch in range(have + 1, self.to + 1):
+            changes += next(rows)
+            if epoch < self.to and sum(part.num_rows for part in changes) < self.limits.rows_per_transaction:
+                continue
+            # What took all of a round's time to read is applied, or the next round would read it in vain as well.
+            if not self.pause() and (self.progress.bins or self.progress.rows):
+                return 0
+            failpoints.reached("catchup.before")
+            self.store.advance_copies(self.fence, bins, Epoch(epoch), changes, have=have)
+            self.progress.count(changes)
+            have, changes = Epoch(epoch), []
+        return len(bins)
+
+    def _load(self, rebuild: BinRebuild, bins: BinSet) -> None:
+        if self.files.complete_to() < self.to:
+            raise NeedsBringUp(f"the files given lead to epoch {self.files.complete_to()}, not to {self.to}")
+        rows = rebuild.rows(bins)
+        begin, at, size = True, 0, self.limits.rows_per_transaction
+        while begin or at < rows.num_rows:
+            part = rows.slice(at, size)
+            at += size
+            done = at >= rows.num_rows
+            failpoints.reached("copy.before")
+            parts = [part] if part.num_rows else []
+            self.store.install_copies(self.fence, bins, self.to, parts, begin=begin, done=done)
+            failpoints.reached("copy.after")
+            begin = False
+            if not done:
+                self.pause()
+        self.progress.bins += len(bins)
+        self.progress.count([rows])
 
 
 def by_epoch(copies: Mapping[Bin, Epoch], bins: BinSet) -> list[tuple[Epoch, BinSet]]:
@@ -127,71 +175,6 @@ def by_epoch(copies: Mapping[Bin, Epoch], bins: BinSet) -> list[tuple[Epoch, Bin
     return [(epoch, BinSet(found)) for epoch, found in groups.items()]
 
 
-def reaches(files: BringUp, bins: BinSet, have: Epoch) -> bool:
-    """Whether ``files`` tells of every epoch after ``have``, so that copies at ``have`` can be advanced."""
-    return files.complete_from(bins) <= have
-
-
-def advance(
-    store: BinStore,
-    storage: Storage,
-    fence: Fence,
-    bins: BinSet,
-    have: Epoch,
-    to: Epoch,
-    files: BringUp,
-    limits: Limits,
-    progress: Progress,
-    pause: Pause,
-) -> int:
-    """Apply the deltas after ``have`` to copies that are all there; returns how many bins reached ``to``.
-
-    A copy that is many epochs behind has few rows in each: as many epochs as are small together share a transaction.
-    """
-    changes: list[Entries] = []
-    rows = _delta_rows(storage, files, bins, have, to)
-    for epoch in range(have + 1, to + 1):
-        changes += next(rows)
-        if epoch < to and sum(part.num_rows for part in changes) < limits.rows_per_transaction:
-            continue
-        # What took all of a round's time to read is applied, or the next round would read it in vain as well.
-        if not pause() and (progress.bins or progress.rows):
-            return 0
-        failpoints.reached("catchup.before")
-        store.advance_copies(fence, bins, Epoch(epoch), changes, have=have)
-        _count(progress, changes)
-        have, changes = Epoch(epoch), []
-    return len(bins)
-
-
-def _load(
-    store: BinStore,
-    rebuild: BinRebuild,
-    fence: Fence,
-    bins: BinSet,
-    to: Epoch,
-    limits: Limits,
-    progress: Progress,
-    pause: Pause,
-) -> None:
-    if rebuild.files.complete_to() < to:
-        raise NeedsBringUp(f"the files given lead to epoch {rebuild.files.complete_to()}, not to {to}")
-    rows = rebuild.rows(bins)
-    begin, at = True, 0
-    while begin or at < rows.num_rows:
-        part = rows.slice(at, limits.rows_per_transaction)
-        at += limits.rows_per_transaction
-        done = at >= rows.num_rows
-        failpoints.reached("copy.before")
-        store.install_copies(fence, bins, to, [part] if part.num_rows else [], begin=begin, done=done)
-        failpoints.reached("copy.after")
-        begin = False
-        if not done:
-            pause()
-    progress.bins += len(bins)
-    _count(progress, [rows])
-
-
 def _delta_rows(storage: Storage, files: BringUp, bins: BinSet, have: Epoch, to: Epoch) -> Iterator[list[Entries]]:
     """What happened to ``bins`` in each epoch after ``have``."""
     deltas = [delta for delta in files.deltas if have < delta.epoch <= to and delta.bins & bins]
@@ -199,8 +182,3 @@ def _delta_rows(storage: Storage, files: BringUp, bins: BinSet, have: Epoch, to:
     number = Counter(delta.epoch for delta in deltas)
     for epoch in range(have + 1, to + 1):
         yield [rows for part in islice(parts, number[Epoch(epoch)]) for rows in part]
-
-
-def _count(progress: Progress, changes: list[Entries]) -> None:
-    progress.rows += sum(part.num_rows for part in changes)
-    progress.bytes += sum(part.nbytes for part in changes)

@@ -106,8 +106,9 @@ def delta_skipped(patch: Patch) -> None:
     """A copy is counted as caught up without the newest delta's rows (I2)."""
     rows = bring_up._delta_rows
 
-    def fewer(storage: Any, files: BringUp, epoch: Epoch, bins: BinSet) -> Iterator[Any]:
-        return rows(storage, files, epoch, bins) if epoch < files.to else iter(())
+    def fewer(storage: Any, files: BringUp, bins: BinSet, have: Epoch, to: Epoch) -> Iterator[Any]:
+        found = list(rows(storage, files, bins, have, to))
+        return iter([*found[:-1], []])
 
     patch.setattr(bring_up, "_delta_rows", fewer)
 

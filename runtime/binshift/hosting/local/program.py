@@ -19,7 +19,7 @@ from binshift.control.auth import ADMIN_VARIABLE
 from binshift.hosting.local.directory import RunDirectory
 from binshift.hosting.local.environment import RUN_DIRECTORY_VARIABLE
 from binshift.hosting.program import run_script, watch_parent
-from binshift.spark import query
+from binshift.spark.host import Host, hosting
 
 FAILURE: Final = "failure.txt"
 """In the run's folder: the traceback of the program."""
@@ -32,10 +32,9 @@ def main(arguments: Sequence[str]) -> int:
     with serve(ControlSettings.from_environment(os.environ)) as control:
         # What the program starts in turn has no need of it.
         os.environ.pop(ADMIN_VARIABLE, None)
-        query.RECORDED.append(directory.publish_recorded)
-        query.STARTED.append(control.attach)
         directory.publish(control.api.url)
-        failure = run_script(app, arguments[1:])
+        with hosting(Host(directory.publish_recorded, control.attach)):
+            failure = run_script(app, arguments[1:])
         if failure is not None:
             (directory.path / FAILURE).write_text(failure.traceback, encoding="utf-8")
             return 1

@@ -30,7 +30,7 @@ from binshift.hosting.pod.daemons import await_name, await_port, configure_loggi
 from binshift.hosting.pod.settings import DriverSettings, address_of
 from binshift.hosting.program import run_script, watch_parent
 from binshift.model import Worker
-from binshift.spark import query
+from binshift.spark.host import Host, hosting
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
@@ -138,8 +138,6 @@ def main(arguments: Sequence[str]) -> int:
     settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain))
     child = Child(channel.ChannelWriter(pipe), Control(settings, listeners))
     threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
-    query.RECORDED.append(child.recorded)
-    query.STARTED.append(child.started)
     app = Path(arguments[0])
     given = replace(DriverSettings.from_environment(os.environ), secret=hello.secret)
     try:
@@ -150,7 +148,8 @@ def main(arguments: Sequence[str]) -> int:
     # Else Spark would end at a name that nobody knows yet, and ask a master again only after twenty seconds.
     await_name(given.host)
     await_port(*address_of(given.master))
-    return _run(app, arguments[1:], child)
+    with hosting(Host(child.recorded, child.started)):
+        return _run(app, arguments[1:], child)
 
 
 class StderrTee(io.TextIOBase):

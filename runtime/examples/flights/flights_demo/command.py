@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 
 from binshift.cli import exit_status
+from flights_demo.environment import one_interrupt
 from flights_demo.show import Options, show
-from flights_demo.surroundings import one_interrupt
 
 DESCRIPTION = """\
 Replay the 336,776 flights that left New York's airports in 2013, in the order of their departures, as a stream that waits

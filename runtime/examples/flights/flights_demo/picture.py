@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from binshift.errors import InvalidSettings
-from flights_demo.ledger import Entry, Ledger
-from flights_demo.script import Scene
+from flights_demo.latency_log import Entry, LatencyLog
+from flights_demo.scenario import Step
 from openloop import Buckets
 
 INK, FAINT, SHADE = "#222222", "#8a8a8a", "#f3e3c3"
@@ -22,7 +22,7 @@ P50, P99, MAX = "#1f6f8b", "#c8553d", "#d9b8ae"
 WORKERS = ("#1f6f8b", "#6aa9a0", "#e0a458", "#b56576", "#6d597a", "#355070")
 
 
-def draw(ledger: Ledger, scenes: Sequence[Scene], path: Path, title: str) -> None:
+def draw(log: LatencyLog, steps: Sequence[Step], path: Path, title: str) -> None:
     """Draw to a PNG file.
 
     Raises:
@@ -38,9 +38,9 @@ def draw(ledger: Ledger, scenes: Sequence[Scene], path: Path, title: str) -> Non
     figure = Figure(figsize=(11, 6.2), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    _latency(top, ledger.buckets())
-    _changes(top, bottom, scenes)
-    _bins(bottom, ledger.entries)
+    _latency(top, log.buckets())
+    _changes(top, bottom, steps)
+    _bins(bottom, log.entries)
     top.set_title(title, loc="left", color=INK)
     bottom.set_xlabel("seconds after the replay began", color=INK)
     figure.savefig(path, format="png")
@@ -56,14 +56,14 @@ def _latency(axes: Any, buckets: Buckets) -> None:
     _plain(axes)
 
 
-def _changes(top: Any, bottom: Any, scenes: Sequence[Scene]) -> None:
-    for scene in scenes:
-        if scene.span is None:
+def _changes(top: Any, bottom: Any, steps: Sequence[Step]) -> None:
+    for step in steps:
+        if step.span is None:
             continue
-        begin, end = scene.span
+        begin, end = step.span
         for axes in (top, bottom):
             axes.axvspan(begin, end, color=SHADE, linewidth=0, zorder=0)
-        text = f"{scene.name}\n{scene.bins} bins, {end - begin:.1f} s"
+        text = f"{step.name}\n{step.bins} bins, {end - begin:.1f} s"
         place = top.get_xaxis_transform()
         top.text((begin + end) / 2, 0.97, text, transform=place, ha="center", va="top", fontsize=9, color=INK)
 

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from flights_demo.ledger import Ledger
+from flights_demo.latency_log import LatencyLog
 from flights_demo.replay import Schedule
+from flights_demo.scenario import Step
 from flights_demo.screen import seconds_text
-from flights_demo.script import Scene
 from openloop import Latency, longest_gap
 
 
@@ -64,23 +64,21 @@ class Report:
 
 
 def measure(
-    schedule: Schedule, ledger: Ledger, scenes: Sequence[Scene], keys: int, differences: Sequence[str]
+    schedule: Schedule, log: LatencyLog, steps: Sequence[Step], keys: int, differences: Sequence[str]
 ) -> Report:
     """The report of a replay that has ended."""
-    spans = [scene.span for scene in scenes if scene.span is not None]
+    spans = [step.span for step in steps if step.span is not None]
     changes = tuple(
-        Change(scene.name, *scene.span, scene.bins, ledger.between([scene.span]))
-        for scene in scenes
-        if scene.span is not None
+        Change(step.name, *step.span, step.bins, log.between([step.span])) for step in steps if step.span is not None
     )
-    commits = [entry.at for entry in ledger.entries if entry.rows and entry.at > 0]
+    commits = [entry.at for entry in log.entries if entry.rows and entry.at > 0]
     return Report(
         rows=schedule.rows,
         seconds=schedule.seconds,
         rate=schedule.rate,
-        epochs=len(ledger.entries),
+        epochs=len(log.entries),
         longest_gap_seconds=longest_gap(commits),
-        calm=ledger.outside(spans),
+        calm=log.outside(spans),
         changes=changes,
         keys=keys,
         differences=tuple(differences),
@@ -111,11 +109,11 @@ def _latency(latency: Latency) -> str:
     return f"p50 {seconds_text(latency.p50)}   p99 {seconds_text(latency.p99)}   max {seconds_text(latency.max)}"
 
 
-def write_json(report: Report, ledger: Ledger, path: Path) -> None:
+def write_json(report: Report, log: LatencyLog, path: Path) -> None:
     """Write the report and latency over time; a number that is not there is null."""
-    buckets = ledger.buckets()
+    buckets = log.buckets()
     over_time = {name: values.tolist() for name, values in asdict(buckets).items()}
-    epochs = [asdict(entry) for entry in ledger.entries]
+    epochs = [asdict(entry) for entry in log.entries]
     value = asdict(report) | {"right": report.right, "buckets": over_time, "entries": epochs}
     path.write_text(json.dumps(_finite(value), indent=1) + "\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The order of things: surroundings, data, query, replay with its scenes, and the check at the end.
+"""The order of things: environment, data, query, replay with its steps, and the check at the end.
 
 Nothing here outlives it, and nothing waits without a limit: a query that stands still for a minute ends the demo with what
 it has to say.
@@ -20,13 +20,13 @@ import flights
 from binshift.errors import EpochFailed
 from flights_demo import dataset, picture, reference, replay, report
 from flights_demo.consumed import Consumed
-from flights_demo.ledger import Ledger
+from flights_demo.environment import Environment, demo_environment
+from flights_demo.latency_log import LatencyLog
 from flights_demo.replay import Feeder, Schedule
 from flights_demo.report import Report
 from flights_demo.results import Results, worst_routes
+from flights_demo.scenario import Scenario, Step, plan_steps
 from flights_demo.screen import LiveScreen, Move, Screen, View, screen_for
-from flights_demo.script import Scene, Script, scenes
-from flights_demo.surroundings import Surroundings, surroundings
 from flights_demo.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -70,29 +70,31 @@ def show(options: Options, console: Console) -> Report:
     Raises:
         BinshiftError: something is missing here, or the query failed.
     """
-    acts = scenes(options.workers, options.seconds)
-    with surroundings(options.workers[0], options.keep) as around:
+    steps = plan_steps(options.workers, options.seconds)
+    with demo_environment(options.workers[0], options.keep) as around:
         console.print(f"a local Spark cluster of {options.workers[0]} workers is starting, in {around.folder}")
         rows = dataset.load(options.rows)
         schedule = Schedule(len(rows), options.seconds)
-        play = _play(around, rows, schedule, acts, screen_for(console))
+        run = _demo_run(around, rows, schedule, steps, screen_for(console))
         try:
-            play.run()
+            run.run()
             console.print(f"comparing with pandas' answer over the same {len(rows):,} flights", highlight=False)
-            made = play.report(rows)
+            made = run.report(rows)
         except EpochFailed:
             console.print(around.log_tail(40), markup=False, highlight=False)
             raise
     title = f"{made.rows:,} flights at {made.rate:,.0f} a second: latency while the workers change"
-    picture.draw(play.ledger, acts, options.plot, title)
+    picture.draw(run.log, steps, options.plot, title)
     numbers = options.plot.with_suffix(".json")
-    report.write_json(made, play.ledger, numbers)
+    report.write_json(made, run.log, numbers)
     for line in [f"drawn: {options.plot}   numbers: {numbers}", *report.lines(made)]:
         console.print(line, highlight=False, soft_wrap=True)
     return made
 
 
-def _play(around: Surroundings, rows: pd.DataFrame, schedule: Schedule, acts: list[Scene], screen: Screen) -> Play:
+def _demo_run(
+    around: Environment, rows: pd.DataFrame, schedule: Schedule, steps: list[Step], screen: Screen
+) -> DemoRun:
     """Everything in its place, the query started."""
     around.at_end(screen.close)
     staged, shown = around.folder / "staged", around.folder / "flights"
@@ -102,24 +104,24 @@ def _play(around: Surroundings, rows: pd.DataFrame, schedule: Schedule, acts: li
     screen.say(f"starting the query {flights.__file__}")
     query = cast("DataflowQuery", flights.start(spark, str(shown), str(checkpoint), results))
     around.at_end(query.stop)
-    feeder, ledger = Feeder(schedule, staged, shown), Ledger(schedule)
-    watcher = Watcher(query, Consumed(checkpoint), ledger, feeder.now)
+    feeder, log = Feeder(schedule, staged, shown), LatencyLog(schedule)
+    watcher = Watcher(query, Consumed(checkpoint), log, feeder.now)
     around.at_end(watcher.stop)
     around.at_end(feeder.stop)
-    script = Script(acts[0].before if acts else around.cluster.workers, around.cluster, query, acts, screen.say)
-    return Play(query, schedule, feeder, watcher, ledger, script, results, screen)
+    scenario = Scenario(steps[0].before if steps else around.cluster.workers, around.cluster, query, steps, screen.say)
+    return DemoRun(query, schedule, feeder, watcher, log, scenario, results, screen)
 
 
 @dataclass
-class Play:
+class DemoRun:
     """The running demo."""
 
     query: DataflowQuery
     schedule: Schedule
     feeder: Feeder
     watcher: Watcher
-    ledger: Ledger
-    script: Script
+    log: LatencyLog
+    scenario: Scenario
     results: Results
     screen: Screen
     _pause: threading.Event = field(default_factory=threading.Event)
@@ -127,7 +129,7 @@ class Play:
     _routes_at: float = 0.0
 
     def run(self) -> None:
-        """From the first file to the last row and the last scene.
+        """From the first file to the last row and the last step.
 
         Raises:
             EpochFailed: nothing was committed for too long.
@@ -149,17 +151,17 @@ class Play:
         self.query.stop()
         found = self.results.latest(self.query.epoch)
         differences = reference.differences(found, reference.expected(flights))
-        return report.measure(self.schedule, self.ledger, self.script.scenes, len(found), differences)
+        return report.measure(self.schedule, self.log, self.scenario.steps, len(found), differences)
 
     def _step(self) -> bool:
         """Do what is due and show how things are; whether all is over."""
-        self.script.advance(self.feeder.now())
+        self.scenario.advance(self.feeder.now())
         self.screen.show(self._view())
-        return self.feeder.ended and self.ledger.complete and self.script.ended
+        return self.feeder.ended and self.log.complete and self.scenario.ended
 
     def _primed(self) -> bool:
         """Whether the primers that were fed are committed."""
-        return self.ledger.rows >= self.schedule.rows_of(self.feeder.fed - 1)[1]
+        return self.log.rows >= self.schedule.rows_of(self.feeder.fed - 1)[1]
 
     def _until(self, done: Callable[[], bool], standstill_seconds: float) -> None:
         """Call ``done`` until it says so, as long as epochs are committed."""
@@ -184,36 +186,36 @@ class Play:
 
     def _view(self) -> View:
         now = self.feeder.now()
-        latency, rate = self.ledger.recent(now, LATELY_SECONDS)
-        entry = self.ledger.entries[-1] if self.ledger.entries else None
+        latency, rate = self.log.recent(now, LATELY_SECONDS)
+        entry = self.log.entries[-1] if self.log.entries else None
         return View(
             seconds=now,
-            rows=self.ledger.rows,
+            rows=self.log.rows,
             rows_total=self.schedule.rows,
             rate=rate,
             epoch=-1 if entry is None else entry.epoch,
             latency=latency,
             bins=() if entry is None else entry.bins,
-            wanted=self.script.wanted,
-            running=tuple(sorted(self.script.running)),
+            wanted=self.scenario.wanted,
+            running=tuple(sorted(self.scenario.running)),
             move=self._move(now),
             routes=self._worst(now),
         )
 
     def _move(self, now: float) -> Move | None:
-        scene = self.script.current
-        if scene is None or scene.migration is None or scene.asked_at is None:
+        step = self.scenario.current
+        if step is None or step.migration is None or step.asked_at is None:
             return None
-        progress, seconds = scene.migration.progress, now - scene.asked_at
+        progress, seconds = step.migration.progress, now - step.asked_at
         if progress is None:
-            return Move(scene.name, scene.migration.status, 0, 0, 0, seconds)
+            return Move(step.name, step.migration.status, 0, 0, 0, seconds)
         counts = (progress.bins_moved, progress.bins_copied, progress.bins_total)
-        return Move(scene.name, scene.migration.status, *counts, seconds)
+        return Move(step.name, step.migration.status, *counts, seconds)
 
     def _worst(self, now: float) -> list[tuple[str, int, float]]:
         """The worst routes; put together now and then, and for a terminal only, as it takes the query's time."""
-        if isinstance(self.screen, LiveScreen) and self.ledger.entries and now >= self._routes_at:
+        if isinstance(self.screen, LiveScreen) and self.log.entries and now >= self._routes_at:
             self._routes_at = now + ROUTES_EVERY_SECONDS
-            latest = self.results.latest(self.ledger.entries[-1].epoch)
+            latest = self.results.latest(self.log.entries[-1].epoch)
             self._routes = worst_routes(latest, ROUTES_SHOWN, ROUTE_FLIGHTS_MIN)
         return self._routes

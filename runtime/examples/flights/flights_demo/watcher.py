@@ -15,7 +15,7 @@ import numpy as np
 from binshift.model import Epoch
 from binshift.routing import Route
 from flights_demo.consumed import Consumed
-from flights_demo.ledger import Ledger
+from flights_demo.latency_log import LatencyLog
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
@@ -24,19 +24,19 @@ LOOK_EVERY_SECONDS = 0.005
 
 
 class Watcher:
-    """Fills a ledger until stopped.
+    """Fills a log until stopped.
 
     Args:
         query: to look at.
         consumed: tells which files an epoch took.
-        ledger: to fill.
+        log: to fill.
         now: seconds since the replay began.
     """
 
-    def __init__(self, query: DataflowQuery, consumed: Consumed, ledger: Ledger, now: Callable[[], float]) -> None:
+    def __init__(self, query: DataflowQuery, consumed: Consumed, log: LatencyLog, now: Callable[[], float]) -> None:
         self._query = query
         self._consumed = consumed
-        self._ledger = ledger
+        self._ledger = log
         self._now = now
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="demo-watcher", daemon=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binshift.model import Epoch
-from flights_demo.ledger import Ledger, bins_moved
+from flights_demo.latency_log import LatencyLog, bins_moved
 from flights_demo.replay import Schedule
 from openloop import Latency
 
@@ -18,11 +18,11 @@ SCHEDULE = Schedule(rows=100, seconds=0.8, tick_seconds=0.1, primers=2)
 """Files of ten rows, a row every 10 ms; rows 20 to 99 are due at 0.00 to 0.79."""
 
 
-def _ledger(*commits: tuple[float, list[int]]) -> Ledger:
-    ledger = Ledger(SCHEDULE)
+def _ledger(*commits: tuple[float, list[int]]) -> LatencyLog:
+    log = LatencyLog(SCHEDULE)
     for number, (at, files) in enumerate(commits):
-        ledger.commit(Epoch(number), at, files, (8, 8))
-    return ledger
+        log.commit(Epoch(number), at, files, (8, 8))
+    return log
 
 
 def test_latency_is_from_due_to_commit() -> None:
@@ -35,25 +35,25 @@ def test_latency_is_from_due_to_commit() -> None:
 
 def test_primers_count_as_rows_and_not_as_latency() -> None:
     """Rows of primers are part of the input, but have no latency."""
-    ledger = _ledger((0.0, [0, 1]))
-    assert ledger.rows == 20
-    assert ledger.outside([]).rows == 0
+    log = _ledger((0.0, [0, 1]))
+    assert log.rows == 20
+    assert log.outside([]).rows == 0
 
 
 def test_complete_when_every_row_is_committed() -> None:
     """The replay is complete with the last file, not before; an epoch without files changes nothing."""
-    ledger = _ledger((0.0, [0, 1]), (0.5, [2, 3, 4, 5, 6, 7, 8]), (0.6, []))
-    assert not ledger.complete
-    ledger.commit(Epoch(3), 1.0, [9], (8, 8))
-    assert ledger.complete
-    assert [entry.rows for entry in ledger.entries] == [20, 70, 0, 10]
+    log = _ledger((0.0, [0, 1]), (0.5, [2, 3, 4, 5, 6, 7, 8]), (0.6, []))
+    assert not log.complete
+    log.commit(Epoch(3), 1.0, [9], (8, 8))
+    assert log.complete
+    assert [entry.rows for entry in log.entries] == [20, 70, 0, 10]
 
 
 def test_spans_divide_the_rows() -> None:
     """Rows due within a span and rows due outside of all are together all rows that were due."""
-    ledger = _ledger((0.0, [0, 1]), (0.4, [2, 3, 4, 5]), (1.8, [6, 7, 8, 9]))
+    log = _ledger((0.0, [0, 1]), (0.4, [2, 3, 4, 5]), (1.8, [6, 7, 8, 9]))
     spans = [(0.095, 0.195), (0.595, 0.695)]
-    inside, outside = ledger.between(spans), ledger.outside(spans)
+    inside, outside = log.between(spans), log.outside(spans)
     assert (inside.rows, outside.rows) == (20, 60)
     assert inside.max == pytest.approx(1.8 - 0.6)
     assert outside.max == pytest.approx(1.8 - 0.4)
@@ -70,16 +70,16 @@ def test_standing_still_shows_in_the_buckets() -> None:
 
 def test_recent_looks_at_commits() -> None:
     """The live figures are of the rows committed lately, whenever they were due."""
-    ledger = _ledger((0.0, [0, 1]), (0.5, [2, 3]), (2.0, [4, 5, 6, 7]))
-    latency, rate = ledger.recent(now=2.1, seconds=1.0)
+    log = _ledger((0.0, [0, 1]), (0.5, [2, 3]), (2.0, [4, 5, 6, 7]))
+    latency, rate = log.recent(now=2.1, seconds=1.0)
     assert (latency.rows, rate) == (40, 40.0)
-    assert ledger.recent(now=9.0, seconds=1.0)[0].rows == 0
+    assert log.recent(now=9.0, seconds=1.0)[0].rows == 0
 
 
 def test_nothing_known_is_no_number() -> None:
     """Without rows, latencies are NaN and there are no buckets."""
     assert math.isnan(Latency.of(np.array([np.nan])).p99)
-    assert Ledger(SCHEDULE).buckets().starts.size == 0
+    assert LatencyLog(SCHEDULE).buckets().starts.size == 0
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))

@@ -1,4 +1,4 @@
-"""The demo's program is found and right, and its surroundings leave nothing behind."""
+"""The demo's program is found and right, and its environment leave nothing behind."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from demo_flights import raw_flights
 
 import flights
 from binshift.local import LocalCluster
-from flights_demo import dataset, reference, surroundings
-from flights_demo.surroundings import Surroundings, no_more_interrupts, one_interrupt, output_to
+from flights_demo import dataset, environment, reference
+from flights_demo.environment import Environment, no_more_interrupts, one_interrupt, output_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,8 +44,8 @@ def test_program_is_accepted(spark: SparkSession, tmp_path: Path) -> None:
     assert flights.LATE_MINUTES == reference.LATE_MINUTES
 
 
-def _around(folder: Path, ends: ExitStack) -> Surroundings:
-    return Surroundings(folder, LocalCluster(folder / "cluster"), ends)
+def _around(folder: Path, ends: ExitStack) -> Environment:
+    return Environment(folder, LocalCluster(folder / "cluster"), ends)
 
 
 def test_everything_is_ended_in_reverse(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_everything_is_ended_in_reverse(tmp_path: Path) -> None:
 
 def test_part_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that does not end within its time is left alone, and the next one is ended."""
-    monkeypatch.setattr(surroundings, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(environment, "STOP_SECONDS", 0.05)
     never, ended = threading.Event(), []
     with ExitStack() as ends:
         around = _around(tmp_path, ends)
@@ -125,7 +125,7 @@ def test_end_that_has_begun_is_not_interrupted() -> None:
 
 
 def test_nothing_is_ignored_outside() -> None:
-    """Without `one_interrupt`, the end of the surroundings leaves the caller's signals alone."""
+    """Without `one_interrupt`, the end of the environment leaves the caller's signals alone."""
     before = signal.getsignal(signal.SIGINT)
     no_more_interrupts()
     assert signal.getsignal(signal.SIGINT) is before

@@ -1,8 +1,8 @@
 """What happens to the workers while the stream runs: new processes, rescales, processes ended.
 
-One scene for each change in the number of workers. A scene grows the cluster by starting processes and asking for the
+One step for each change in the number of workers. A step grows the cluster by starting processes and asking for the
 rescale at once, as an operator does: what a user waits for includes the start of a process. It shrinks it by asking
-first, and ends the processes when nothing is left on them. A scene begins at its time, and not before the one before
+first, and ends the processes when nothing is left on them. A step begins at its time, and not before the one before
 has ended. `advance` is called again and again, and waits for nothing but the end of a process.
 """
 
@@ -27,7 +27,7 @@ CLEARING_SECONDS = 3.0
 
 
 @dataclass
-class Scene:
+class Step:
     """One change. Times are seconds after the replay began, None before they come.
 
     Attributes:
@@ -59,32 +59,32 @@ class Scene:
         return None if self.asked_at is None or self.settled_at is None else (self.asked_at, self.settled_at)
 
 
-def scenes(workers: Sequence[int], seconds: float) -> list[Scene]:
+def plan_steps(workers: Sequence[int], seconds: float) -> list[Step]:
     """The changes between numbers of workers, at equal distances within ``seconds``.
 
     Raises:
         InvalidSettings: a number is not positive, or is followed by itself.
 
-    >>> [(each.name, each.begins_at) for each in scenes([2, 4, 3], 90.0)]
+    >>> [(each.name, each.begins_at) for each in plan_steps([2, 4, 3], 90.0)]
     [('2 → 4 workers', 30.0), ('4 → 3 workers', 60.0)]
     """
     pairs = list(itertools.pairwise(workers))
     if not workers or min(workers) < 1 or any(before == after for before, after in pairs):
         raise InvalidSettings(f"workers {list(workers)}: at least one each time, and each time another number")
     return [
-        Scene(before, after, seconds * number / len(workers)) for number, (before, after) in enumerate(pairs, start=1)
+        Step(before, after, seconds * number / len(workers)) for number, (before, after) in enumerate(pairs, start=1)
     ]
 
 
 @dataclass
-class Script:
-    """Carries scenes out, one after the other.
+class Scenario:
+    """Carries steps out, one after the other.
 
     Attributes:
         first: workers at the beginning.
         cluster: whose processes come and go.
         query: that is rescaled.
-        scenes: in their order.
+        steps: in their order.
         tell: is told what happens, in words.
         running: slots that have a process.
     """
@@ -92,7 +92,7 @@ class Script:
     first: int
     cluster: LocalCluster
     query: DataflowQuery
-    scenes: Sequence[Scene]
+    steps: Sequence[Step]
     tell: Callable[[str], None]
     running: set[Worker] = field(init=False)
 
@@ -102,18 +102,18 @@ class Script:
     @property
     def wanted(self) -> int:
         """How many workers are asked for now."""
-        begun = [scene.after for scene in self.scenes if scene.asked_at is not None]
+        begun = [step.after for step in self.steps if step.asked_at is not None]
         return [self.first, *begun][-1]
 
     @property
-    def current(self) -> Scene | None:
-        """The scene that has begun and not ended."""
-        return next((scene for scene in self.scenes if scene.asked_at is not None and not scene.ended), None)
+    def current(self) -> Step | None:
+        """The step that has begun and not ended."""
+        return next((step for step in self.steps if step.asked_at is not None and not step.ended), None)
 
     @property
     def ended(self) -> bool:
-        """Whether all scenes are over."""
-        return all(scene.ended for scene in self.scenes)
+        """Whether all steps are over."""
+        return all(step.ended for step in self.steps)
 
     def advance(self, now: float) -> None:
         """Do what is due.
@@ -121,41 +121,41 @@ class Script:
         Raises:
             MigrationRefused: a migration ended without having settled.
         """
-        scene = next((scene for scene in self.scenes if not scene.ended), None)
-        if scene is None:
+        step = next((step for step in self.steps if not step.ended), None)
+        if step is None:
             return
-        if scene.asked_at is None:
-            if now >= scene.begins_at:
-                self._begin(scene, now)
-        elif scene.settled_at is None:
-            self._watch(scene, now)
-        elif now >= scene.settled_at + CLEARING_SECONDS or scene.after > scene.before:
-            self._end(scene)
+        if step.asked_at is None:
+            if now >= step.begins_at:
+                self._begin(step, now)
+        elif step.settled_at is None:
+            self._watch(step, now)
+        elif now >= step.settled_at + CLEARING_SECONDS or step.after > step.before:
+            self._end(step)
 
-    def _begin(self, scene: Scene, now: float) -> None:
-        for slot in range(scene.before, scene.after):
+    def _begin(self, step: Step, now: float) -> None:
+        for slot in range(step.before, step.after):
             self.cluster.start_worker(Worker(slot))
             self.running.add(Worker(slot))
-        scene.asked_at = now
-        scene.migration = self.query.rescale(scene.after)
-        self.tell(f"asked for {scene.name}")
+        step.asked_at = now
+        step.migration = self.query.rescale(step.after)
+        self.tell(f"asked for {step.name}")
 
-    def _watch(self, scene: Scene, now: float) -> None:
-        assert scene.migration is not None
-        assert scene.asked_at is not None
-        progress = scene.migration.progress
+    def _watch(self, step: Step, now: float) -> None:
+        assert step.migration is not None
+        assert step.asked_at is not None
+        progress = step.migration.progress
         if progress is not None:
-            scene.bins = progress.bins_total
-        if not scene.migration.ended:
+            step.bins = progress.bins_total
+        if not step.migration.ended:
             return
-        if scene.migration.phase is not Phase.SETTLED:
-            raise MigrationRefused(f"{scene.name}: {scene.migration.status}: {scene.migration.reason}")
-        scene.settled_at = now
-        self.tell(f"settled {scene.name}: {scene.bins} bins moved in {now - scene.asked_at:.1f} s")
+        if step.migration.phase is not Phase.SETTLED:
+            raise MigrationRefused(f"{step.name}: {step.migration.status}: {step.migration.reason}")
+        step.settled_at = now
+        self.tell(f"settled {step.name}: {step.bins} bins moved in {now - step.asked_at:.1f} s")
 
-    def _end(self, scene: Scene) -> None:
-        for slot in range(scene.after, scene.before):
+    def _end(self, step: Step) -> None:
+        for slot in range(step.after, step.before):
             self.cluster.stop_worker(Worker(slot))
             self.running.discard(Worker(slot))
             self.tell(f"ended the process of worker {slot}")
-        scene.ended = True
+        step.ended = True

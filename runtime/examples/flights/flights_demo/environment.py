@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environment:
     """Where everything is.
 
     Attributes:
@@ -105,13 +105,13 @@ class Surroundings:
 
 
 @contextmanager
-def surroundings(workers: int, keep: bool) -> Iterator[Surroundings]:
+def demo_environment(workers: int, keep: bool) -> Iterator[Environment]:
     """A folder and a cluster of ``workers``; ``keep`` leaves the folder there."""
     with ExitStack() as ends:
         folder = Path(tempfile.mkdtemp(prefix="binshift-demo-"))
         if not keep:
             ends.callback(shutil.rmtree, folder, ignore_errors=True)
-        made = Surroundings(folder, LocalCluster(folder / "cluster", workers=workers), ends)
+        made = Environment(folder, LocalCluster(folder / "cluster", workers=workers), ends)
         handler = logging.FileHandler(made.driver_log)
         logging.getLogger().addHandler(handler)
         ends.callback(handler.close)

@@ -36,7 +36,7 @@ class Entry:
     bins: tuple[int, ...]
 
 
-class Ledger:
+class LatencyLog:
     """Of one replay."""
 
     def __init__(self, schedule: Schedule) -> None:
