@@ -27,7 +27,7 @@ from prometheus_client.registry import CollectorRegistry
 from binshift.control.app import control_app, health_app
 from binshift.control.query_service import Query, QueryService, RunningQuery
 from binshift.control.read_model import DataflowReadModel
-from binshift.control.server import ControlServer, bound
+from binshift.control.server import ControlServer, bind
 from binshift.control.service_holder import ServiceHolder
 from binshift.control.tokens import Tokens
 from binshift.errors import BinshiftError, InvalidSettings
@@ -91,9 +91,9 @@ class Listeners(NamedTuple):
         Raises:
             InvalidSettings: a port is taken or not allowed; the message names it.
         """
-        api = bound(settings.host, settings.port)
+        api = bind(settings.host, settings.port)
         try:
-            return cls(api, bound(settings.host, settings.health_port))
+            return cls(api, bind(settings.host, settings.health_port))
         except BaseException:
             api.close()
             raise
