@@ -101,10 +101,12 @@ class EpochWorld:
         self.house = Housekeeping(self.log, 2, 2, self.clock)
         self.coordinator = Coordinator(self.log, [OPERATOR], migrations, self.house)
         self.targets = TargetController(self.log, self.coordinator, MigrationOptions(batch_size=8))
-        migrations.warmed(frozenset(self.executors))
+        migrations.mark_warm(frozenset(self.executors))
         limits = EpochLimits(ATTEMPTS_MAX, WAIT_SECONDS, LOST_SECONDS)
         jobs: Any = SimpleNamespace(epoch=self.run_epoch, publish=self.publish, working=self.working)
-        self.loop = EpochLoop[str](self.coordinator, Ports(self, jobs, self, self.clock), self.targets.lost, limits)
+        self.loop = EpochLoop[str](
+            self.coordinator, Ports(self, jobs, self, self.clock), self.targets.replace_lost, limits
+        )
 
     def epoch(self, number: int) -> None:
         """One batch of the stream."""

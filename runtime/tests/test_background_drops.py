@@ -88,15 +88,15 @@ def test_an_order_to_drop_stands_until_nothing_is_left() -> None:
     copies = Copies(("a", "b"))
     copies.drop(W, BINS)
     given = dict(copies.drops)
-    copies.reported([report("a", BinSet()), report("b", BinSet([2, 3]))], given)
+    copies.take_reports([report("a", BinSet()), report("b", BinSet([2, 3]))], given)
     assert copies.drops == {W: BinSet([2, 3])}
     copies.drop(W, BinSet([7]))  # since the round began
-    copies.reported([report("a", BinSet()), report("b", BinSet())], {W: BinSet([2, 3])})
+    copies.take_reports([report("a", BinSet()), report("b", BinSet())], {W: BinSet([2, 3])})
     assert copies.drops == {W: BinSet([7])}
 
 
 def test_half_dropped_copies_of_an_earlier_driver_are_dropped() -> None:
     """Though nobody who still lives has ordered it."""
     copies = Copies(("a",))
-    copies.reported([report("a", BINS)], {})
+    copies.take_reports([report("a", BINS)], {})
     assert copies.drops == {W: BINS}

@@ -64,8 +64,8 @@ def test_a_round_of_several_jobs_is_one_round() -> None:
         cluster.epoch([{"key": f"k{n}", "value": 1, "time": 0} for n in range(40)])
 
     def apart() -> None:
-        migrations.backoff.silent([Worker(0), Worker(1)])
-        migrations.backoff.silent([Worker(2), Worker(3)])
+        migrations.backoff.suspect([Worker(0), Worker(1)])
+        migrations.backoff.suspect([Worker(2), Worker(3)])
 
     for _ in range(3):
         epoch()

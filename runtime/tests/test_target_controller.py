@@ -164,7 +164,7 @@ def test_a_worker_is_lost_in_a_migration(cluster: SimulatedCluster) -> None:
 def test_nobody_is_left(cluster: SimulatedCluster) -> None:
     """Then there is nothing to do but wait."""
     with pytest.raises(MigrationRefused, match="no other one is there"):
-        targets(cluster).lost(slots(0, 1), ())
+        targets(cluster).replace_lost(slots(0, 1), ())
 
 
 def test_a_cancelled_migration_stays_where_it_is(cluster: SimulatedCluster) -> None:

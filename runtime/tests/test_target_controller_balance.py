@@ -200,7 +200,7 @@ def test_old_counts_are_forgotten() -> None:
     counted = BinRecords(4)
     for bin, times in ((0, 20), (1, 40)):
         for _ in range(times):
-            counted.counted([np.array([[bin], [50_000]]).tobytes()])
+            counted.add([np.array([[bin], [50_000]]).tobytes()])
     assert counted.counts[0] < counted.counts[1] / 1000
 
 

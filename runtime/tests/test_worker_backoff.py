@@ -64,7 +64,7 @@ def test_it_is_named_with_its_error() -> None:
     """The list of workers and the metrics tell who it is, how often it failed and why; of the others that nothing is wrong."""
     world = World()
     world.cluster.world.machines[Worker(3)].broken = "its disk is gone"
-    world.query._coordinator.migrations.copies.lost(Worker(3), "")
+    world.query._coordinator.migrations.copies.forget_worker(Worker(3), "")
     for _ in range(4):
         world.epoch()
     world.cluster.rescale(4)
@@ -83,7 +83,7 @@ def test_the_rests_grow() -> None:
     clock = ManualClock()
     backoff, rests = WorkerBackoff(clock), []
     for _ in range(10):
-        backoff.failed(Worker(1), "no disk")
+        backoff.record_failure(Worker(1), "no disk")
         began = clock.now
         while backoff.resting():
             clock.sleep(0.5)
@@ -91,7 +91,7 @@ def test_the_rests_grow() -> None:
     assert rests[:5] == [0.0, 1.0, 2.0, 4.0, 8.0]
     assert max(rests) == REST_SECONDS_MAX
     assert backoff.known[Worker(1)].failures == 10
-    backoff.well([Worker(1)])
+    backoff.record_success([Worker(1)])
     assert not backoff.known
 
 
@@ -104,12 +104,12 @@ def test_the_one_to_blame_is_found_by_halves(broken: int) -> None:
         for job in backoff.jobs(everybody):
             if broken in job:
                 failed += 1
-                backoff.silent(job)
+                backoff.suspect(job)
             else:
-                backoff.well(job)
+                backoff.record_success(job)
     assert failed <= 4
-    backoff.failed(Worker(broken), "its process died")
-    backoff.well([w for w in everybody if w != broken])
+    backoff.record_failure(Worker(broken), "its process died")
+    backoff.record_success([w for w in everybody if w != broken])
     assert backoff.jobs(everybody) == [[w for w in everybody if w != broken], [Worker(broken)]]
 
 
@@ -118,11 +118,11 @@ def test_a_worker_that_left_is_forgotten_in_the_end() -> None:
     clock = ManualClock()
     backoff = WorkerBackoff(clock)
     for _ in range(4):
-        backoff.failed(Worker(1), "no disk")
-    backoff.seen([Worker(0)])
+        backoff.record_failure(Worker(1), "no disk")
+    backoff.forget_absent([Worker(0)])
     assert Worker(1) in backoff.known
     clock.sleep(REST_SECONDS_MAX)
-    backoff.seen([Worker(0)])
+    backoff.forget_absent([Worker(0)])
     assert not backoff.known
 
 
@@ -153,7 +153,7 @@ def test_a_worker_that_rests_is_rehearsed_on_once_bins_shall_move_there(pre_copy
     busy(cluster, 3)
     backoff = cluster.driver.migrations.backoff
     for _ in range(4):
-        backoff.failed(Worker(2), "no memory")
+        backoff.record_failure(Worker(2), "no memory")
     assert backoff.resting() == {Worker(2)}
     cluster.rescale(3, pre_copy=pre_copy)
     assert Worker(2) in cluster.driver.migrations.cold()

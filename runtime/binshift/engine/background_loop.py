@@ -96,7 +96,7 @@ class BackgroundLoop:
         executors, migrations = self.ports.executors.alive(), self.coordinator.migrations
         self.targets.observe({worker: executor.id for worker, executor in executors.items()})
         with self.coordinator.lock:
-            migrations.seen(frozenset(executors))
+            migrations.observe(frozenset(executors))
             wanted = migrations.cold()
             specs = self.coordinator.background()
             awaited = wanted | migrations.destinations()
@@ -109,7 +109,7 @@ class BackgroundLoop:
                     self._work([spec for spec in specs if spec.worker in workers], executors)
             if specs:
                 with self.coordinator.lock:
-                    migrations.round_ended()
+                    migrations.end_round()
         finally:
             self._keep_house()
         return bool(cold or specs)
@@ -132,8 +132,8 @@ class BackgroundLoop:
             for worker in group:
                 self._unwarmed.pop(worker, None)
             with self.coordinator.lock:
-                self.coordinator.migrations.backoff.well(group)
-                self.coordinator.migrations.warmed(frozenset(group))
+                self.coordinator.migrations.backoff.record_success(group)
+                self.coordinator.migrations.mark_warm(frozenset(group))
 
     def _not_warm(self, group: Mapping[Worker, Executor], error: Exception) -> None:
         """A worker on which an epoch cannot even be rehearsed gets no bins."""
@@ -142,7 +142,7 @@ class BackgroundLoop:
             self._unwarmed[worker] = self._unwarmed.get(worker, 0) + 1
             with self.coordinator.lock:
                 if len(group) == 1:
-                    self.coordinator.migrations.backoff.failed(worker, str(error))
+                    self.coordinator.migrations.backoff.record_failure(worker, str(error))
                 if self._unwarmed[worker] >= (WARM_RETRIES_MAX if isinstance(error, Retryable) else WARM_TRIES_MAX):
                     del self._unwarmed[worker]
                     self.coordinator.migrations.give_up(f"worker {worker} cannot run an epoch: {error}")
@@ -172,4 +172,4 @@ class BackgroundLoop:
         silent = {spec.worker for spec in specs} - {report.worker for report in reports}
         if len(silent) > 1:
             log.warning("a background job ended before workers %s had reported: %s", sorted(silent), why)
-        self.coordinator.reported(reports, sorted(silent), why)
+        self.coordinator.take_reports(reports, sorted(silent), why)

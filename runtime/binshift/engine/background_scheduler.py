@@ -92,7 +92,7 @@ class BackgroundScheduler:
             idle=not route.bins_of(worker),
         )
 
-    def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker], why: str) -> list[Event]:
+    def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker], why: str) -> list[Event]:
         """Take in what a job of a round did; what the migration has to hear of it.
 
         Args:
@@ -103,15 +103,15 @@ class BackgroundScheduler:
         if len(silent) == 1:
             reports = [*reports, *(BackgroundReport(each, silent[0], None, failed=why) for each in self._operators)]
         else:
-            self._backoff.silent(silent)
+            self._backoff.suspect(silent)
         failed = {report.worker: report.failed for report in reports if report.failed is not None}
         for worker, reason in failed.items():
-            self._backoff.failed(worker, reason)
-        self._backoff.well({report.worker for report in reports} - failed.keys())
+            self._backoff.record_failure(worker, reason)
+        self._backoff.record_success({report.worker for report in reports} - failed.keys())
         for report in reports:
             if report.snapshot is not None:
                 self._snapshots.add(report.snapshot)
-        events = self._copies.reported(reports, self._ordered_drops)
+        events = self._copies.take_reports(reports, self._ordered_drops)
         hopeless = self._backoff.hopeless()
         return [
             replace(event, retryable=False)

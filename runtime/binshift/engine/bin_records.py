@@ -44,14 +44,14 @@ class BinRecords:
     def __post_init__(self) -> None:
         self._counts = np.zeros(self.bins)
 
-    def counted(self, parts: Iterable[bytes]) -> None:
+    def add(self, parts: Iterable[bytes]) -> None:
         """The counts of all tasks of a recorded epoch.
 
         >>> records = BinRecords(2)
-        >>> records.counted([np.array([[1], [9_999]]).tobytes()])
+        >>> records.add([np.array([[1], [9_999]]).tobytes()])
         >>> records.counts.tolist()
         [0.0, 0.0]
-        >>> records.counted([np.array([[0], [1]]).tobytes()])
+        >>> records.add([np.array([[0], [1]]).tobytes()])
         >>> records.counts.tolist()
         [1.0, 9999.0]
         """

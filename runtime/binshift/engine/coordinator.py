@@ -193,15 +193,15 @@ class Coordinator:
                     f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
                 )
             if is_counted(plan.epoch):
-                self.migrations.bin_records.counted(part.bin_records for part in parts)
-            self.migrations.took_part(plan.workers)
-            self.migrations.recorded(plan.epoch, plan.moves, self._log.index)
+                self.migrations.bin_records.add(part.bin_records for part in parts)
+            self.migrations.mark_participants_warm(plan.workers)
+            self.migrations.apply_record(plan.epoch, plan.moves, self._log.index)
 
     def replan_if_recorded(self, plan: EpochPlan) -> EpochPlan:
         """The plan of the next run: the same, unless the epoch has got a record meanwhile."""
         with self.lock:
             if plan.replay is None and self._log.index.last >= plan.epoch:
-                self.migrations.adopted(plan.epoch, plan.route, plan.moves, self._log.index)
+                self.migrations.adopt(plan.epoch, plan.route, plan.moves, self._log.index)
                 return self._replay(plan.epoch, plan.batch)
             return plan
 
@@ -219,12 +219,12 @@ class Coordinator:
                 raise error
             if plan.replay is not None or not len(plan.moves):
                 return plan
-            self.migrations.abandoned(plan.epoch)
+            self.migrations.abandon(plan.epoch)
             self.migrations.give_up(f"a file of the log is damaged: {error}")
             return self.plan(plan.epoch, plan.batch, plan.workers)
 
-    def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
-        """Take in what a job of a round did (see `BackgroundScheduler.reported`); files it found damaged are done without, and written anew.
+    def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
+        """Take in what a job of a round did (see `BackgroundScheduler.take_reports`); files it found damaged are done without, and written anew.
 
         Raises:
             Fenced: something failed, and another driver has taken over.
@@ -232,7 +232,7 @@ class Coordinator:
         with self.lock:
             for name in {report.damaged for report in reports if report.damaged is not None}:
                 self._log.mark_unusable(name)
-            self.migrations.reported(reports, silent, why)
+            self.migrations.take_reports(reports, silent, why)
         if silent or any(report.failed for report in reports):
             self.check_newest()
 
@@ -261,7 +261,7 @@ class Coordinator:
     def finish(self, plan: EpochPlan, seconds: float) -> bool:
         """The epoch took so long, from its trigger to its record; sets the pace of what moves. Whether anything does."""
         with self.lock:
-            self.migrations.measured(seconds, flipped=len(plan.moves) > 0)
+            self.migrations.measure(seconds, flipped=len(plan.moves) > 0)
             return not self.migrations.idle
 
     def bin_weights(self) -> npt.NDArray[np.float64] | None:
@@ -275,10 +275,10 @@ class Coordinator:
             return None
         return bin_weights(np.zeros(self.bins) if stored is None else stored, run)
 
-    def abandoned(self, plan: EpochPlan) -> None:
+    def abandon(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""
         with self.lock:
-            self.migrations.abandoned(plan.epoch)
+            self.migrations.abandon(plan.epoch)
 
     def needs_epoch(self) -> bool:
         """Whether an epoch should run even without input: a flip, a retirement or a repair is due."""

@@ -58,7 +58,7 @@ class EpochLoop(Generic[Batch]):
     Attributes:
         coordinator: decides routes, writes records.
         ports: executors, jobs, the stream and a clock.
-        lost: gives the bins of workers that stay away to those that are there; `TargetController.lost`.
+        lost: gives the bins of workers that stay away to those that are there; `TargetController.replace_lost`.
         limits: of retries and waits.
         in_epoch: set while an epoch runs.
         progress: the epoch that runs, for those who look on; None between epochs.
@@ -196,7 +196,7 @@ class EpochLoop(Generic[Batch]):
             EpochFailed: the query is being stopped.
         """
         if self.stopping.is_set():
-            self.coordinator.abandoned(plan)
+            self.coordinator.abandon(plan)
             raise EpochFailed(f"epoch {plan.epoch} is given up, as {trouble} and the query is being stopped")
 
     def _failed(self, plan: EpochPlan, run: int, error: Exception) -> EpochPlan:
@@ -205,7 +205,7 @@ class EpochLoop(Generic[Batch]):
             return self._replan_without_file(plan, error)
         self._task_failures += isinstance(error, TaskFailed)
         if not isinstance(error, Retryable) or self._task_failures == TASK_FAILURES_MAX:
-            self.coordinator.abandoned(plan)
+            self.coordinator.abandon(plan)
             raise error
         self._trouble = str(error)
         level = logging.INFO if isinstance(error, NeedsBringUp) else logging.WARNING
@@ -218,7 +218,7 @@ class EpochLoop(Generic[Batch]):
         except Retryable:  # the file will be met again
             return plan
         except LogDamaged:
-            self.coordinator.abandoned(plan)
+            self.coordinator.abandon(plan)
             raise
 
     def _run(

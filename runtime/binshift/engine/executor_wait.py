@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 EXECUTOR_POLL_SECONDS = 0.05
 
 Lost = Callable[[Sequence[Worker], Sequence[Worker]], object]
-"""Gives the bins of some workers to those that are alive; `TargetController.lost`."""
+"""Gives the bins of some workers to those that are alive; `TargetController.replace_lost`."""
 
 
 def without_idle(plan: EpochPlan, alive: Sequence[Worker]) -> EpochPlan:
@@ -46,7 +46,7 @@ def continue_without(
     Raises:
         MigrationRefused: ``alive`` is empty.
     """
-    coordinator.abandoned(plan)
+    coordinator.abandon(plan)
     lost(away, alive)
     if plan.replay is not None:
         return replace(plan, absent=plan.absent | frozenset(away))

@@ -106,11 +106,11 @@ class MigrationController:
         self._advance(Cancel(f"superseded by migration {migration.id}"))
         return migration
 
-    def lost(self, workers: Collection[Worker], request: Request, index: Index) -> Migration:
+    def replace_lost(self, workers: Collection[Worker], request: Request, index: Index) -> Migration:
         """Workers stayed away for too long; no epoch runs. ``request`` gives their bins to others, before all else."""
         for worker in workers:
             self._warm.discard(worker)
-            for event in (*self.copies.lost(worker, f"worker {worker} is lost"), WorkerLost(worker)):
+            for event in (*self.copies.forget_worker(worker, f"worker {worker} is lost"), WorkerLost(worker)):
                 self._advance(event)
         migration = self.request(request)
         if self._current is not None and self._current.state is not None:
@@ -123,7 +123,7 @@ class MigrationController:
         """Whether no migration is under way or waiting."""
         return self._queued is None and (self._current is None or self._current.ended)
 
-    def measured(self, seconds: float, *, flipped: bool) -> None:
+    def measure(self, seconds: float, *, flipped: bool) -> None:
         """An epoch took so long, from its trigger to its record."""
         if self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped):
             self._advance(Paced(self.pacer.pace.limits(self.policy.limits)))
@@ -168,25 +168,25 @@ class MigrationController:
         flips = [a for a in self._advance(EpochStarting(epoch)) if isinstance(a, Flip)]
         return flips[0].moves if flips else NO_MOVES
 
-    def recorded(self, epoch: Epoch, moves: Moves, index: Index) -> None:
+    def apply_record(self, epoch: Epoch, moves: Moves, index: Index) -> None:
         """The record of ``epoch`` exists."""
         if len(moves):
-            self.copies.flipped(epoch, moves)
+            self.copies.apply_flip(epoch, moves)
         self._advance(EpochRecorded(epoch))
         self.settle(index)
 
-    def adopted(self, epoch: Epoch, planned: Route, moves: Moves, index: Index) -> None:
+    def adopt(self, epoch: Epoch, planned: Route, moves: Moves, index: Index) -> None:
         """The record of ``epoch`` is not the one this driver wrote last: an earlier run's, or an older driver's.
 
         If its route is the planned one, the moves have happened. If not, what is under way was planned from a route
         that never was: the migration goes on with a plan from the recorded one.
         """
         if index.route == planned:
-            self.recorded(epoch, moves, index)
+            self.apply_record(epoch, moves, index)
             return
         self._advance(EpochAbandoned(epoch))
         self._advance(EpochRecorded(epoch))
-        self.copies.flipped(epoch, index.moves_at(epoch))
+        self.copies.apply_flip(epoch, index.moves_at(epoch))
         current = self._current
         if current is not None and current.state is not None and not current.ended and not current.state.ending:
             self._carry_out(advance(current.state, Cancel("planned anew"))[1])
@@ -194,7 +194,7 @@ class MigrationController:
             self._current, self._queued = None, current
         self.settle(index)
 
-    def abandoned(self, epoch: Epoch) -> None:
+    def abandon(self, epoch: Epoch) -> None:
         """The epoch will not be recorded by this driver."""
         self._advance(EpochAbandoned(epoch))
 
@@ -227,14 +227,14 @@ class MigrationController:
                 case Warm() | Flip():
                     pass
 
-    def seen(self, alive: frozenset[Worker]) -> None:
+    def observe(self, alive: frozenset[Worker]) -> None:
         """Which workers have an executor now. One that went away is cold when it comes back, and its copies unknown."""
         for worker in self._alive - alive:
             self._warm.discard(worker)
-            for event in self.copies.lost(worker, f"the executor of worker {worker} went away"):
+            for event in self.copies.forget_worker(worker, f"the executor of worker {worker} went away"):
                 self._advance(event)
         self._alive = alive
-        self.backoff.seen(alive)
+        self.backoff.forget_absent(alive)
 
     def cold(self) -> frozenset[Worker]:
         """Workers that should be warmed now."""
@@ -259,11 +259,11 @@ class MigrationController:
         """Workers that have rehearsed, or taken part in an epoch, since their executor came."""
         return frozenset(self._warm)
 
-    def took_part(self, workers: Collection[Worker]) -> None:
+    def mark_participants_warm(self, workers: Collection[Worker]) -> None:
         """These workers' tasks have ended well: they are as warm as can be."""
-        self.warmed((self._alive & frozenset(workers)) - self._warm)
+        self.mark_warm((self._alive & frozenset(workers)) - self._warm)
 
-    def warmed(self, workers: frozenset[Worker]) -> None:
+    def mark_warm(self, workers: frozenset[Worker]) -> None:
         """These workers are ready for their first bin."""
         self._warm |= workers
         self._advance(WorkersWarm(workers))
@@ -280,17 +280,17 @@ class MigrationController:
             self._advance(event)
         return specs
 
-    def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
-        """Take in what a job of a round did; see `BackgroundScheduler.reported`."""
+    def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
+        """Take in what a job of a round did; see `BackgroundScheduler.take_reports`."""
         held = self.copies.count()
         self.bytes_copied += sum(each.bytes_copied for each in reports)
-        for event in self._scheduler.reported(reports, silent, why):
+        for event in self._scheduler.take_reports(reports, silent, why):
             self._advance(event)
         arrived, seconds = self.copies.count() - held, max((each.seconds for each in reports), default=0.0)
         if arrived > 0 and self._current is not None:
             self._copied = self._copied.with_round(arrived // len(self.operators), seconds)
             self._current.rates = self._copied.rates(self.pacer.epoch_seconds)
 
-    def round_ended(self) -> None:
+    def end_round(self) -> None:
         """All jobs of a round were reported."""
         self._advance(RoundReported())

@@ -169,7 +169,7 @@ class TargetController:
             self._draining[worker] = self._executors.get(worker, "")
             return self._begin(Request(left, options=self.defaults, weights=self._weights()))
 
-    def lost(self, workers: Collection[Worker], alive: Collection[Worker]) -> Migration:
+    def replace_lost(self, workers: Collection[Worker], alive: Collection[Worker]) -> Migration:
         """Workers that an epoch waits for stay away: give their bins, and no others, to those that are there.
 
         To be called between epochs: the one that waited is abandoned.
@@ -190,7 +190,7 @@ class TargetController:
             self._diverged = True
             options = self.defaults.override("AllAtOnce", pre_copy=False)
             request = Request(tuple(left), options=options, weights=self._weights(), only_leaving=True)
-            return self.coordinator.migrations.lost(workers, request, self.log.index)
+            return self.coordinator.migrations.replace_lost(workers, request, self.log.index)
 
     def observe(self, executors: Mapping[Worker, str]) -> None:
         """Who is there now, by executor id; a worker that is back gets its share of the bins again."""

@@ -81,25 +81,25 @@ class WorkerBackoff:
         """Workers that failed so often in a row that nothing should wait for them."""
         return frozenset(worker for worker, trouble in self._known.items() if trouble.failures > FAILURES_MAX)
 
-    def silent(self, workers: Sequence[Worker]) -> None:
+    def suspect(self, workers: Sequence[Worker]) -> None:
         """The job of these workers failed before they reported, and it is not known because of whom."""
         for half in (workers[: len(workers) // 2], workers[len(workers) // 2 :]):
             self._suspects |= dict.fromkeys(half, next(self._numbers))
 
-    def failed(self, worker: Worker, reason: str) -> None:
+    def record_failure(self, worker: Worker, reason: str) -> None:
         """A round of this worker failed, and of no other."""
         failures = self._known[worker].failures + 1 if worker in self._known else 1
         rest = backoff_seconds(failures - 1, REST_SECONDS, REST_SECONDS_MAX)
         self._known[worker] = WorkerFailure(failures, reason, self._clock() + rest)
         log.warning("background work of worker %s failed (%s in a row): %s", worker, failures, reason)
 
-    def well(self, workers: Collection[Worker]) -> None:
+    def record_success(self, workers: Collection[Worker]) -> None:
         """A round of each of these workers, or a rehearsal on it, went well."""
         for worker in workers:
             self._suspects.pop(worker, None)
             self._known.pop(worker, None)
 
-    def seen(self, alive: Collection[Worker]) -> None:
+    def forget_absent(self, alive: Collection[Worker]) -> None:
         """A worker that has no executor and is not resting any more is forgotten."""
         gone = self._known.keys() - set(alive) - self.resting()
-        self.well(gone)
+        self.record_success(gone)

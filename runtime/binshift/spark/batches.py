@@ -64,7 +64,7 @@ def ends_groups(definition: Definition) -> bool:
     return str(definition.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
 
 
-def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
+def with_nudge_source(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
     """The stream with a source of no rows beside it, whose offset moves when an epoch is wanted without input.
 
     It is part of the checkpoint from batch 0 on: Spark cannot add a source later. The optimiser removes it from every

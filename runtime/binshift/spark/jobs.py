@@ -70,7 +70,7 @@ class SparkJobs:
     _prepared: bool = False
 
     def __post_init__(self) -> None:
-        self._beside = self.jvm.cloned(self.spark)
+        self._beside = self.jvm.clone_session(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
         self._synthetic_rows = synthetic_rows(self._beside, self.schema)
@@ -118,7 +118,7 @@ class SparkJobs:
             self._prepared = True
         needed = {worker: each for worker, each in on.alive.items() if each in on.parts.values()}
         with collecting(self.spark.sparkContext) as collected:
-            read = self.jvm.pinned(batch, [location(each) for each in on.readers]) if on.readers else batch
+            read = self.jvm.pin(batch, [location(each) for each in on.readers]) if on.readers else batch
             result = self._result(read, plan, specs, on.parts, collected)
             ready()
             with self.watch.over("epoch", needed):
@@ -144,7 +144,7 @@ class SparkJobs:
         self, frame: DataFrame, workers: Sequence[Worker], on: Mapping[Worker, Executor]
     ) -> tuple[DataFrame, tuple[Place, ...]]:
         """The frame with its partitions pinned to the executors of these workers, and where each must find itself."""
-        pinned = self.jvm.pinned(frame, [location(on[worker]) for worker in workers])
+        pinned = self.jvm.pin(frame, [location(on[worker]) for worker in workers])
         return pinned, tuple(Place(worker, on[worker].host) for worker in workers)
 
     def _operator(self) -> bytes:

@@ -50,7 +50,7 @@ class Jvm:
         self._forget = self._method(NUDGE_FORMAT, "forget")
         self._take = self._method(STAGED_FILES, "take")
 
-    def pinned(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
+    def pin(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
         """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
 
         Needs `spark.shuffle.reduceLocality.enabled=false` and a long `spark.locality.wait`. If the executor is gone,
@@ -63,7 +63,7 @@ class Jvm:
         wrapped = session._jsparkSession.internalCreateDataFrame(rdd, java_frame.schema(), False)
         return DataFrame(wrapped, session)
 
-    def cloned(self, spark: SparkSession) -> SparkSession:
+    def clone_session(self, spark: SparkSession) -> SparkSession:
         """A session with the user's conf, functions and views, whose conf can be changed; Spark gives each query such a one."""
         java: Any = spark
         return SparkSession(spark.sparkContext, java._jsparkSession.cloneSession())

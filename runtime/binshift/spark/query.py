@@ -31,7 +31,7 @@ from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
-from binshift.spark.batches import SparkBatches, ends_groups, nudged
+from binshift.spark.batches import SparkBatches, ends_groups, with_nudge_source
 from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions
@@ -157,7 +157,7 @@ class _Parts:
         jobs = self._jobs(java)
         dataflow = self._dataflow(jobs, java, name)
         _warm(jobs, self.executors)
-        self.coordinator.migrations.warmed(frozenset(self.executors))
+        self.coordinator.migrations.mark_warm(frozenset(self.executors))
         dataflow.targets.resume()
         query = self._stream(dataflow, name, java)
         thread = BackgroundThread(dataflow.background, jobs)
@@ -196,14 +196,14 @@ class _Parts:
         batches = SparkBatches(self.spark, self.files, java, name, query, ends_groups(self.definition))
         limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
         ports = Ports(self.view, jobs, batches)
-        epochs = EpochLoop(self.coordinator, ports, targets.lost, limits)
+        epochs = EpochLoop(self.coordinator, ports, targets.replace_lost, limits)
         background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, wait_seconds)
         return Dataflow(self.log, self.coordinator, targets, epochs, background)
 
     def _stream(self, dataflow: Dataflow, name: str, java: jvm.Jvm) -> Any:
         progress.publish(self.log.format.query, dataflow.epochs.timings)
         callback = BatchCallback(dataflow.epochs, java)
-        source = nudged(self.definition.source, self.spark, name)
+        source = with_nudge_source(self.definition.source, self.spark, name)
         writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", self.location)
         if self.options.query_name is not None:
             writer = writer.queryName(self.options.query_name)

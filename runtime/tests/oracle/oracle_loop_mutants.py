@@ -30,7 +30,7 @@ def no_second_run(patch: Patch) -> None:
     """The first lost executor ends the query."""
 
     def ended(self: EpochLoop[Any], plan: Any, run: int, error: Exception) -> Any:
-        self.coordinator.abandoned(plan)
+        self.coordinator.abandon(plan)
         raise error
 
     patch.setattr(EpochLoop, "_failed", ended)
@@ -62,7 +62,7 @@ def unfit_counts_as_warm(patch: Patch) -> None:
     """A worker whose rehearsal has failed gets bins all the same."""
 
     def warm(self: BackgroundLoop, group: Any, error: Exception) -> None:
-        self.coordinator.migrations.warmed(frozenset(group))
+        self.coordinator.migrations.mark_warm(frozenset(group))
 
     patch.setattr(BackgroundLoop, "_not_warm", warm)
 
@@ -95,7 +95,7 @@ def pace_not_applied(patch: Patch) -> None:
     def measured(self: MigrationController, seconds: float, *, flipped: bool) -> None:
         self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped)
 
-    patch.setattr(MigrationController, "measured", measured)
+    patch.setattr(MigrationController, "measure", measured)
 
 
 def slow_plans_not_checked(patch: Patch) -> None:
