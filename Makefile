@@ -105,8 +105,8 @@ demo: $(READY_DEMO) $(CLASSES) ## stream a year of flights on a local cluster an
 	$(WITH_JAVA) $(BIN)/python runtime/examples/flights/demo.py --seconds $(DEMO_SECONDS) --rows $(DEMO_ROWS)
 
 .PHONY: bare
-bare: ## quick and a short demo in a fresh clone on a minimal Debian; needs root
-	scripts/bare.sh quick demo DEMO_SECONDS=20
+bare: ## check and a short demo in a fresh clone on a minimal Debian; needs root (BARE="test-unit" for other targets)
+	scripts/bare.sh $(or $(BARE),check demo DEMO_SECONDS=20)
 
 ##@ Housekeeping
 

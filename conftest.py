@@ -1,7 +1,7 @@
 """How much Hypothesis tries, for the tests of both import roots.
 
 `check` is what every run uses: few examples and always the same ones, so that the same commit gives the same answer.
-`thorough` (`make oracle`) looks for what nobody thought of: many examples, new ones each time; a failure prints the line
+`thorough` (`make oracle`) searches for the unexpected: many examples, new ones each time; a failure prints the line
 that repeats it. Neither has a deadline: a busy machine is not a bug.
 """
 

@@ -1,6 +1,6 @@
 """Which cluster the stories run on, and how images get there.
 
-With KUBECONFIG set, that one; three more variables say how images reach its nodes:
+With KUBECONFIG set, that cluster; three more variables set how images reach its nodes:
 
 | variable | default | for |
 |---|---|---|
@@ -90,9 +90,9 @@ def bring_up() -> Cluster:
 
 
 def _own_environment() -> dict[str, str]:
-    said = subprocess.run([NODE, "env"], capture_output=True, text=True, check=True).stdout
-    found = re.fullmatch(r"export KUBECONFIG=(\S+) PATH=(\S+):\$PATH\n", said)
-    assert found is not None, said
+    printed = subprocess.run([NODE, "env"], capture_output=True, text=True, check=True).stdout
+    found = re.fullmatch(r"export KUBECONFIG=(\S+) PATH=(\S+):\$PATH\n", printed)
+    assert found is not None, printed
     return given_environment(found[1]) | {"PATH": f"{found[2]}:{os.environ['PATH']}"}
 
 

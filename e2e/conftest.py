@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from clusters import ROOT, Cluster, bring_up
+from dataflow import Dataflow
 from stage import Stage, build_images, install, make_namespace, renew, stage, sweep, system
 from story import Story
 from waits import longest
@@ -30,7 +31,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture(scope="session")
 def chart(cluster: Cluster) -> None:
-    """The operator, installed by the chart as a person would."""
+    """The operator, installed with the chart, as a user would."""
     kube = system(cluster)
     if cluster.own:
         sweep(kube)
@@ -54,22 +55,28 @@ def module_scene(cluster: Cluster, chart: None) -> Iterator[Stage]:
 
 
 @pytest.fixture
-def told(request: pytest.FixtureRequest) -> Iterator[Story]:
+def running(scene: Stage) -> Dataflow:
+    """The stage's dataflow: Ready, settled, and calm for some epochs."""
+    return scene.calm()
+
+
+@pytest.fixture
+def story(request: pytest.FixtureRequest) -> Iterator[Story]:
     """The story, whose line is printed at the end."""
-    story = Story(request.node.name.removeprefix("test_"))
-    yield story
-    request.config.stash.setdefault(LINES, []).append(story.line or f"{story.name}: not told to its end")
+    made = Story(request.node.name.removeprefix("test_"))
+    yield made
+    request.config.stash.setdefault(LINES, []).append(made.line or f"{made.name}: ended before its result")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A story that fails shows what a person would look at; its stage is still there now."""
+    """A story that fails shows pods, events and logs while its stage still exists."""
     report = yield
     scene = getattr(item, "funcargs", {}).get("scene")
     if report.failed and call.when == "call" and scene is not None:
-        report.sections.append(("what kubectl says", scene.why()))
+        report.sections.append(("output of kubectl", scene.why()))
     return report
 
 

@@ -15,14 +15,14 @@ from prometheus import CHART, SCRAPE_SECONDS
 
 DASHBOARDS = CHART / "dashboards"
 PICTURES = "BINSHIFT_E2E_PICTURES"
-"""Names a folder for pictures of the dashboards, if somebody wants them."""
+"""Names a folder for pictures of the dashboards, if pictures are wanted."""
 ROWS = {"dataflow": (("rescaling", ("Rescaling",)),)}
 """Pictures of parts: what it is called, and its rows."""
 NOT_HERE = {
     "dataflow": {"Memory of workers", "Memory of the driver", "Watermark lag", "Copy lag"},
     "operator": {"Memory", "CPU", "Degraded, by reason", "Failures"},
 }
-"""Panels without anything to show: nobody scrapes the kubelet, the example has no watermark, its bins are copied
+"""Panels without data: the kubelet is not scraped, the example has no watermark, its bins are copied
 within a scrape or two, and nothing goes wrong."""
 P99 = "max_over_time(dataflow:binshift_record_latency_seconds:p99[15m])"
 

@@ -51,14 +51,14 @@ class Dataflow:
         return next((each for each in conditions if each["type"] == kind), {})
 
     def has(self, kind: str, status: str = "True", reason: str | None = None) -> bool:
-        """Whether a condition is as said."""
+        """Whether a condition has this status and reason."""
         condition = self.condition(kind)
         return condition.get("status") == status and reason in (None, condition.get("reason"))
 
     def await_condition(
         self, kind: str, status: str = "True", reason: str | None = None, seconds: float = READY_SECONDS_MAX
     ) -> dict[str, Any]:
-        """The condition, as soon as it is as said."""
+        """The condition, as soon as it has this status and reason."""
         wanted = f"{kind}={status}" + (f" for {reason}" if reason else "")
         try:
             return until(wanted, seconds, lambda: self.condition(kind) if self.has(kind, status, reason) else None)
@@ -66,7 +66,7 @@ class Dataflow:
             raise AssertionError(f"{late}; the status is {json.dumps(self.status)}") from late
 
     def await_settled(self, seconds: float = SETTLED_SECONDS_MAX) -> None:
-        """Until everything is as the newest edit asks for."""
+        """Wait until the newest edit has taken effect."""
 
         def settled() -> bool:
             now = self.object
@@ -107,7 +107,7 @@ class Dataflow:
 
     @property
     def epoch(self) -> int:
-        """The newest epoch, as the driver's metrics say."""
+        """The newest epoch, from the driver's metrics."""
         return int(self.metric("binshift_epoch"))
 
     def metrics(self) -> str:
@@ -127,7 +127,7 @@ class Dataflow:
         return float(found[1])
 
     def bins(self) -> dict[str, int]:
-        """How many bins each worker owns, as the driver's metrics say."""
+        """How many bins each worker owns, from the driver's metrics."""
         found = re.findall(r'^binshift_worker_bins\{worker="(\d+)"\} (\S+)$', self.metrics(), re.MULTILINE)
         return {worker: int(float(count)) for worker, count in found}
 

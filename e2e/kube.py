@@ -1,4 +1,4 @@
-"""kubectl and helm as functions: what a person would type, with time limits, and answers as Python values.
+"""kubectl and helm as functions: what a user types, with time limits, and answers as Python values.
 
 Owns no knowledge of binshift. Everything is asked of the API server each time; nothing is cached.
 """
@@ -22,24 +22,24 @@ T = TypeVar("T")
 
 
 class Refused(Exception):
-    """A command ended with another status than 0; the message is what it said."""
+    """A command ended with another status than 0; the message is its output."""
 
 
 class TooLate(AssertionError):
     """Something awaited did not come."""
 
 
-def until(what: str, seconds: float, look: Callable[[], T | None], every: float = LOOK_EVERY_SECONDS) -> T:
+def until(what: str, seconds: float, read: Callable[[], T | None], every: float = LOOK_EVERY_SECONDS) -> T:
     """The first answer of ``look`` that is neither None nor False.
 
     Raises:
-        TooLate: none within ``seconds``; an error of the last look is its cause.
+        TooLate: none within ``seconds``; an error of the last read is its cause.
     """
     deadline, failure = time.monotonic() + seconds, None
     with timed(what):
         while True:
             try:
-                answer, failure = look(), None
+                answer, failure = read(), None
                 if answer is not None and answer is not False:
                     return answer
             except (Refused, KeyError, IndexError, subprocess.TimeoutExpired) as error:
@@ -84,16 +84,16 @@ class Kube:
         return done.stdout
 
     def refused(self, *arguments: str, stdin: str | None = None) -> str:
-        """What the API server says against a call that must fail.
+        """The API server's error for a call that must fail.
 
         Raises:
             AssertionError: it was let through.
         """
         try:
-            said = self(*arguments, stdin=stdin)
+            printed = self(*arguments, stdin=stdin)
         except Refused as refusal:
             return str(refusal)
-        raise AssertionError(f"was let through: kubectl {' '.join(arguments)}: {said}")
+        raise AssertionError(f"was let through: kubectl {' '.join(arguments)}: {printed}")
 
     def get(self, kind: str, name: str) -> dict[str, Any]:
         """One object."""
@@ -112,7 +112,7 @@ class Kube:
         self("apply", "--filename", "-", stdin=documents(objects))
 
     def delete(self, kind: str, *names: str, wait: bool = True, grace: int | None = None) -> None:
-        """Delete objects; those that are not there are as good as deleted."""
+        """Delete objects; it is no error if one does not exist."""
         options = ["--ignore-not-found", f"--wait={str(wait).lower()}"]
         options += [] if grace is None else [f"--grace-period={grace}", *(["--force"] if grace == 0 else [])]
         self("delete", kind, *names, *options, seconds=180)

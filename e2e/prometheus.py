@@ -1,4 +1,4 @@
-"""A real Prometheus beside the cluster: it finds pods as the chart's PodMonitors say, and evaluates the chart's rules.
+"""A real Prometheus next to the cluster: it discovers pods by the chart's PodMonitors, and evaluates the chart's rules.
 
 What the Prometheus operator would make of a PodMonitor is made here of the rendered one: selector, port, path, relabelings. API
 server and pods are reached through `kubectl proxy`, so that any cluster will do that kubectl can reach.
@@ -75,7 +75,7 @@ def watching(
         folder: for its configuration and its data.
         change: what to make of each of the chart's files of rules.
     """
-    said = subprocess.run(
+    done = subprocess.run(
         [NODE, "tool", "prometheus"], stdout=subprocess.PIPE, text=True, check=True, timeout=BUILD_SECONDS_MAX
     )
     with _proxy(kube) as proxy:
@@ -92,7 +92,7 @@ def watching(
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
         address = f"127.0.0.1:{_free_port()}"
         command = [
-            said.stdout.strip(),
+            done.stdout.strip(),
             f"--config.file={file}",
             f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address={address}",
@@ -132,7 +132,7 @@ def _proxy(kube: Kube) -> Iterator[str]:
     with _process(command, subprocess.PIPE, dict(kube.environment)) as process:
         assert process.stdout is not None
         found = re.search(r"127\.0\.0\.1:\d+", process.stdout.readline())
-        assert found is not None, "kubectl proxy does not say where it serves"
+        assert found is not None, "kubectl proxy printed no address"
         yield found[0]
 
 

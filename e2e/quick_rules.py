@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 FASTER = 30
-"""So many times, unless `SPEEDS` says otherwise."""
+"""How many times faster, unless `SPEEDS` has another number."""
 LEAST_SECONDS = 8
 """No shorter: a rate needs some samples, of which there is one every two seconds."""
 SPEEDS: Mapping[str, int] = {
@@ -40,7 +40,7 @@ def quick(groups: Mapping[str, Any]) -> dict[str, Any]:
     """A file of rules, read from YAML, at the speed of stories.
 
     Raises:
-        ValueError: an alert does not compare with what `THRESHOLDS` says.
+        ValueError: an alert's expression lacks the number in `THRESHOLDS`.
     """
     return {"groups": [{**group, "rules": [_rule(rule) for rule in group["rules"]]} for group in groups["groups"]]}
 

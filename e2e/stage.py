@@ -105,20 +105,20 @@ class Stage:
         return dataflow
 
     def why(self) -> str:
-        """What a person would look at when something is wrong."""
+        """Pods, events and logs, for the report of a failure."""
         parts = [(self.kube, ["describe", KIND]), (self.kube, ["get", "pods", "-o", "wide"])]
         parts.append((self.system, ["logs", f"deployment/{OPERATOR}", "--tail=60"]))
         for pod in self.kube.list("pods"):
             name, containers = pod["metadata"]["name"], pod["spec"]["containers"]
             parts += [(self.kube, ["logs", name, "-c", container["name"], "--tail=40"]) for container in containers]
-        said = []
+        printed = []
         for kube, words in parts:
             try:
                 answer = kube(*words)
             except Refused as refusal:
                 answer = str(refusal)
-            said.append(f"$ kubectl {' '.join(words)}\n{answer}")
-        return "\n".join(said)
+            printed.append(f"$ kubectl {' '.join(words)}\n{answer}")
+        return "\n".join(printed)
 
 
 @contextmanager

@@ -17,12 +17,12 @@ CALM_SECONDS = 4.0
 
 @dataclass
 class Story:
-    """One story while it is told.
+    """One story while it runs.
 
     Attributes:
         name: of the test.
         line: what is to be printed of it.
-        pause: the longest time between two commits during its acts, in seconds, once it is told.
+        pause: the longest time between two commits during its acts, in seconds; set by `judge`.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Story:
         yield
         self._acts.append((begun, time.time()))
 
-    def tell(self, dataflow: Dataflow, place: str = VOLUME) -> Judgement:
+    def judge(self, dataflow: Dataflow, place: str = VOLUME) -> Judgement:
         """Judge what the dataflow has put out, note the line; returns the judgement.
 
         Args:

@@ -1,4 +1,4 @@
-"""Who may do what: the operator's rights, what the namespace and the CRD refuse."""
+"""Access control: the operator's rights, and what the namespace and the CRD refuse."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_operator_may_not(scene: Stage, verb: str, resource: str) -> None:
 
 
 def test_dataflow_has_no_rights(scene: Stage) -> None:
-    """A dataflow's own service account may not even look at pods, and no pod of it carries a token."""
+    """A dataflow's own service account cannot even read pods, and no pod of it carries a token."""
     dataflow = scene.apply(image="localhost/no-such-image:1", imagePullPolicy="Never")
     dataflow.await_condition("Degraded", seconds=120)
     user = f"--as=system:serviceaccount:{scene.kube.namespace}:{dataflow.name}"
@@ -46,8 +46,8 @@ def test_dataflow_has_no_rights(scene: Stage) -> None:
 
 
 def test_pods_have_to_be_restricted(scene: Stage) -> None:
-    """The stories' namespaces do enforce the restricted standard, or that they pass in them would say nothing."""
+    """The stories' namespaces do enforce the restricted standard, otherwise passing in them would prove nothing."""
     spec = {"containers": [{"name": "c", "image": MINIMAL_IMAGE}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "careless"}, "spec": spec}
-    said = scene.kube.refused("apply", "--filename", "-", stdin=json.dumps(pod))
-    assert "violates PodSecurity" in said
+    refusal = scene.kube.refused("apply", "--filename", "-", stdin=json.dumps(pod))
+    assert "violates PodSecurity" in refusal

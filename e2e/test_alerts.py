@@ -36,7 +36,7 @@ class Bell:
     """What has fired so far.
 
     Attributes:
-        watched: the Prometheus that was told of everything.
+        watched: the Prometheus that scraped everything.
     """
 
     def __init__(self, watched: Prometheus) -> None:
@@ -82,7 +82,7 @@ def every_alert() -> set[str]:
 
 
 @pytest.mark.alarms
-def test_every_alert_fires(scene: Stage, told: Story, tmp_path: Path) -> None:
+def test_every_alert_fires(scene: Stage, story: Story, tmp_path: Path) -> None:
     """What each alert is for is done, one after another, and it fires; in the end all have."""
     with prometheus.watching(scene.kube, stage.SYSTEM, tmp_path, quick) as watched:
         bell, dataflow = Bell(watched), growing(scene)
@@ -98,7 +98,7 @@ def test_every_alert_fires(scene: Stage, told: Story, tmp_path: Path) -> None:
         goes_away(scene.system, bell)
         dataflow.await_epochs(3)
         missing = every_alert() - {alert for alert, _ in bell.rung()}
-    told.note(f"{len(every_alert())} alerts")
+    story.note(f"{len(every_alert())} alerts")
     assert missing == set()
 
 
@@ -116,7 +116,7 @@ def moves(scene: Stage, dataflow: Dataflow, bell: Bell) -> None:
 
 
 def stands_still(scene: Stage, dataflow: Dataflow, bell: Bell) -> None:
-    """Executors that say nothing while bins are to move; then Python processes killed and killed again."""
+    """Executors are frozen while bins should move; then Python processes are killed repeatedly."""
     dataflow.scale(2)
     until("a migration", 60, lambda: dataflow.has("Migrating"), every=0.1)
     with pods.frozen(scene.kube, *((dataflow.executor(slot), "worker") for slot in range(3))):
@@ -151,7 +151,7 @@ def falls_silent(scene: Stage, dataflow: Dataflow, bell: Bell) -> None:
 
 
 def loses_rights(system: Kube, bell: Bell) -> None:
-    """The operator may not look at StatefulSets any more."""
+    """The operator loses its permission to read StatefulSets."""
     role = system.get("clusterrole", RULES)
     less = [rule for rule in role["rules"] if "apps" not in rule["apiGroups"]]
     assert len(less) < len(role["rules"])

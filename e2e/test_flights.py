@@ -9,8 +9,8 @@ from story import Story
 from workloads import flights, minimal
 
 
-def test_flights(scene: Stage, told: Story) -> None:
-    """Ready, `kubectl scale` to 4, and every statistic of every aircraft, route and hour is what pandas says."""
+def test_flights(scene: Stage, story: Story) -> None:
+    """Ready, `kubectl scale` to 4, and every statistic of every aircraft, route and hour equals pandas' result."""
     scene.cluster.image(FLIGHTS_IMAGE, ROOT, "--file", str(flights.FOLDER / "Dockerfile"))
     scene.kube.apply(*flights.objects(scene.cluster.storage_class), *minimal.watcher(MINIMAL_IMAGE, flights.NAME))
     dataflow = Dataflow(scene.kube, flights.NAME)
@@ -20,6 +20,6 @@ def test_flights(scene: Stage, told: Story) -> None:
     dataflow.await_settled()
     dataflow.await_epochs(5)
     judged = flights.judge(scene.kube)
-    told.note(f"{judged['rows']} flights in {judged['epoch'] + 1} epochs, wrong rows {len(judged['differences'])}")
+    story.note(f"{judged['rows']} flights in {judged['epoch'] + 1} epochs, wrong rows {len(judged['differences'])}")
     assert judged["differences"] == []
     assert sorted(dataflow.bins()) == ["0", "1", "2", "3"]

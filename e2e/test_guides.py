@@ -33,7 +33,7 @@ COMMAND_SECONDS_MAX = 1200.0
 
 @pytest.fixture
 def newcomer(cluster: Cluster, chart: None) -> Iterator[Kube]:
-    """A cluster without the chart and without the dataflow, as somebody finds it who begins to read."""
+    """A cluster without the chart and without the dataflow, as at the start of the guides."""
     if why := spared(cluster):
         pytest.skip(why)
     environment = dict(cluster.environment)
@@ -47,23 +47,23 @@ def newcomer(cluster: Cluster, chart: None) -> Iterator[Kube]:
     cluster.tidy()
 
 
-def test_guides_from_images_to_rescale(newcomer: Kube, told: Story, tmp_path: Path) -> None:
+def test_guides_from_images_to_rescale(newcomer: Kube, story: Story, tmp_path: Path) -> None:
     """Typing the lines of three guides gives an operator and a dataflow that runs, is rescaled out and in, suspended, resumed and deleted."""
     type_in = shell(newcomer, tmp_path)
-    said = [type_in(line) for guide in ("install.md", "first-dataflow.md") for line in lines(text(guide))]
-    assert "epoch=" in said[-1], "there are no results"
+    printed = [type_in(line) for guide in ("install.md", "first-dataflow.md") for line in lines(text(guide))]
+    assert "epoch=" in printed[-1], "there are no results"
     replicas = []
     for line in lines(text("rescale.md")):
-        said.append(type_in(line))
+        printed.append(type_in(line))
         if "settledGeneration" in line:
             replicas.append(len(newcomer.list("pods", "app.kubernetes.io/component=executor")))
     assert replicas == [4, 3]
     assert newcomer("get", "streamingdataflow", "--output", "name") == ""
-    told.note(f"{len(said)} commands of the guides")
+    story.note(f"{len(printed)} commands of the guides")
 
 
 def shell(kube: Kube, folder: Path) -> Callable[[str], str]:
-    """What runs a line as a person's shell would, with the story's namespace as the usual one."""
+    """Runs a line as a user's shell would, with the story's namespace as the default."""
     config = folder / "kubeconfig"
     config.write_text(kube("config", "view", "--raw", "--flatten"), encoding="utf-8")
     config.chmod(0o600)

@@ -1,4 +1,4 @@
-"""What is in the images, and what is not; looked at from inside a pod that is as restricted as the dataflow's own."""
+"""What is in the images, and what is not; checked from inside a pod that is as restricted as the dataflow's own."""
 
 from __future__ import annotations
 

@@ -25,30 +25,24 @@ def scene(module_scene: Stage) -> Stage:
     return module_scene
 
 
-@pytest.fixture
-def running(scene: Stage) -> Dataflow:
-    """The dataflow of these stories: Ready, settled, and calm for some epochs."""
-    return scene.calm()
-
-
-def test_executor_out_of_memory(scene: Stage, running: Dataflow, told: Story) -> None:
+def test_executor_out_of_memory(scene: Stage, running: Dataflow, story: Story) -> None:
     """The kernel kills an executor's container for its memory: Degraded gives that reason, the executor returns, no row is wrong."""
-    with told.act():
+    with story.act():
         pods.exhaust_memory(scene.kube, running.executor(1), "worker")
         running.await_condition("Degraded", "True", "OutOfMemory")
         running.await_condition("Degraded", "False")
         running.await_settled()
         running.await_epochs(3)
-    judged = told.tell(running)
+    judged = story.judge(running)
     assert judged.wrong == 0, judged.examples
 
 
-def test_rival_on_one_checkpoint(scene: Stage, running: Dataflow, told: Story) -> None:
+def test_rival_on_one_checkpoint(scene: Stage, running: Dataflow, story: Story) -> None:
     """A second dataflow on the checkpoint of a running one is refused and names the first; once that is gone, it takes over."""
     uid = running.object["metadata"]["uid"]
     rival = Dataflow(scene.kube, RIVAL)
     (_, spec) = minimal.objects(scene.cluster.storage_class)
-    with told.act():
+    with story.act():
         scene.kube.apply({**spec, "metadata": {"name": RIVAL}})
         refusal = rival.await_condition("Degraded", "True", "ProgramFailed")
         running.await_epochs(3)
@@ -60,17 +54,17 @@ def test_rival_on_one_checkpoint(scene: Stage, running: Dataflow, told: Story) -
         rival.await_epochs(3)
     assert uid in refusal["message"]
     assert rival.epoch > epoch
-    judged = told.tell(rival)
+    judged = story.judge(rival)
     assert judged.wrong == 0, judged.examples
     scene.kube.delete(KIND, RIVAL)
     until("no pods", 150, lambda: not rival.pods())
 
 
-def test_drained_node(scene: Stage, running: Dataflow, told: Story) -> None:
+def test_drained_node(scene: Stage, running: Dataflow, story: Story) -> None:
     """`kubectl drain` of the only node evicts what the disruption budget allows; uncordoned, every pod returns."""
     node = running.pods("driver")[0]["spec"]["nodeName"]
     options = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s"]
-    with told.act():
+    with story.act():
         try:
             with suppress(Refused):  # the budget may keep the last executors, as nothing else has room for them
                 scene.kube(
@@ -82,14 +76,14 @@ def test_drained_node(scene: Stage, running: Dataflow, told: Story) -> None:
         running.await_condition("Ready")
         running.await_settled()
         running.await_epochs(3)
-    judged = told.tell(running)
+    judged = story.judge(running)
     assert judged.wrong == 0, judged.examples
 
 
-def test_backup_and_restore(scene: Stage, running: Dataflow, told: Story) -> None:
-    """A copy made while suspended is whole; a dataflow on the copy continues from it, beside newer epochs of the original."""
+def test_backup_and_restore(scene: Stage, running: Dataflow, story: Story) -> None:
+    """A copy made while suspended is whole; a dataflow on the copy continues from it, while the original has newer epochs."""
     kube = scene.kube
-    with told.act():
+    with story.act():
         running.edit(suspend=True)
         until("Suspended", 300, lambda: running.status["phase"] == "Suspended")
         until("no pods", 150, lambda: not running.pods())
@@ -109,7 +103,7 @@ def test_backup_and_restore(scene: Stage, running: Dataflow, told: Story) -> Non
         running.await_condition("Ready")
         assert running.epoch < newest
         running.await_epochs(5)
-    judged = told.tell(running, BACKUP)
+    judged = story.judge(running, BACKUP)
     assert judged.wrong == 0, judged.examples
 
 

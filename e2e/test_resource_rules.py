@@ -15,7 +15,7 @@ ACCEPTED = ""
 WRITTEN_MEANWHILE = "the object has been modified"
 
 
-def said(scene: Stage, verb: str, changes: dict[str, Any]) -> str:
+def reply(scene: Stage, verb: str, changes: dict[str, Any]) -> str:
     """What the API server has against an object; nothing is kept of it."""
     try:
         scene.kube(verb, "--dry-run=server", "--validate=strict", "--filename", "-", stdin=json.dumps(changed(changes)))
@@ -24,13 +24,13 @@ def said(scene: Stage, verb: str, changes: dict[str, Any]) -> str:
     return ACCEPTED
 
 
-def said_to_replacing(scene: Stage, changes: dict[str, Any]) -> str:
+def reply_to_replacing(scene: Stage, changes: dict[str, Any]) -> str:
     """What the API server has against an edit. kubectl reads and then writes; the operator's status may come between the two,
-    which says nothing about the edit, and the API server asks for both again."""
+    which has nothing to do with the edit; the API server expects a retry."""
 
     def answer() -> str | None:
-        told = said(scene, "replace", changes)
-        return None if WRITTEN_MEANWHILE in told else told
+        message = reply(scene, "replace", changes)
+        return None if WRITTEN_MEANWHILE in message else message
 
     return until("an edit without another write in its middle", 30, answer)
 
@@ -46,18 +46,18 @@ def scene(module_scene: Stage) -> Stage:
 
 @pytest.mark.parametrize("case", CREATED, ids=lambda case: case.name)
 def test_created(scene: Stage, case: Case) -> None:
-    """An object is accepted, or refused with words that say why."""
-    answer = said(scene, "create", case.changes)
+    """An object is accepted, or refused with a message that has the reason."""
+    answer = reply(scene, "create", case.changes)
     assert as_expected(case, answer), answer
 
 
 @pytest.mark.parametrize("case", EDITED, ids=lambda case: case.name)
 def test_edited(scene: Stage, case: Case) -> None:
-    """An edit is accepted, or refused with words that say why."""
+    """An edit is accepted, or refused with a message that has the reason."""
     suspended = case.before | {"spec.suspend": True}
     scene.kube("create", "--filename", "-", stdin=json.dumps(changed(suspended)))
     try:
-        answer = said_to_replacing(scene, case.changes | {"spec.suspend": True})
+        answer = reply_to_replacing(scene, case.changes | {"spec.suspend": True})
     finally:
         scene.kube.delete("streamingdataflow", "clicks")
     assert as_expected(case, answer), answer
@@ -65,11 +65,11 @@ def test_edited(scene: Stage, case: Case) -> None:
 
 def test_unknown_field_is_refused(scene: Stage) -> None:
     """A field that there is not is refused by strict clients, such as kubectl."""
-    assert "unknown field" in said(scene, "create", {"spec.replica": 2})
+    assert "unknown field" in reply(scene, "create", {"spec.replica": 2})
 
 
 def test_every_field_is_explained(scene: Stage) -> None:
     """`kubectl explain` has a description for every field."""
-    told = scene.kube("explain", "streamingdataflow.spec", "--recursive=false")
-    assert "FIELDS" in told
-    assert "<no description>" not in told
+    explained = scene.kube("explain", "streamingdataflow.spec", "--recursive=false")
+    assert "FIELDS" in explained
+    assert "<no description>" not in explained

@@ -19,7 +19,7 @@ from story import Story
 from workloads.minimal import WATCHER
 
 PAUSE_SECONDS_MAX = 30.0
-"""Ready means an epoch within so many seconds; a rescale may not need longer either."""
+"""Ready means an epoch within so many seconds; a rescale must not need longer either."""
 AWAY_SECONDS = 60
 
 
@@ -28,23 +28,18 @@ def scene(module_scene: Stage) -> Stage:
     return module_scene
 
 
-@pytest.fixture
-def running(scene: Stage) -> Dataflow:
-    return scene.calm()
-
-
-def test_rescale(running: Dataflow, told: Story) -> None:
+def test_rescale(running: Dataflow, story: Story) -> None:
     """2 to 4 to 3 executors by `kubectl scale`; every row of every epoch is right, and none is late by much."""
-    with told.act():
+    with story.act():
         for replicas in (4, 3):
             running.scale(replicas)
             running.await_settled()
             assert sorted(running.bins()) == [str(slot) for slot in range(replicas)]
             assert len(running.pods("executor")) == replicas
     running.await_epochs(5)
-    judged = told.tell(running)
+    judged = story.judge(running)
     assert judged.wrong == 0, judged.examples
-    assert told.pause <= PAUSE_SECONDS_MAX, told.line
+    assert story.pause <= PAUSE_SECONDS_MAX, story.line
     assert running.status["replicas"] == 3
     assert running.has("Ready")
 
@@ -63,14 +58,14 @@ def test_processes_share_their_classes(scene: Stage, running: Dataflow) -> None:
         assert found == sharing >= least, (container, found, sharing)
 
 
-def test_watched(scene: Stage, running: Dataflow, told: Story, tmp_path: Path) -> None:
-    """A Prometheus finds drivers and operator by the PodMonitors; a rescale shows in rules and on both dashboards, and alarms nobody."""
+def test_watched(scene: Stage, running: Dataflow, story: Story, tmp_path: Path) -> None:
+    """A Prometheus finds drivers and operator by the PodMonitors; a rescale shows in rules and on both dashboards, and no alert fires."""
     with prometheus.watching(scene.kube, stages.SYSTEM, tmp_path) as watched:
         begun = time.time()
         until("both targets", 60, lambda: {line.labels["job"] for line in watched.at("up == 1", time.time())}
               == {"binshift-dataflow", "binshift-operator"})  # fmt: skip
         running.await_epochs(15)
-        with told.act():
+        with story.act():
             running.scale(4 if running.object["spec"]["replicas"] != 4 else 2)
             running.await_settled()
         running.await_epochs(10)
@@ -80,36 +75,36 @@ def test_watched(scene: Stage, running: Dataflow, told: Story, tmp_path: Path) -
         assert empty_panels(watched, "dataflow", scene.kube.namespace, running.name, begun) <= NOT_HERE["dataflow"]
         assert empty_panels(watched, "operator", stages.SYSTEM, "", begun) <= NOT_HERE["operator"]
         firing = {name for name, state in prometheus.alerts(watched).items() if state == "firing"}
-    judged = told.tell(running)
+    judged = story.judge(running)
     assert judged.wrong == 0, judged.examples
     assert firing <= {"BinshiftLatencyWhileMoving"}, "bins may move at a latency of more than two seconds on two cores"
 
 
-def test_intruder(scene: Stage, running: Dataflow, told: Story) -> None:
-    """A pod beside the dataflow, without its token and secret, changes nothing: no write to the control API, no Spark RPC."""
+def test_intruder(scene: Stage, running: Dataflow, story: Story) -> None:
+    """A pod in the dataflow's namespace, without its token and secret, changes nothing: no write to the control API, no Spark RPC."""
     host, before = f"{running.driver}.{running.name}-driver", running.bins()
     intruder = ("exec", WATCHER, "--", "python", "/scripts/intruder.py")
-    with told.act():
+    with story.act():
         statuses = json.loads(scene.kube(*intruder, "http", f"http://{host}:7400"))
-        said = scene.kube(*intruder, "spark", f"spark://{host}:7077", seconds=180)
+        printed = scene.kube(*intruder, "spark", f"spark://{host}:7077", seconds=180)
     assert set(statuses) <= {401, 403}, statuses
-    assert "let in" not in said
+    assert "let in" not in printed
     running.await_epochs(3)
-    judged = told.tell(running)
+    judged = story.judge(running)
     assert judged.wrong == 0, judged.examples
     assert running.bins() == before
 
 
-def test_api_server_away(scene: Stage, running: Dataflow, told: Story) -> None:
-    """For a minute nobody can ask the API server: no epoch is missed for it, no pod restarts, and then a rescale works."""
+def test_api_server_away(scene: Stage, running: Dataflow, story: Story) -> None:
+    """For a minute the API server cannot be reached: no epoch is missed for it, no pod restarts, and then a rescale works."""
     if not scene.cluster.own:
         pytest.skip("only on a node of our own")
     pods, epoch = running.pod_uids(), running.epoch
-    with told.act(), without_api_server(scene.cluster):
+    with story.act(), without_api_server(scene.cluster):
         time.sleep(AWAY_SECONDS)
     assert running.epoch > epoch
     assert running.pod_uids() == pods
     running.scale(len(running.bins()) - 1)
     running.await_settled()
-    judged = told.tell(running)
+    judged = story.judge(running)
     assert judged.wrong == 0, judged.examples

@@ -29,37 +29,37 @@ def running(scene: Stage) -> Dataflow:
     return dataflow
 
 
-def judge(told: Story, dataflow: Dataflow) -> None:
-    judged = told.tell(dataflow, on_s3.PLACE)
+def judge(story: Story, dataflow: Dataflow) -> None:
+    judged = story.judge(dataflow, on_s3.PLACE)
     assert judged.wrong == 0, judged.examples
 
 
-def test_s3_rescale(scene: Stage, running: Dataflow, told: Story) -> None:
+def test_s3_rescale(scene: Stage, running: Dataflow, story: Story) -> None:
     """2 to 3 executors by `kubectl scale`: bins come up on the new one from S3, and every row is right."""
     assert not any("persistentVolumeClaim" in volume for pod in running.pods() for volume in pod["spec"]["volumes"])
-    with told.act():
+    with story.act():
         running.scale(3)
         running.await_settled()
     running.await_epochs(3)
-    judge(told, running)
+    judge(story, running)
     assert sorted(running.bins()) == ["0", "1", "2"]
 
 
-def test_s3_driver_killed(scene: Stage, running: Dataflow, told: Story) -> None:
+def test_s3_driver_killed(scene: Stage, running: Dataflow, story: Story) -> None:
     """A driver that is gone at once is followed by one that finds on S3 where it was, and every row is right."""
     epoch, before = running.epoch, running.pod_uids()[running.driver]
-    with told.act():
+    with story.act():
         pods.kill_pod(scene.kube, running.driver)
         until("another driver", 120, lambda: running.pod_uids().get(running.driver, before) != before)
         running.await_epochs(3)
     running.await_condition("Ready")
     assert running.epoch > epoch
-    judge(told, running)
+    judge(story, running)
 
 
-def test_s3_delete_and_make_again(scene: Stage, running: Dataflow, told: Story) -> None:
-    """Deleting leaves on S3 all that the manifest, applied again, goes on from; every row is right."""
-    with told.act():
+def test_s3_delete_and_make_again(scene: Stage, running: Dataflow, story: Story) -> None:
+    """Deleting leaves everything on S3 from which the manifest, applied again, continues; every row is right."""
+    with story.act():
         epoch = running.epoch
         scene.kube.delete(KIND, minimal.NAME)
         until("no pods", 150, lambda: not running.pods())
@@ -69,5 +69,5 @@ def test_s3_delete_and_make_again(scene: Stage, running: Dataflow, told: Story) 
         running.await_settled()
         running.await_epochs(3)
     assert running.epoch > epoch
-    judge(told, running)
+    judge(story, running)
     assert sorted(running.bins()) == ["0"]

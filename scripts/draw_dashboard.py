@@ -33,7 +33,7 @@ class Filling:
     """Values for Grafana's variables.
 
     Attributes:
-        chosen: by name, what a person would have chosen.
+        chosen: by name, the selected values.
         span: what is drawn.
         scrape_seconds: how often targets are scraped.
     """
@@ -138,7 +138,7 @@ def draw(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Draw what the command line asks for; the exit status."""
+    """Draw the panels named on the command line; returns the exit status."""
     asked = _parser().parse_args(arguments)
     board = json.loads(Path(asked.dashboard).read_text(encoding="utf-8"))
     end = asked.end or time.time()

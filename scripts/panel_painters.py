@@ -1,6 +1,6 @@
 """Paints one panel of a Grafana dashboard with matplotlib, near enough to how Grafana does: a painter for each kind of panel.
 
-A panel is what the dashboard's JSON says; its series have been asked for already. Nothing here asks or decides anything.
+A panel is an entry of the dashboard's JSON, with the series of its queries. Nothing here queries or decides.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Shown:
     line: Line
 
 
-def said(value: float, unit: str) -> str:
-    """A value as Grafana would say it.
+def formatted(value: float, unit: str) -> str:
+    """A value as Grafana formats it.
 
-    >>> said(0.25, "s"), said(90.0, "s"), said(3 * 2**20, "Bps"), said(1234.0, "rowsps"), said(math.nan, "s")
+    >>> formatted(0.25, "s"), formatted(90.0, "s"), formatted(3 * 2**20, "Bps"), formatted(1234.0, "rowsps"), formatted(math.nan, "s")
     ('250 ms', '1.5 min', '3 MiB/s', '1.23 k rows/s', '-')
     """
     if math.isnan(value):
@@ -107,7 +107,7 @@ def _timeseries(axes: Any, panel: Mapping[str, Any], shown: Sequence[Shown], spa
 
 
 def _legend(axes: Any, parts: Sequence[Any], panel: Mapping[str, Any], shown: Sequence[Shown]) -> None:
-    """Below the panel, as wide as it is; of many series only those that are ever more than nothing."""
+    """Below the panel, as wide as it is; of many series only the ones with a value above zero."""
     named = {name: handle for part in parts for handle, name in zip(*part.get_legend_handles_labels(), strict=True)}
     if len(named) > LEGEND_MAX:
         something = {each.name for each in shown if any(value > 0 for value in each.line.values)}
@@ -118,7 +118,7 @@ def _legend(axes: Any, parts: Sequence[Any], panel: Mapping[str, Any], shown: Se
 
 
 def _overrides(panel: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What a panel says of one series."""
+    """A panel's text for one series."""
     found = [each for each in panel["fieldConfig"]["overrides"] if each["matcher"]["options"] == name]
     return {each["id"]: each["value"] for one in found for each in one["properties"]}
 
@@ -126,10 +126,10 @@ def _overrides(panel: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _stat(axes: Any, panel: Mapping[str, Any], shown: Sequence[Shown], span: Span) -> None:
     unit, options = panel["fieldConfig"]["defaults"]["unit"], panel["options"]
     present = [each for each in shown if each.line.values and not math.isnan(each.line.values[-1])]
-    words = [each.name if options["textMode"] == "name" else said(each.line.last, unit) for each in present]
+    texts = [each.name if options["textMode"] == "name" else formatted(each.line.last, unit) for each in present]
     if options["textMode"] == "value_and_name":
-        words = [f"{word} {each.name}" for word, each in zip(words, present, strict=True)]
-    text = ", ".join(words) or panel["fieldConfig"]["defaults"].get("noValue", "no data")
+        texts = [f"{word} {each.name}" for word, each in zip(texts, present, strict=True)]
+    text = ", ".join(texts) or panel["fieldConfig"]["defaults"].get("noValue", "no data")
     axes.text(
         0.5,
         0.42,
@@ -171,7 +171,13 @@ def _bars(axes: Any, panel: Mapping[str, Any], shown: Sequence[Shown], span: Spa
     for row, value in enumerate(values):
         axes.barh(row, 0.0 if math.isnan(value) else value, color=NAMED["blue"], alpha=0.7)
         axes.annotate(
-            said(value, unit), (0, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=7, color=INK
+            formatted(value, unit),
+            (0, row),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+            color=INK,
         )
     axes.set_yticks(range(len(shown)), [each.name for each in shown])
     axes.set_ylim(len(shown) - 0.5, -0.5)
@@ -186,7 +192,7 @@ def _time(axes: Any, span: Span) -> None:
 
 def _values(axes: Any, unit: str) -> None:
     axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(lambda y, _: said(y, unit))
+    axes.yaxis.set_major_formatter(lambda y, _: formatted(y, unit))
     axes.tick_params(labelsize=7, colors=FAINT)
 
 

@@ -15,7 +15,7 @@ CALL_SECONDS_MAX = 60.0
 
 
 class Unanswered(Exception):
-    """The Prometheus does not answer, or refuses; the message says what was asked and why not."""
+    """Prometheus does not answer, or refuses; the message has the query and the reason."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Span:
 
     @property
     def times(self) -> list[float]:
-        """When points are asked for."""
+        """The times of the requested points."""
         return [
             self.start + number * self.step for number in range(int((self.end - self.start) / self.step + 1e-9) + 1)
         ]

@@ -1,7 +1,7 @@
 """How even the stream was, from the times its epochs were committed at: what a record waited, and which epochs fell out.
 
-The rate source makes rows by the clock, whether or not anybody takes them, and an epoch is due every second. An epoch that
-takes several seconds of the source at once tells that others fell out. How latency is counted is `openloop`'s. Pure.
+The rate source makes rows by the clock, whether or not they are read, and an epoch is due every second. An epoch that takes
+several seconds of the source at once shows that others were missed. How latency is counted is `openloop`'s. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from openloop import Span, longest_gap, percentile
 
 ROWS_A_SECOND = 100
-"""How many of a second's rows are looked at."""
+"""How many of a second's rows are measured."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Faults of the cluster's own processes; only on a node of ours."""
+"""Faults of the cluster's own processes; only on the node built here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _end(name: str) -> None:
 def without_api_server(cluster: Cluster) -> Iterator[None]:
     """The API server is gone while in here, and back afterwards.
 
-    With it start those of the cluster's own that would go on asking ever more seldom, up to a minute apart: the node would
+    With it start those of the cluster's own that retry with growing pauses of up to a minute: the node would
     be NotReady meanwhile, and neither DNS nor the proxy would know a new service. No container of a dataflow is touched.
     """
     assert cluster.own

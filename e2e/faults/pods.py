@@ -16,7 +16,7 @@ def kill_pod(kube: Kube, name: str) -> None:
 
 
 def delete_pod(kube: Kube, name: str) -> None:
-    """The pod is told to end, and given its time to."""
+    """The pod is deleted with its grace period."""
     kube.delete("pod", name, wait=False)
 
 
@@ -35,7 +35,7 @@ def restarts(kube: Kube, pod: str, container: str) -> int:
 
 @contextlib.contextmanager
 def frozen(kube: Kube, *places: tuple[str, str]) -> Iterator[None]:
-    """Every process of these (pod, container) but the first stands still meanwhile, and then goes on."""
+    """Stop every process of these (pod, container) but the first, and continue them at the end."""
     for pod, container in places:
         _signal(kube, pod, container, "STOP")
     try:
@@ -46,7 +46,7 @@ def frozen(kube: Kube, *places: tuple[str, str]) -> Iterator[None]:
 
 
 def kill_python(kube: Kube, pod: str) -> None:
-    """The Python processes of an executor are killed, those that work and the one that starts others; the next task finds them gone."""
+    """The Python processes of an executor are killed, the workers and the daemon that starts them; the next task finds none."""
     find = (
         "import os, pathlib; [os.kill(int(p.name), 9) for p in pathlib.Path('/proc').iterdir() if p.name.isdigit() and "
     )
@@ -55,14 +55,17 @@ def kill_python(kube: Kube, pod: str) -> None:
 
 
 HOG = """
-import mmap, pathlib
+import os, pathlib
 pathlib.Path('/proc/1/oom_score_adj').write_text('1000')
-held = []
+held = os.memfd_create('hog')
 while True:
-    held.append(mmap.mmap(-1, 16 << 20))
-    held[-1].write(bytes(16 << 20))
+    os.write(held, bytes(16 << 20))
 """
-"""Fills the container's memory, having made its first process the one that the kernel kills for it."""
+"""Fills the container's memory with a file that no process maps, so that the kernel kills the first process and not this one.
+
+The kernel kills the process with the highest sum of mapped memory and score adjustment. Pods have an adjustment of nearly 1000
+(quality of service "Burstable"), so a process that mapped the memory would have the highest sum.
+"""
 
 
 def exhaust_memory(kube: Kube, pod: str, container: str) -> None:
@@ -78,7 +81,7 @@ def _signal(kube: Kube, pod: str, container: str, name: str) -> None:
 
 
 def kill_container(kube: Kube, pod: str, container: str) -> None:
-    """Every process of one container is killed; the pod and its other containers go on. Returns when it runs again."""
+    """Every process of one container is killed; the pod and its other containers continue. Returns when it runs again."""
     before = restarts(kube, pod, container)
     # The first process cannot be killed from inside, and ends when its child has.
     with contextlib.suppress(Refused, subprocess.TimeoutExpired):

@@ -29,12 +29,12 @@ def kill_driver(scene: Stage, dataflow: Dataflow) -> None:
 
 
 def kill_driver_container(scene: Stage, dataflow: Dataflow) -> None:
-    """The driver's container, and not the master's beside it."""
+    """The driver's container, not the master's in the same pod."""
     pods.kill_container(scene.kube, dataflow.driver, "driver")
 
 
 def kill_master_container(scene: Stage, dataflow: Dataflow) -> None:
-    """The master's container, and not the driver's beside it."""
+    """The master's container, not the driver's in the same pod."""
     pods.kill_container(scene.kube, dataflow.driver, "master")
 
 

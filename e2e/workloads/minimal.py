@@ -1,6 +1,6 @@
-"""The minimal example as a workload: its own manifest, applied as a person would, in a size the node can carry.
+"""The minimal example as a workload: its own manifest, applied as a user would, in a size the node can carry.
 
-A second pod of the spark image looks at what the dataflow leaves on its volume, or on S3. It has no part in the
+A second pod of the spark image reads what the dataflow leaves on its volume, or on S3. It has no part in the
 dataflow and outlives it.
 """
 
@@ -41,7 +41,7 @@ SAFE_POD: Mapping[str, Any] = {
     "fsGroup": 10001,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""What the restricted Pod Security Standard asks for."""
+"""What the restricted Pod Security Standard requires."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Judgement:
         commits: of all epochs.
         created: when the source's second 0 began.
         wrong: rows that are missing, doubled or have other values.
-        examples: of them, in words.
+        examples: of them, as text.
     """
 
     commits: list[Commit]
@@ -124,9 +124,9 @@ def watcher(image: str, claim: str | None = NAME, secret: str | None = None) -> 
 
 
 def judge(kube: Kube, place: str = VOLUME) -> Judgement:
-    """What the dataflow has put out by now, where checkpoint and results are both in one place."""
-    words = ["exec", WATCHER, "--", "python", "/scripts/judge.py", f"{place}/checkpoint", f"{place}/results"]
-    words += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
-    said = until("the judge's answer", 60, lambda: json.loads(kube(*words, seconds=120)))
-    commits = [Commit(*each) for each in said["epochs"]]
-    return Judgement(commits, said["created"], said["wrong"], said["examples"])
+    """What the dataflow has put out so far, where checkpoint and results are both in one place."""
+    arguments = ["exec", WATCHER, "--", "python", "/scripts/judge.py", f"{place}/checkpoint", f"{place}/results"]
+    arguments += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
+    answer = until("the judge's answer", 60, lambda: json.loads(kube(*arguments, seconds=120)))
+    commits = [Commit(*each) for each in answer["epochs"]]
+    return Judgement(commits, answer["created"], answer["wrong"], answer["examples"])

@@ -28,8 +28,10 @@ LONGEST_SECONDS = {"cluster": 600, "oracle": 1200}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests on a real cluster more time than others, by their markers."""
+    """Mark tests that start Spark, and give tests on a real cluster more time than others."""
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
         seconds = [longest for name, longest in LONGEST_SECONDS.items() if item.get_closest_marker(name)]
         if seconds and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(max(seconds)))

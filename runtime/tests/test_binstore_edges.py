@@ -81,7 +81,7 @@ def test_background_tasks_outlive_epochs_but_not_drivers(store: BinStore) -> Non
 
 
 def test_an_epoch_above_the_undo_limit_commits_without_undo(kv: KeyValueStore) -> None:
-    """Too much to undo means undo_to is None, and the blobs of the earlier undo are gone."""
+    """Above the size limit undo_to is None, and the blobs of the earlier undo are gone (I7)."""
     store = BinStore(kv, BINS, StoreLimits(undo_bytes_max=1000))
     store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 5)], undo=True)
     assert store.status().undo_to == GENESIS

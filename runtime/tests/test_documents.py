@@ -83,6 +83,16 @@ def test_code_map_is_whole() -> None:
     assert sorted(modules - named - {"__init__", "__main__"}) == []
 
 
+@pytest.mark.parametrize("number", range(1, 9))
+def test_each_invariant_is_named_by_a_test(number: int) -> None:
+    """ARCHITECTURE.md states the invariants I1 to I8, and the docstring of at least one test names each."""
+    assert f"- **I{number} " in _text("ARCHITECTURE.md")
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "runtime" / "tests").rglob("test_*.py")]
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    named = [each.name for each in functions if re.search(rf"\bI{number}\b", ast.get_docstring(each) or "")]
+    assert any(name.startswith("test_") and name != "test_each_invariant_is_named_by_a_test" for name in named)
+
+
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 

@@ -24,7 +24,7 @@ from binshift.model import Epoch, Term
 
 
 def test_a_replaced_driver_is_fenced_and_says_by_whom() -> None:
-    """The older of two drivers loses the race for an epoch, and its next epoch too; the log stays the newer's."""
+    """The older of two drivers loses the race for an epoch, and its next epoch too; the log stays the newer's (I3)."""
     old = Driver()
     old.epochs(2)
     lost = old.world.next_record()

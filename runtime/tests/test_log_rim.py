@@ -126,7 +126,7 @@ def test_garbage_waits_for_its_grace() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_log_stays_short_and_sufficient(seed: int) -> None:
-    """Over many epochs, drivers, moves and collections every bin can be rebuilt, and old files really go."""
+    """Over many epochs, drivers, moves and collections every bin can be rebuilt (I4), and old files are deleted (I7)."""
     driver = Driver(seed=seed)
     clock = 0.0
     for _ in range(6):

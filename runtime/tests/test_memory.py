@@ -19,7 +19,7 @@ SLOTS = st.integers(2, 64)
 
 @given(LIMITS, SLOTS)
 def test_a_workers_parts_are_its_limit(limit: int, slots: int) -> None:
-    """Nothing is given twice or to nobody; too little is refused with a limit that fits, and that just so."""
+    """The parts add up to the limit (I7); a limit that is too low is refused with the lowest one that fits."""
     try:
         parts = worker_memory(limit, slots)
     except InvalidSettings as error:

@@ -153,7 +153,7 @@ def test_flips_keep_their_distance() -> None:
 
 
 def test_copying_runs_ahead_of_flipping_within_limits() -> None:
-    """While one step flips the next ones are copied: as many as limits on steps, bins and bytes allow, always one."""
+    """While one step flips, the next are copied: as many as the limits on steps, bins and bytes allow, always one (I7)."""
     sizes = np.full(8, 100)
     for limits in (Limits(steps_inflight_max=2), Limits(copy_bins_inflight_max=2), Limits(copy_bytes_inflight_max=299)):
         state, actions = asked(begin(MigrationPlan(PLAN, bin_bytes=sizes), limits, NOW), Started())

@@ -215,8 +215,8 @@ def any_plan(dice: random.Random, start: Route, target: Route) -> mg.MigrationPl
 
 @pytest.mark.parametrize("seed", range(120))
 def test_long_lives_keep_every_promise(seed: int) -> None:
-    """Over hundreds of events and several migrations, each cancelled, without a worker, or left alone at any moment, no
-    promise is broken; the next one begins where the last one ended, while that one's copies are still kept."""
+    """Over hundreds of events and several migrations, each cancelled, without a worker, or undisturbed, every one ends (I6)
+    within its limits (I7); the next begins where the last one ended, while the copies of that one are still kept."""
     dice = random.Random(seed)
     start, *targets = (Route(np.array([dice.randrange(WORKERS) for _ in range(BINS)])) for _ in range(4))
     world = World(start, mg.begin(any_plan(dice, start, targets[0]), any_limits(dice), FIRST_EPOCH))

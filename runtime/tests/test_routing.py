@@ -119,7 +119,7 @@ def test_moves_lead_from_one_route_to_the_other(start: Route, target: Route) -> 
 
 
 def test_every_bin_has_one_owner() -> None:
-    """The bins of all workers are a partition, and a worker without bins has an empty set."""
+    """The bins of all workers are a partition, and a worker without bins has an empty set (I1)."""
     route = Route(np.array([2, 0, 2, 5]))
     assert route.workers == (0, 2, 5)
     assert [list(route.bins_of(w)) for w in route.workers] == [[1], [0, 2], [3]]

@@ -87,6 +87,16 @@ def test_memory_replaces_a_replayed_epoch(spark: SparkSession, result: Callable[
     assert spark.table("collected").count() == 1
 
 
+def test_memory_returns_strings_that_are_not_utf_8(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
+    """Such strings, nested ones too, come back as `collect` returns them, and other rows are unchanged."""
+    odd = result(1, 2).selectExpr(
+        "n", "if(n = 1, cast(x'66ff' as string), user) AS user", "array(struct(cast(x'fe' as string) AS s)) AS nested"
+    )
+    sink = MemorySink(odd.schema)
+    sink.write(odd, 0)
+    assert sorted(sink.rows()) == sorted(odd.collect())
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

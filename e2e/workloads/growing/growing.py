@@ -1,6 +1,6 @@
 """A program with everything that alerts are for: event time at half the speed of the clock, and state that grows, then only the log.
 
-The first ``KEYS`` rows have a key each; after them all keys come again and again, so that the log grows and the state does not.
+The first ``KEYS`` rows have a key each; after them all keys come repeatedly, so that the log grows and the state does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEYS = 20_000
 
 
 def main(output: str, start_seconds: str) -> None:
-    """Run for ever; event time goes by from ``start_seconds`` on, in seconds since 1970, at half speed."""
+    """Run forever; event time goes by from ``start_seconds`` on, in seconds since 1970, at half speed."""
     spark = SparkSession.builder.appName("growing").getOrCreate()
     rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_SECOND).load()
     slow = F.expr(f"timestamp_micros({start_seconds}000000 + (unix_micros(timestamp) - {start_seconds}000000) div 2)")

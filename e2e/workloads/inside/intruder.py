@@ -1,9 +1,9 @@
-"""Runs in a pod that has no token: tries what it must not be able to do, and prints what it was told.
+"""Runs in a pod that has no token: tries what it must not be able to do, and prints the answers.
 
 python intruder.py http CONTROL_URL        every write of the control API, without a token and with a wrong one
 python intruder.py spark MASTER_URL        an application of its own on the dataflow's Spark cluster, without the secret
 
-Spark asks again for a minute and says nothing meanwhile; whoever has the secret is let in within a few seconds.
+Spark retries for a minute without a message; a client with the secret is admitted within a few seconds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs in a pod that reaches what the minimal example put out, on a volume or on S3: holds every row against arithmetic.
 
-The program counts the rate source's values by ``value % keys``, and Spark's own log of a query says up to which second of
+The program counts the rate source's values by ``value % keys``, and Spark's own log of a query states up to which second of
 the source each epoch went. So what each epoch must have put out follows from its number alone: the keys that had a value
 in it, each with the count, sum and largest of all its values so far. A row that is lost, counted twice or counted in the
 wrong epoch shows, in that epoch and in all that follow.

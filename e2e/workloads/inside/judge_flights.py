@@ -2,7 +2,7 @@
 
     python judge_flights.py FLIGHTS CHECKPOINT RESULTS
 
-Which files count is what Spark's own log of the source says for the newest committed epoch. Prints one JSON object.
+Spark's own log of the source has the files of the newest committed epoch. Prints one JSON object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs in a pod: a folder to look into, on the mounted volume or on S3, behind one interface (pyarrow's).
+"""Runs in a pod: a folder to read, on the mounted volume or on S3, behind one interface (pyarrow's).
 
 S3 is found by the variables that all its clients share. pyarrow reads them itself, but for the server's address.
 

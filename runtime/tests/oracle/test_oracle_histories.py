@@ -43,7 +43,7 @@ def test_a_history_ends_as_the_reference_says(seed: int, fates: dict[tuple[int, 
 
 @pytest.mark.parametrize("seed", MOODY_SEEDS)
 def test_the_recorded_state_wins(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
-    """With a function that leaves another state in every attempt, all stores and copies hold what the records name."""
+    """With a function that leaves another state in every attempt, all stores and copies hold what the records name (I2)."""
     told = fates[seed, True].result()
     assert not told, told
 
@@ -72,7 +72,7 @@ def test_a_history_on_disk(seed: int, directory: Path) -> None:
 
 @pytest.mark.parametrize("seed", [int(ASKED)] if ASKED else range(400, 408))
 def test_a_disturbed_run_equals_an_undisturbed_one(seed: int) -> None:
-    """Output by epoch and state at the end are those of a run with the same input, one worker, and no events."""
+    """Output by epoch and final state equal those of a run with the same input, one worker and no events (I5)."""
     disturbed = play(seed)
     undisturbed = History(seed, faulty=False)
     for batch in disturbed.world.stream.batches:

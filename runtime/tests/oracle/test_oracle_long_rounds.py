@@ -43,7 +43,7 @@ def rescaled(cluster: SimulatedCluster, round_epochs: int, strategy: Strategy, r
 @pytest.mark.parametrize("strategy", list(Strategy))
 @pytest.mark.parametrize("round_epochs", range(1, 9))
 def test_a_round_of_several_epochs(round_epochs: int, strategy: Strategy) -> None:
-    """Whatever the strategy, with the limits that a query has by default."""
+    """Epochs pass while a round runs (I6), for every strategy, with the default limits of a query."""
     cluster = SimulatedCluster(chain(), bins=16, workers=2, slots=4, tuning=Tuning(limits=Limits()), seed=round_epochs)
     rescaled(cluster, round_epochs, strategy, 40)
 

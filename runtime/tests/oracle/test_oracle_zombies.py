@@ -92,7 +92,7 @@ def goes_on_later(cluster: SimulatedCluster, faults: Faults, where: tuple[str, s
 
 @pytest.mark.parametrize("named", IN_AN_EPOCH)
 def test_an_epoch_goes_on_after_another_driver_has_finished_it(named: str) -> None:
-    """A task or a driver that stood still inside an epoch is shut out, and leaves all as it was."""
+    """A task or a driver that stood still inside an epoch is shut out, and changes nothing (I8)."""
     faults = Faults()
     cluster = cluster_with(faults)
     cluster.rescale(3, "AllAtOnce", pre_copy=False)

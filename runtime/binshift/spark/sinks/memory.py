@@ -72,7 +72,13 @@ class MemorySink:
             KeyError: there is no such epoch.
         """
         table = self.table(epoch)
-        return list(ArrowTableToRowsConversion.convert(table, self._schema)) if table.num_rows else []
+        if not table.num_rows:
+            return []
+        try:
+            return list(ArrowTableToRowsConversion.convert(table, self._schema))
+        except UnicodeDecodeError:
+            # Spark's strings can be any bytes. `collect` replaces what is not UTF-8, as for every other DataFrame.
+            return SparkSession.active().createDataFrame(table, self._schema).collect()
 
     def close(self) -> None:
         """The rows stay readable."""
