@@ -81,7 +81,7 @@ CMD ["python", "-m", "binshift_operator"]
 FROM slim AS spark
 ARG JRE_PACKAGE=openjdk-17-jre-headless
 LABEL org.opencontainers.image.title="binshift on Spark" org.opencontainers.image.licenses="Apache-2.0"
-# The package of Java wants a folder that slim images lack. The other one gives a name to a user that a cluster draws (binshift.pods.user).
+# The package of Java wants a folder that slim images lack. The other one gives a name to a user that a cluster draws (binshift.hosting.pod.user).
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libnss-wrapper ${JRE_PACKAGE} \

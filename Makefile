@@ -57,7 +57,7 @@ types: $(READY) ## mypy --strict
 
 .PHONY: imports
 imports: $(READY) ## import contracts between the layers
-	$(BIN)/lint-imports
+	PYTHONPATH=runtime/examples/flights $(BIN)/lint-imports
 
 .PHONY: test
 test: test-unit test-cluster ## unit tests and tests on a local Spark cluster
@@ -102,7 +102,7 @@ bench: $(READY_DEMO) $(CLASSES) ## run benchmarks and print ratios (BENCH=move f
 
 .PHONY: demo
 demo: $(READY_DEMO) $(CLASSES) ## stream a year of flights on a local cluster and rescale it while it runs (DEMO_SECONDS=90)
-	$(WITH_JAVA) $(BIN)/binshift demo --seconds $(DEMO_SECONDS) --rows $(DEMO_ROWS)
+	$(WITH_JAVA) $(BIN)/python runtime/examples/flights/demo.py --seconds $(DEMO_SECONDS) --rows $(DEMO_ROWS)
 
 .PHONY: bare
 bare: ## check and a short demo in a fresh clone on a minimal Debian; needs root (BARE="test-unit" for other targets)

@@ -1,7 +1,7 @@
 """How even the stream was, from the times its epochs were committed at: what a record waited, and which epochs fell out.
 
-The rate source makes rows by the clock, whether or not they are read (open loop), and an epoch is due every second. An
-epoch that takes several seconds of the source at once shows that others were missed. Pure.
+The rate source makes rows by the clock, whether or not they are read, and an epoch is due every second. An epoch that takes
+several seconds of the source at once shows that others were missed. How latency is counted is `openloop`'s. Pure.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+
+from openloop import Span, longest_gap, percentile
 
 ROWS_A_SECOND = 100
 """How many of a second's rows are measured."""
@@ -61,15 +63,11 @@ def pace(commits: Sequence[Commit], created: float, begin: float, end: float) ->
     >>> round(pace(steady, 100.0, 102.0, 108.0).p99, 1)
     1.5
     """
-    waited: list[float] = []
-    lost = 0
-    for before, commit in pairwise(commits):
-        if not begin <= commit.at <= end:
-            continue
-        taken = commit.second - before.second
-        lost += max(taken - 1, 0)
-        rows = created + before.second + np.arange(taken * ROWS_A_SECOND) / ROWS_A_SECOND
-        waited += (commit.at - rows).tolist()
+    chosen = [(before.second, commit) for before, commit in pairwise(commits) if begin <= commit.at <= end]
+    waited = [np.empty(0)]
+    for before, commit in chosen:
+        rows = Span(created + before, created + commit.second, commit.at).due((commit.second - before) * ROWS_A_SECOND)
+        waited.append(commit.at - rows)
+    lost = sum(max(commit.second - before - 1, 0) for before, commit in chosen)
     times = [begin, *(commit.at for commit in commits if begin <= commit.at <= end), end]
-    pause = max(after - before for before, after in pairwise(times))
-    return Pace(float(np.percentile(waited, 99)) if waited else float("nan"), lost, pause)
+    return Pace(percentile(np.concatenate(waited), 99), lost, longest_gap(times))

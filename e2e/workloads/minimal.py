@@ -20,6 +20,8 @@ from kube import Kube, until
 
 FOLDER = ROOT / "runtime" / "examples" / "minimal"
 INSIDE = Path(__file__).parent / "inside"
+FLIGHTS_REFERENCE = ROOT / "runtime" / "examples" / "flights" / "flights_demo" / "reference.py"
+"""Pandas' answer, which `judge_flights.py` compares with."""
 NAME = "minimal"
 WATCHER = "watcher"
 VOLUME = "/data"
@@ -95,7 +97,7 @@ def watcher(image: str, claim: str | None = NAME, secret: str | None = None) -> 
         claim: a volume that it mounts.
         secret: whose keys are variables in it.
     """
-    scripts = {path.name: path.read_text(encoding="utf-8") for path in INSIDE.glob("*.py")}
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in (*INSIDE.glob("*.py"), FLIGHTS_REFERENCE)}
     mounted: dict[str, dict[str, Any]] = {"/scripts": {"configMap": {"name": WATCHER}}, "/tmp": {"emptyDir": {}}}
     if claim:
         mounted[VOLUME] = {"persistentVolumeClaim": {"claimName": claim}}

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from binshift.backoff import backoff_seconds
+
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
@@ -87,7 +89,7 @@ class WorkQueue:
         with self._changed:
             failures = self._failures.get(key, 0) + 1
             self._failures[key] = failures
-            delay = min(BACKOFF_SECONDS * 2.0 ** min(failures - 1, 10), BACKOFF_SECONDS_MAX)
+            delay = backoff_seconds(failures, BACKOFF_SECONDS, BACKOFF_SECONDS_MAX)
             self._dirty.discard(key)
             self._finish(key, max(delay * (0.5 + 0.5 * self.jitter()), delay_seconds_min))
 

@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Any
 
 import jsonschema
@@ -238,7 +238,7 @@ def _binshift(words: Sequence[str]) -> Iterator[str]:
         return
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-        import_module(COMMANDS[words[0]][0]).main(["--help"])
+        resolve_name(COMMANDS[words[0]][0])(["--help"])
     for word in words[1:]:
         if word.startswith("--") and not re.search(rf"{word.partition('=')[0]}\b", said.getvalue()):
             yield f"binshift {words[0]} has no {word}"

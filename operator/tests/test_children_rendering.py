@@ -89,7 +89,7 @@ def test_without_the_secret_there_are_no_pods() -> None:
 
 
 def test_environment_of_the_processes() -> None:
-    """Each container gets the variables that `binshift.pods` reads, secrets only by reference."""
+    """Each container gets the variables that `binshift.hosting.pod` reads, secrets only by reference."""
     driver, executor = pods()
     containers = {each["name"]: each for pod in (driver, executor) for each in pod["spec"]["containers"]}
     env = {name: {each["name"]: each for each in container["env"]} for name, container in containers.items()}
@@ -103,7 +103,7 @@ def test_environment_of_the_processes() -> None:
     assert "BINSHIFT_TOKEN" not in env["master"]
     for name in ("BINSHIFT_TOKEN", "BINSHIFT_DRAIN_TOKEN", "_SPARK_AUTH_SECRET"):
         assert env["driver"][name]["valueFrom"]["secretKeyRef"]["name"] == "clicks-keys"
-    assert containers["driver"]["args"] == ["python", "-m", "binshift.pods.driver", "/app/clicks.py"]
+    assert containers["driver"]["args"] == ["python", "-m", "binshift.hosting.pod.driver", "/app/clicks.py"]
 
 
 def test_the_users_part() -> None:

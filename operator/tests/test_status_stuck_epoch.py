@@ -109,8 +109,8 @@ def test_the_message_changes_once_a_minute() -> None:
 
 def test_parts_are_the_runtimes() -> None:
     """There is something to check for every stage of an epoch, and for unknown stages of a newer driver."""
-    underway = pytest.importorskip("binshift.engine.underway")
-    assert set(EPOCH_STAGES) == set(underway.Part)
+    progress = pytest.importorskip("binshift.engine.epoch_progress")
+    assert set(EPOCH_STAGES) == set(progress.EpochStage)
     odd = parse_runtime({"state": "Running", "underWay": {"epoch": 3, "seconds": LONG, "part": "dreaming"}})
     assert "check the sink" in stuck_epoch_message(odd, LIMITS.epoch_seconds_max)
 

@@ -72,8 +72,8 @@ def test_what_binshift_sets_is_refused() -> None:
     """Every key of Spark's conf that a driver's pod sets as it must be is refused in a spec, and not silently written over."""
     from pathlib import Path
 
-    from binshift.pods import conf
-    from binshift.pods.settings import DriverSettings
+    from binshift.hosting.pod import conf
+    from binshift.hosting.pod.settings import DriverSettings
     from binshift.spark.conf import required
 
     settings = DriverSettings("spark://h:1", "h", checkpoint="/c", secret="s")

@@ -10,11 +10,12 @@ from functools import partial
 
 from archive import save
 from counting import binshift_count
-from latency import percentile
 from measuring import Turn, bench, take_turns
 from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
+
+from openloop import percentile
 
 TARGETS = (
     Target("calm epoch over one bin a worker", "over_2_bins", 1.05, of=lambda row: 2 < row["bins"] <= 1 << 12),

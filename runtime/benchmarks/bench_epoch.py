@@ -12,10 +12,11 @@ from typing import Any
 
 from archive import save
 from counting import binshift_count
-from latency import percentile
 from measuring import bench, measured
 from options import WATCH, parsed, parser
 from tables import text
+
+from openloop import percentile
 
 SPARKS = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitOffsets")
 TASKS = ("task_bring_up", "task_process", "task_delta", "task_commit")

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from archive import save
 from counting import binshift_count
-from latency import percentile
 from measuring import Turn, bench, take_turns
 from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
+
+from openloop import percentile
 
 DISK, MEMORY = "checkpoint on disk", "checkpoint in memory"
 TARGETS = (

@@ -10,11 +10,12 @@ from functools import partial
 
 from archive import save
 from counting import binshift_count, spark_count
-from latency import percentile
 from measuring import System, Turn, bench, take_turns
 from options import WATCH, parsed, parser
 from tables import text
 from targets import Row, Target, verdicts
+
+from openloop import percentile
 
 TARGETS = (
     Target(

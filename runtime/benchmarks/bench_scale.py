@@ -37,8 +37,8 @@ from targets import Row, Target, verdicts
 
 from binshift.control.models import Dataflow
 from binshift.errors import BinshiftError
-from binshift.running.client import ControlClient
-from binshift.running.directory import RunDirectory, find
+from binshift.hosting.local.client import ControlClient
+from binshift.hosting.local.directory import RunDirectory, find
 
 HERE = Path(__file__).parent
 POLL_SECONDS = 0.1

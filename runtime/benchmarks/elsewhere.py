@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from binshift.process_tree import family
+import psutil
 
 SAMPLE_SECONDS = 2.0
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -50,6 +50,15 @@ class Elsewhere:
         while True:
             time.sleep(SAMPLE_SECONDS)
             self.sample()
+
+
+def family(roots: list[int]) -> list[int]:
+    """These processes and everything they started."""
+    found = list(roots)
+    for root in roots:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [each.pid for each in psutil.Process(root).children(recursive=True)]
+    return found
 
 
 def machine_seconds() -> float:

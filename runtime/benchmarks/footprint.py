@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from elsewhere import family
+
 from binshift.local import LocalCluster
 from binshift.model import Worker
-from binshift.process_tree import family
 
 SAMPLE_SECONDS = 0.25
 

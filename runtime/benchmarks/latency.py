@@ -1,10 +1,6 @@
-"""Record latency as an open loop sees it: from the time a row was due, whether or not the system kept up, to its commit.
+"""The epochs of a query that reads the open-loop source, from Spark's own progress reports: calm times, a move, silence.
 
-As in Megaphone's evaluation (PVLDB 12(9), section 5): the worst latency of every 250 ms of due time. A system that stands
-still does not stop the rows from being due, so a pause shows in full; a closed loop would hide it. The rows of an epoch
-are due evenly, so the first and last due time of an epoch tell all of them.
-
-Pure: what is read is Spark's own progress reports, as mappings; the same for Spark's queries and for binshift's.
+How latency is counted is `openloop`'s. Pure: progress reports are mappings, the same for Spark's queries and for binshift's.
 """
 
 from __future__ import annotations
@@ -12,22 +8,14 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from openloop import Span, longest_gap, worst
+
 SOURCE = "OpenLoopSource"
-BUCKET_SECONDS = 0.25
-
-
-@dataclass(frozen=True)
-class Span:
-    """An epoch: when the first and the last of its rows were due, and when it was committed; in seconds since 1970."""
-
-    first: float
-    last: float
-    committed: float
 
 
 @dataclass
@@ -38,12 +26,7 @@ class Latencies:
 
     def buckets(self) -> list[tuple[float, float]]:
         """(due time, worst latency) for every 250 ms of due time."""
-        worst: dict[int, float] = {}
-        for span in self.spans:
-            for bucket in range(int(span.first / BUCKET_SECONDS), int(span.last / BUCKET_SECONDS) + 1):
-                due = max(span.first, bucket * BUCKET_SECONDS)
-                worst[bucket] = max(worst.get(bucket, 0.0), span.committed - due)
-        return [(bucket * BUCKET_SECONDS, latency) for bucket, latency in sorted(worst.items())]
+        return worst(self.spans)
 
     def calm(self, start: float, began: float) -> list[float]:
         """Of rows due from ``start`` on and committed before ``began``."""
@@ -55,14 +38,12 @@ class Latencies:
 
     def longest_silence(self, start: float, end: float) -> float:
         """The longest time between two commits that overlaps with ``start .. end``; nan without two commits."""
-        times = [span.committed for span in self.spans]
-        pairs = itertools.pairwise(times)
+        pairs = itertools.pairwise(span.committed for span in self.spans)
         return max((b - a for a, b in pairs if b > start and a < end), default=math.nan)
 
     def usual_silence(self, start: float, end: float) -> float:
         """The longest time between two commits that lies within ``start .. end``; nan without two commits in it."""
-        times = [span.committed for span in self.spans if start <= span.committed <= end]
-        return max((b - a for a, b in itertools.pairwise(times)), default=math.nan)
+        return longest_gap([span.committed for span in self.spans if start <= span.committed <= end])
 
     def skipped(self, calm: tuple[float, float], moving: tuple[float, float]) -> int:
         """Commits that were due in the longest silence and did not come, by the longest silence of calm times."""
@@ -101,18 +82,3 @@ def _offset(text: Any) -> tuple[int, int] | None:
     """(rows, start of the clock in ms), as the source writes it; None for none, which Spark writes in two ways."""
     said = json.loads(text) if isinstance(text, str) else text
     return None if said is None else (int(said[0]), int(said[1]))
-
-
-def percentile(values: Sequence[float], q: float) -> float:
-    """A percentile, between two values in proportion; nan of nothing.
-
-    >>> percentile([1.0, 2.0, 3.0, 5.0], 50)
-    2.5
-    """
-    if not values:
-        return math.nan
-    ordered = sorted(values)
-    place = (len(ordered) - 1) * q / 100
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from latency import Latencies, percentile
+from latency import Latencies
+
+from openloop import percentile
 
 PLOT_BEFORE_SECONDS = 6.0
 PLOT_AFTER_SECONDS = 4.0

@@ -1,7 +1,7 @@
 """The command line, `binshift`: finds the command and lets it do the rest.
 
-Each command is a module with ``main(arguments) -> exit status`` and a help text of its own; it is imported only when it
-is asked for, so that `binshift log` needs no Spark. A new command is one more line in `COMMANDS`.
+Each command is a function ``(arguments) -> exit status`` with a help text of its own; its module is imported only when it
+is called, so that `binshift log` needs no Spark. A new command is one more line in `COMMANDS`.
 
 Exit status: 0 well (`run`: the program's own status), 1 not so (an error of the tree in `binshift.errors` is one line on stderr, without a traceback), 2 the
 command line is wrong, 130 interrupted.
@@ -11,25 +11,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
+from pkgutil import resolve_name
 from typing import Final
 
 from binshift import __version__
 from binshift.errors import BinshiftError
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
-    "run": ("binshift.running.run", "run a program on a cluster on this machine"),
-    "status": ("binshift.running.status", "show what a run is doing"),
-    "scale": ("binshift.running.scale", "change the number of a run's workers, while its query goes on"),
-    "rebalance": ("binshift.running.rebalance", "share the bins of a run by their load, while its query goes on"),
-    "bins": ("binshift.running.bins", "show which worker holds how many bins"),
-    "migrations": ("binshift.running.migrations", "show what has moved and what moves"),
-    "cancel": ("binshift.running.cancel", "cancel a migration"),
-    "demo": ("binshift.demo.command", "a year of real flights as a stream on a local cluster, rescaled while it runs"),
-    "log": ("binshift.log.inspect", "inspect or verify a checkpoint's log, offline"),
+    "run": ("binshift.hosting.local.run:main", "run a program on a cluster on this machine"),
+    "status": ("binshift.hosting.local.show:status", "show what a run is doing"),
+    "scale": ("binshift.hosting.local.move:scale", "change the number of a run's workers, while its query goes on"),
+    "rebalance": (
+        "binshift.hosting.local.move:rebalance",
+        "share the bins of a run by their load, while its query goes on",
+    ),
+    "bins": ("binshift.hosting.local.show:bins", "show which worker holds how many bins"),
+    "migrations": ("binshift.hosting.local.show:migrations", "show what has moved and what moves"),
+    "cancel": ("binshift.hosting.local.move:cancel", "cancel a migration"),
+    "log": ("binshift.log.inspect:main", "inspect or verify a checkpoint's log, offline"),
 }
-"""Name -> (module, what it does in a line)."""
+"""Name -> (function, what it does in a line)."""
 
 INTERRUPTED: Final = 130
 
@@ -39,14 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Only the command's name is looked at here: everything after it is the command's own, its --help included.
     name, rest = _parser().parse_args(given[:1]).command, given[1:]
-    module, _ = COMMANDS[name]
+    return exit_status(f"binshift {name}", lambda: int(resolve_name(COMMANDS[name][0])(rest)))
+
+
+def exit_status(program: str, act: Callable[[], int]) -> int:
+    """What ``act`` returns; or the status of a binshift error or an interrupt, after a line on stderr."""
     try:
-        return int(import_module(module).main(rest))
+        return act()
     except BinshiftError as error:
-        print(f"binshift {name}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{program}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"binshift {name}: interrupted", file=sys.stderr)
+        print(f"{program}: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 

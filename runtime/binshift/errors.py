@@ -42,6 +42,14 @@ BinshiftError
 
 from __future__ import annotations
 
+import json
+import re
+
+_FIELDS = "binshift: "
+"""Begins the note that holds an error's fields as JSON, where errors are handed on as the text of a traceback."""
+
+_TEXT = re.compile(r"binshift\.errors\.(\w+): (.*)")
+
 
 class BinshiftError(Exception):
     """Root of the tree."""
@@ -148,7 +156,20 @@ class ForeignLog(LogError):
 
 
 class LogDamaged(LogError):
-    """A log file is missing, torn or altered."""
+    """A log file is missing, torn or altered.
+
+    Attributes:
+        file: the delta or snapshot that it is about, if it is about one.
+    """
+
+    file: str | None = None
+
+    def about(self, file: str) -> LogDamaged:
+        """The same error, with its file; the note carries the file across Spark."""
+        if self.file is None:
+            self.file = file
+            self.add_note(_FIELDS + json.dumps({"file": file}))
+        return self
 
 
 class LogFileMissing(LogDamaged):
@@ -189,3 +210,20 @@ class DrainRefused(MigrationRefused):
 
 class NoSuchMigration(MigrationRefused):
     """This run of the query has no migration of that number."""
+
+
+def parse(text: str) -> BinshiftError | None:
+    """The newest of binshift's errors in the text of a traceback, with its fields; None if there is none.
+
+    >>> parse('binshift.errors.LogDamaged: x is torn\\nbinshift: {"file": "x"}').file
+    'x'
+    """
+    found = list(_TEXT.finditer(text))[-1:]
+    kind = globals().get(found[0][1]) if found else None
+    if not (isinstance(kind, type) and issubclass(kind, BinshiftError)):
+        return None
+    error = kind(found[0][2])
+    fields = re.search(rf"^{_FIELDS}(.*)$", text[found[0].end() :], re.MULTILINE)
+    if fields is not None and isinstance(error, LogDamaged):
+        error.about(json.loads(fields[1])["file"])
+    return error

@@ -11,21 +11,22 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
+
+import psutil
 
 from binshift import cds
 from binshift.errors import InvalidSettings
+from binshift.hosting.processes import ChildProcess
 from binshift.java import QUICK_TO_START, java_home
 from binshift.model import Worker
-from binshift.process_tree import command_line, descendants
 
 MASTER_HOST = "127.0.0.1"
+EXECUTOR_MAIN = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 WORKERS_MAX = 200
 """Loopback addresses this module hands out."""
 
@@ -55,8 +56,8 @@ class LocalCluster:
     cores: int = 2
     memory: str = "600m"
     port: int = 0
-    _master: subprocess.Popen[bytes] | None = field(default=None, init=False)
-    _workers: dict[Worker, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
+    _master: ChildProcess | None = field(default=None, init=False)
+    _workers: dict[Worker, ChildProcess] = field(default_factory=dict, init=False)
 
     @property
     def url(self) -> str:
@@ -70,9 +71,7 @@ class LocalCluster:
             self.stop()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> LocalCluster:
@@ -87,10 +86,10 @@ class LocalCluster:
             self.start_worker(Worker(worker))
         return self
 
-    def start_master(self) -> subprocess.Popen[bytes]:
+    def start_master(self) -> ChildProcess:
         """Start the master, in place of one that has ended; once it had an address, at that one."""
         if self._master is not None:
-            _hang_up(self._master)
+            self._master.hang_up()
         arguments = ["--host", MASTER_HOST, "--port", str(self.port), "--webui-port", "0"]
         log = self.directory / "master.log"
         self._master = self._spawn("org.apache.spark.deploy.master.Master", arguments, log, {})
@@ -102,9 +101,9 @@ class LocalCluster:
             raise InvalidSettings(f"worker {worker} is beyond the {WORKERS_MAX} loopback addresses used here")
         earlier = self._workers.get(worker)
         if earlier is not None:
-            if earlier.poll() is None:
+            if earlier.status is None:
                 return
-            _hang_up(earlier)
+            earlier.hang_up()
         host, work = worker_host(worker), self.directory / f"worker-{worker}"
         work.mkdir(exist_ok=True)
         arguments = ["--host", host, "--port", "0", "--webui-port", "0", "--cores", str(self.cores)]
@@ -118,38 +117,33 @@ class LocalCluster:
         """End a slot's worker process and its executor."""
         process = self._workers.pop(worker, None)
         if process is not None:
-            _end(process, sig)
+            process.end_tree(sig)
 
     @property
     def running(self) -> frozenset[Worker]:
         """Slots whose worker process lives."""
-        return frozenset(worker for worker, process in self._workers.items() if process.poll() is None)
+        return frozenset(worker for worker, process in self._workers.items() if process.status is None)
 
     @property
     def alive(self) -> bool:
         """Whether the master lives; without it the cluster is none."""
-        return self._master is not None and self._master.poll() is None
+        return self._master is not None and self._master.status is None
 
     def executor_pids(self, worker: Worker) -> list[int]:
         """The process ids of the executor JVMs of a slot."""
         process = self._workers.get(worker)
-        children = [] if process is None else descendants(process.pid)
-        return [pid for pid in children if b"CoarseGrainedExecutorBackend" in command_line(pid)]
-
-    def kill_executor(self, worker: Worker) -> list[int]:
-        """SIGKILL the executor JVM of a slot; its worker process starts another. Returns the killed process ids."""
-        killed = self.executor_pids(worker)
-        for pid in killed:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return killed
+        found = []
+        for each in [] if process is None else process.descendants():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += [each.pid] if EXECUTOR_MAIN in each.cmdline() else []
+        return found
 
     def stop(self) -> None:
         """End every process this cluster started."""
         for worker in list(self._workers):
             self.stop_worker(worker)
         if self._master is not None:
-            _end(self._master, signal.SIGTERM)
+            self._master.end_tree()
             self._master = None
 
     def conf(self) -> dict[str, str]:
@@ -161,9 +155,7 @@ class LocalCluster:
             "spark.executor.memory": self.memory,
         }
 
-    def _spawn(
-        self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]
-    ) -> subprocess.Popen[bytes]:
+    def _spawn(self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]) -> ChildProcess:
         import pyspark
 
         home = Path(pyspark.__file__).parent
@@ -171,14 +163,8 @@ class LocalCluster:
         base |= {"JAVA_HOME": java_home(), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": MASTER_HOST}
         base |= cds.daemon_environment(DAEMON_OPTIONS)
         with log.open("ab") as out:
-            return subprocess.Popen(
-                ["sh", "-c", GUARD, "guard", str(home / "bin" / "spark-class"), main, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=out,
-                stderr=out,
-                env=os.environ | base | environment,
-                process_group=0,
-            )
+            command = ["sh", "-c", GUARD, "guard", str(home / "bin" / "spark-class"), main, *arguments]
+            return ChildProcess(command, os.environ | base | environment, output=out)
 
 
 GUARD = """
@@ -196,36 +182,15 @@ DAEMON_OPTIONS = f"{QUICK_TO_START} -Dspark.deploy.maxExecutorRetries=-1 -Dspark
 """A slot's executor may be restarted for ever; the daemons do next to nothing."""
 
 
-def _await_port(log: Path, process: subprocess.Popen[bytes], timeout_seconds: float = 60.0) -> int:
+def _await_port(log: Path, process: ChildProcess, timeout_seconds: float = 60.0) -> int:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
         if log.exists():
             found = re.search(r"Starting Spark master at spark://[\d.]+:(\d+)", log.read_text(errors="replace"))
             if found:
                 return int(found.group(1))
-        if process.poll() is not None:
+        if process.status is not None:
             break
         time.sleep(0.05)
     tail = log.read_text(errors="replace")[-1500:] if log.exists() else "(no output)"
     raise InvalidSettings(f"the Spark master did not start within {timeout_seconds:.0f} s; its log ends:\n{tail}")
-
-
-def _hang_up(process: subprocess.Popen[bytes]) -> None:
-    """Close the input of a guarded process, whose end it is if it lives."""
-    if process.stdin is not None:
-        process.stdin.close()
-
-
-def _end(process: subprocess.Popen[bytes], sig: signal.Signals) -> None:
-    below = descendants(process.pid)
-    _hang_up(process)
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(sig)
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for pid in below:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)

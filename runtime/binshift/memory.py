@@ -60,11 +60,6 @@ class WorkerMemory:
     heap_mib: int
     data_mib: int
 
-    @property
-    def total_mib(self) -> int:
-        """All of it: the limit, but for a fraction of a MiB."""
-        return self.daemon_mib + self.overhead_mib + self.processes_mib + self.heap_mib + self.data_mib
-
 
 @dataclass(frozen=True, slots=True)
 class DriverMemory:
@@ -74,11 +69,6 @@ class DriverMemory:
     program_mib: int
     overhead_mib: int
     heap_mib: int
-
-    @property
-    def total_mib(self) -> int:
-        """All of it: the limit, but for a fraction of a MiB."""
-        return self.supervisor_mib + self.program_mib + self.overhead_mib + self.heap_mib
 
 
 def worker_memory(limit_bytes: int, task_slots: int) -> WorkerMemory:

@@ -10,10 +10,9 @@ from typing import Any
 from epoch_world import WAIT_SECONDS, Act, EpochWorld
 
 from binshift.engine.background_loop import BackgroundLoop
-from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.ports import Executor
+from binshift.engine.ports import Executor, Ports
 from binshift.model import Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 
 class BackgroundWorld(EpochWorld):
@@ -34,13 +33,13 @@ class BackgroundWorld(EpochWorld):
         self.failing: dict[int, str] = {}
         self.unfit: dict[int, Exception] = {}
         self.acts: deque[Act] = deque()
-        self.house = Housekeeping(self.log, 2, 2, self.clock)
         for number in range(2):
             self.epoch(number)
         self.wakes.clear()
         jobs: Any = SimpleNamespace(background=self.run_background, rehearse=self.rehearse)
-        parts = (self.coordinator, self, jobs, self, self.steering, self.house, self.loop.in_epoch, WAIT_SECONDS)
-        self.background = BackgroundLoop(*parts, self.clock)
+        ports = Ports(self, jobs, self, self.clock)
+        parts = (self.coordinator, ports, self.targets, self.house, self.loop.in_epoch, WAIT_SECONDS)
+        self.background = BackgroundLoop(*parts)
 
     def round(self) -> bool:
         """One round; whether there was anything to do."""

@@ -9,6 +9,7 @@ from prometheus_client.registry import CollectorRegistry
 from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
+from binshift.control.auth import Tokens
 from binshift.control.models import (
     BinLoad,
     Bins,
@@ -17,15 +18,14 @@ from binshift.control.models import (
     Migration,
     State,
     Target,
-    TargetRequest,
     WorkerLoad,
     moment,
 )
-from binshift.control.rebalancing import RebalanceRequest
-from binshift.control.tokens import Tokens
+from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.service_holder import ServiceHolder
+from binshift.engine.timings import EpochTimings
 from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics
-from binshift.metrics.measured import EpochMeasured
 from binshift.migration import Phase
 from binshift.model import Epoch, Worker
 
@@ -35,7 +35,7 @@ BINS = 16
 
 
 @dataclass
-class FakeSurface:
+class FakeService:
     """Sixteen bins on workers 0 and 1, ten migrations; worker 0 cannot be drained.
 
     Attributes:
@@ -123,7 +123,7 @@ class FakeSurface:
         self._write("stop")
         self.stopped = True
 
-    def epochs(self) -> Sequence[EpochMeasured]:
+    def epochs(self) -> Sequence[EpochTimings]:
         return []
 
     def observed(self) -> Observed:
@@ -153,9 +153,11 @@ def a_migration(number: int) -> Migration:
     )
 
 
-def client(surface: FakeSurface, token: str | None = ADMIN, tokens: Tokens = TOKENS) -> TestClient:
-    """A caller of the API over ``surface``, with that token; a bug in the API is an answer, as it is to real callers."""
+def client(service: FakeService, token: str | None = ADMIN, tokens: Tokens = TOKENS) -> TestClient:
+    """A caller of the API over ``service``, with that token; a bug in the API is an answer, as it is to real callers."""
     registry = CollectorRegistry()
-    RuntimeMetrics(registry, surface.epochs, surface.observed)
+    RuntimeMetrics(registry, service.epochs, service.observed)
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    return TestClient(control_app(surface, tokens, registry), headers=headers, raise_server_exceptions=False)
+    return TestClient(
+        control_app(ServiceHolder(service), tokens, registry), headers=headers, raise_server_exceptions=False
+    )

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from control_fakes import ADMIN, FakeSurface, a_migration
+from control_fakes import ADMIN, FakeService, a_migration
 from prometheus_client.registry import CollectorRegistry
 from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
-from binshift.control.models import Dataflow, Migration, State, TargetRequest, WorkerLoad, moment
-from binshift.control.slot import Slot
-from binshift.control.tokens import Tokens
+from binshift.control.auth import Tokens
+from binshift.control.models import Dataflow, Migration, State, WorkerLoad, moment
+from binshift.control.program_metrics import ProgramMetrics
+from binshift.control.requests import TargetRequest
+from binshift.control.service_holder import ServiceHolder
 from binshift.engine.migrations import MIGRATIONS_A_TERM
 from binshift.errors import NoSuchMigration
 from binshift.metrics import Observed
-from binshift.metrics.program import ProgramMetrics
 from binshift.model import Epoch
 
 TARGET = {"owner": "uid", "generation": 7, "workers": [0, 1, 2]}
 
 
 @dataclass
-class Named(FakeSurface):
+class Named(FakeService):
     """One query of several.
 
     Attributes:
@@ -51,32 +52,32 @@ class Named(FakeSurface):
     forgotten: set[int] = field(default_factory=set)
 
     def snapshot(self) -> Dataflow:
-        """See `FakeSurface`."""
+        """See `FakeService`."""
         mine = {"name": self.name, "id": f"id-{self.name}", "state": self.state}
         newest = {"epoch": self.epoch, "committed_at": moment(self.committed_at)}
         return super().snapshot().model_copy(update=mine | newest)
 
     def workers(self) -> Sequence[WorkerLoad]:
-        """See `FakeSurface`."""
+        """See `FakeService`."""
         failures, error = self.troubles
         well, troubled = super().workers()
         return [well, troubled.model_copy(update={"background_failures": failures, "background_error": error})]
 
     def migration(self, number: int) -> Migration:
-        """See `FakeSurface`."""
+        """See `FakeService`."""
         self.asked += 1
         if number in self.forgotten:
             raise NoSuchMigration(f"there is no migration {number}")
         return a_migration(number).model_copy(update={"phase": self.phases.get(number, self.phase)})
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
-        """As `FakeSurface`, by the number that a query gives."""
+        """As `FakeService`, by the number that a query gives."""
         found = super().put_target(wanted)
         first = (self.term - 1) * MIGRATIONS_A_TERM
         return None if found is None else found.model_copy(update={"id": first + found.id})
 
     def observed(self) -> Observed:
-        """See `FakeSurface`."""
+        """See `FakeService`."""
         return Observed(epoch=Epoch(len(self.name)))
 
 
@@ -85,10 +86,10 @@ class Both:
 
     def __init__(self) -> None:
         self.one, self.other = Named(name="one"), Named(name="other")
-        self.slot = Slot()
-        self.slot.add(self.one)
-        self.slot.add(self.other)
+        self.holder = ServiceHolder()
+        self.holder.add(self.one)
+        self.holder.add(self.other)
         self.registry = CollectorRegistry()
-        ProgramMetrics(self.registry, self.slot.named)
-        app = control_app(self.slot, Tokens(ADMIN, None), self.registry)
+        ProgramMetrics(self.registry, self.holder.named)
+        app = control_app(self.holder, Tokens(ADMIN, None), self.registry)
         self.client = TestClient(app, headers={"Authorization": f"Bearer {ADMIN}"}, raise_server_exceptions=False)

@@ -1,4 +1,4 @@
-"""A query on a simulated cluster, as the control API's surface meets it: real protocol, log and stores, no Spark."""
+"""A query on a simulated cluster, as the control API's service meets it: real protocol, log and stores, no Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from measured_epochs import Measured
 
-from binshift.control.inside import QueryInside
-from binshift.control.surface import QuerySurface
+from binshift.control.query_service import QueryService
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.model import Epoch, Worker
@@ -31,8 +30,9 @@ class SimulatedQuery:
         self.spark_is_gone = False
         self.stopped = threading.Event()
         stopping = threading.Event()
-        executors = SimpleNamespace(alive=self._executors)
-        self.epochs = SimpleNamespace(executors=executors, stopping=stopping, under_way=None, runs_failed=0)
+        ports = SimpleNamespace(executors=SimpleNamespace(alive=self._executors))
+        self.epochs = SimpleNamespace(ports=ports, stopping=stopping, progress=None, runs_failed=0)
+        self.epochs.timings = self.timings
 
     def _executors(self) -> dict[Worker, Any]:
         if self.spark_is_gone:
@@ -41,7 +41,7 @@ class SimulatedQuery:
 
     @property
     def dataflow(self) -> Any:
-        parts = (self._steering.log, self._coordinator, self._steering)
+        parts = (self._targets.log, self._coordinator, self._targets)
         return Dataflow(*parts, self.epochs, None)  # type: ignore[arg-type]
 
     @property
@@ -49,8 +49,8 @@ class SimulatedQuery:
         return self.cluster.driver.coordinator
 
     @property
-    def _steering(self) -> Any:
-        return self.cluster.driver.steering
+    def _targets(self) -> Any:
+        return self.cluster.driver.targets
 
     @property
     def epoch(self) -> Epoch:
@@ -62,15 +62,15 @@ class SimulatedQuery:
 
     @property
     def migrations(self) -> Sequence[Migration]:
-        return tuple(self._coordinator.movement.history)
+        return tuple(self._coordinator.migrations.history)
 
     @property
     def target(self) -> Any:
-        return self._steering.target
+        return self._targets.target
 
     @property
     def effective_workers(self) -> tuple[Worker, ...]:
-        return self._steering.effective
+        return self._targets.effective
 
     def exception(self) -> Exception | None:
         if self.spark_is_gone:
@@ -78,16 +78,16 @@ class SimulatedQuery:
         return self.error
 
     def put_target(self, **wanted: Any) -> Migration | None:
-        return self._steering.put(**wanted)
+        return self._targets.put(**wanted)
 
     def rebalance(self, **wanted: Any) -> Migration:
-        return self._steering.rebalance(**wanted)
+        return self._targets.rebalance(**wanted)
 
     def drain(self, worker: Worker) -> Migration:
-        return self._steering.drain(worker)
+        return self._targets.drain(worker)
 
     def cancel(self, number: int, *, rollback: bool) -> Migration:
-        return self._steering.cancel(number, rollback=rollback)
+        return self._targets.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
         self.epochs.stopping.set()
@@ -96,23 +96,23 @@ class SimulatedQuery:
 
 
 class World:
-    """A cluster of two workers with bins and four machines, three epochs old, its query and its surface."""
+    """A cluster of two workers with bins and four machines, three epochs old, its query and its service."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
         self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
         self.query = SimulatedQuery(self.cluster)
-        self.surface = QuerySurface(self.query, QueryInside(self.query.dataflow), lambda: self.now)  # type: ignore[arg-type]
-        self.cluster.driver.movement.now = lambda: self.now
+        self.service = QueryService(self.query, lambda: self.now)  # type: ignore[arg-type]
+        self.cluster.driver.migrations.clock = SimpleNamespace(time=lambda: self.now)  # type: ignore[assignment]
         for _ in range(3):
             self.epoch()
 
     def epoch(self) -> None:
         """One epoch of a second, with a round of background work after it."""
         rows: list[Row] = [{"key": f"k{i}", "value": 1, "time": 0} for i in range(40)]
-        moving = self.query._coordinator.moving
+        moving = not self.query._coordinator.migrations.idle
         self.cluster.epoch(rows)
-        moving = moving or self.query._coordinator.moving
+        moving = moving or not self.query._coordinator.migrations.idle
         self.cluster.background()
         self.now += 1.0
         seconds = {"total": 0.4}

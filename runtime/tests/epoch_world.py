@@ -14,17 +14,19 @@ from typing import Any
 
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
-from binshift.engine.epochplan import EpochPlan
-from binshift.engine.migrations import Request, Terms
-from binshift.engine.movement import Movement
-from binshift.engine.ports import BatchOffsets, Executor, Placement
-from binshift.engine.steering import Steering
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.migration_controller import MigrationController
+from binshift.engine.migration_options import MigrationOptions
+from binshift.engine.migrations import MigrationPolicy
+from binshift.engine.ports import Executor, Placement, Ports
+from binshift.engine.target_controller import TargetController
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
 from binshift.model import Epoch, Stamp, Worker
-from binshift.protocol.spec import EpochSpec, Summary
 from binshift.testing.clock import ManualClock
 from binshift.testing.faulty import Files
+from binshift.worker.messages import EpochSpec, Summary
 
 OPERATOR = "state"
 ATTEMPTS_MAX = 6
@@ -95,13 +97,16 @@ class EpochWorld:
         self.files = files or Files()
         format = LogFormat(bins=8, query="q", operators=(OperatorFormat(OPERATOR, "f"),))
         self.log = Log.on(self.files, format, nonce=f"driver {term}")
-        movement = Movement(Terms(8, workers), [OPERATOR], self.log.term, self.clock)
-        self.coordinator = Coordinator(self.log, 8, [OPERATOR], movement)
-        self.steering = Steering(self.log, self.coordinator, Request(batch_size=8))
-        movement.warmed(frozenset(self.executors))
+        migrations = MigrationController(MigrationPolicy(8, workers), [OPERATOR], self.log.term, self.clock)
+        self.house = Housekeeping(self.log, 2, 2, self.clock)
+        self.coordinator = Coordinator(self.log, [OPERATOR], migrations, self.house)
+        self.targets = TargetController(self.log, self.coordinator, MigrationOptions(batch_size=8))
+        migrations.mark_warm(frozenset(self.executors))
         limits = EpochLimits(ATTEMPTS_MAX, WAIT_SECONDS, LOST_SECONDS)
         jobs: Any = SimpleNamespace(epoch=self.run_epoch, publish=self.publish, working=self.working)
-        self.loop = EpochLoop[str](self.coordinator, self, jobs, self, self.steering.lost, limits, self.clock)
+        self.loop = EpochLoop[str](
+            self.coordinator, Ports(self, jobs, self, self.clock), self.targets.replace_lost, limits
+        )
 
     def epoch(self, number: int) -> None:
         """One batch of the stream."""
@@ -167,6 +172,13 @@ class EpochWorld:
         """What a task reports."""
         stamp = Stamp(spec.epoch, f"{spec.run_prefix}{spec.worker}") if spec.replay is None else spec.replay.stamp
         return Summary(spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, 0, {})
+
+
+def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
+    """The same after some calm epochs."""
+    for number in range(epochs):
+        world.epoch(number)
+    return world
 
 
 def executor(worker: int, generation: int) -> Executor:

@@ -21,7 +21,9 @@ def clicks_stream(spark: SparkSession) -> DataFrame:
 def started_queries(monkeypatch: pytest.MonkeyPatch) -> Started:
     """What queries are started with from now on; none really is."""
     seen: Started = []
-    monkeypatch.setattr("binshift.spark.query.start", lambda definition, options: seen.append((definition, options)))
+    monkeypatch.setattr(
+        "binshift.spark.query.start", lambda definition, options, host: seen.append((definition, options))
+    )
     return seen
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from binshift import entries
 from binshift.errors import LogDamaged, LogFileMissing
-from binshift.log import layout, loads
+from binshift.log import bin_sizes, layout
 from binshift.log.blocks import read_all, write_file
 from binshift.log.checksums import Bytes
 from binshift.log.index import BringUp, Index
@@ -198,7 +198,7 @@ class World:
         name = layout.snapshot_name(epoch, operator, worker, stamp.attempt, self.rng.randrange(10**6))
         file = write_file(self.storage, name, batches_of(rows, None))
         held = [loads_of(rows, b) for b in bins if loads_of(rows, b)[0]]
-        text = loads.pack([n for n, _ in held], [size for _, size in held])
+        text = bin_sizes.pack([n for n, _ in held], [size for _, size in held])
         self.snapshots.append(SnapshotRef.of(operator, worker, stamp, bins, file, text))
 
     def rebuilt(self, plan: BringUp, have: Mapping[int, int]) -> Rows:

@@ -11,8 +11,8 @@ from binshift.migration import (
     Event,
     Flip,
     Limits,
+    MigrationPlan,
     MigrationState,
-    Order,
     Started,
     StepNumber,
     advance,
@@ -29,9 +29,9 @@ NOW = Epoch(10)
 """The newest recorded epoch when a test begins."""
 
 
-def made(order: Order | None = None, limits: Limits | None = None, *events: Event) -> MigrationState:
+def made(plan: MigrationPlan | None = None, limits: Limits | None = None, *events: Event) -> MigrationState:
     """A migration that has heard `Started` and ``events``."""
-    state = begin(order or Order(PLAN), limits, NOW)
+    state = begin(plan or MigrationPlan(PLAN), limits, NOW)
     for event in (Started(), *events):
         state, _ = advance(state, event)
     return state

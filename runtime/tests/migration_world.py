@@ -55,7 +55,7 @@ class World:
             case mg.Copy():
                 self.start_copy(action)
             case mg.Flip(epoch, steps, moves):
-                assert list(moves) == [move for step in steps for move in self.state.order.moves(step)]
+                assert list(moves) == [move for step in steps for move in self.state.plan.moves(step)]
                 self.flip(epoch, len(steps), moves)
             case mg.Retire(worker, bins):
                 assert worker not in self.lost
@@ -71,21 +71,21 @@ class World:
                 assert_never(action)
 
     def start_copy(self, copy: mg.Copy) -> None:
-        order, now = self.state.order, self.state.limits
-        assert order.pre_copy
-        assert copy.bins == order.moves(copy.step).bins_to(copy.destination)
-        assert copy.destination not in order.cold - self.state.warm, "a cold worker was sent a bin"
+        plan, now = self.state.plan, self.state.limits
+        assert plan.pre_copy
+        assert copy.bins == plan.moves(copy.step).bins_to(copy.destination)
+        assert copy.destination not in plan.cold - self.state.warm, "a cold worker was sent a bin"
         key = (copy.step, copy.destination)
         assert copy.attempt == self.attempts.get(key, -1) + 1 <= now.copy_retries_max
         self.attempts[key] = copy.attempt
         for bin_ in copy.bins:
             self.kept.pop((copy.destination, bin_), None)
             self.copies[copy.destination, bin_] = None
-        held = [order.moves(s.step) for s in self.state.inflight]
+        held = [plan.moves(s.step) for s in self.state.inflight]
         if copy.attempt == 0 and len(held) > 1:
             assert len(held) <= now.steps_inflight_max
             assert sum(map(len, held)) <= now.copy_bins_inflight_max
-            assert sum(map(order.bytes_of, held)) <= now.copy_bytes_inflight_max
+            assert sum(map(plan.bytes_of, held)) <= now.copy_bytes_inflight_max
 
     def flip(self, epoch: Epoch, steps: int, moves: Moves) -> None:
         now = self.state.limits
@@ -95,7 +95,7 @@ class World:
         assert steps <= now.flips_per_epoch_max
         assert self.last_flip is None or epoch - self.last_flip > now.gap_epochs
         assert not self.lost & set(moves.destinations.tolist())
-        for move in moves if self.state.order.pre_copy else ():
+        for move in moves if self.state.plan.pre_copy else ():
             there = self.copies[move.destination, move.bin]
             assert there is not None
             assert there >= epoch - 1 - self.state.flip_deltas, "a flip before its copy was ready"
@@ -128,7 +128,7 @@ class World:
 
     def copies_at(self, step: mg.StepNumber, destination: Worker, epoch: Epoch | None) -> None:
         """The bins of a step on one destination get further, or (None) are lost."""
-        for bin_ in self.state.order.moves(step).bins_to(destination):
+        for bin_ in self.state.plan.moves(step).bins_to(destination):
             if (destination, bin_) in self.copies:
                 there = self.copies[destination, bin_]
                 further = epoch is None or there is None or epoch > there
@@ -141,11 +141,11 @@ class World:
         self.kept = {key: epoch for key, epoch in self.kept.items() if key[0] != worker}
         self.send(mg.WorkerLost(worker))
 
-    def goes_on_with(self, order: mg.Order, limits: mg.Limits) -> None:
+    def goes_on_with(self, plan: mg.MigrationPlan, limits: mg.Limits) -> None:
         """Another migration takes over, from the recorded route."""
         assert self.state.ended
         assert self.running_route is None
-        self.state = mg.begin(order, limits, self.recorded, self.state.kept)
+        self.state = mg.begin(plan, limits, self.recorded, self.state.kept)
         self.attempts, self.moved, self.last_flip = {}, set(), None
 
     def turn_good(self) -> None:

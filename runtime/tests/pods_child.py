@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-from control_fakes import FakeSurface
+from control_fakes import FakeService
 
 from binshift.control import Control, ControlSettings, Listeners, Tokens
-from binshift.pods import channel
-from binshift.running.script import watch_parent
+from binshift.hosting.pod import channel
+from binshift.hosting.program import watch_parent
 
 
 def main(kind: str, file: Path) -> int:
     """Play it."""
     api, health, pipe = channel.inherited(os.environ)
-    teller = channel.Teller(pipe)
+    teller = channel.ChannelWriter(pipe)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     watch_parent(lines.put)
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
@@ -38,8 +38,8 @@ def main(kind: str, file: Path) -> int:
         _die()
     listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
     control = Control(ControlSettings(tokens=Tokens(hello.admin, hello.drain)), listeners)
-    surface = FakeSurface()
-    control.slot.fill(surface)
+    service = FakeService()
+    control.services.current = service
     teller.tell(channel.Started("app-1"))
     assert lines.get().strip() == channel.SERVE
     control.start()
@@ -50,9 +50,9 @@ def main(kind: str, file: Path) -> int:
         time.sleep(0.01)
     while kind == "stubborn":
         time.sleep(1)
-    while not surface.stopped and lines.empty():
+    while not service.stopped and lines.empty():
         time.sleep(0.01)
-    surface.stopped = True
+    service.stopped = True
     teller.tell(channel.Stopping())
     teller.tell(channel.Over(True))
     control.stop()
@@ -60,7 +60,7 @@ def main(kind: str, file: Path) -> int:
     return 0
 
 
-def without_query(kind: str, teller: channel.Teller, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
+def without_query(kind: str, teller: channel.ChannelWriter, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
     """The exit status of a kind that never has a query; None for others."""
     if kind in {"fails", "fails-once"}:
         file.touch()

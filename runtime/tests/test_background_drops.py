@@ -9,11 +9,11 @@ from log_worlds import DictStorage
 from binshift import entries
 from binshift.engine.copies import Copies
 from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Term, Worker
-from binshift.protocol.background import Budget, run_round
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
 from binshift.store.binstore import BinStore
 from binshift.store.contract import StoreLimits
 from binshift.store.memory import MemoryStore
+from binshift.worker.background_task import Budget, run_round
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 FENCE = Fence(Term(1), Epoch(4), 0)
 W = Worker(1)
@@ -88,15 +88,15 @@ def test_an_order_to_drop_stands_until_nothing_is_left() -> None:
     copies = Copies(("a", "b"))
     copies.drop(W, BINS)
     given = dict(copies.drops)
-    copies.reported([report("a", BinSet()), report("b", BinSet([2, 3]))], given)
+    copies.take_reports([report("a", BinSet()), report("b", BinSet([2, 3]))], given)
     assert copies.drops == {W: BinSet([2, 3])}
     copies.drop(W, BinSet([7]))  # since the round began
-    copies.reported([report("a", BinSet()), report("b", BinSet())], {W: BinSet([2, 3])})
+    copies.take_reports([report("a", BinSet()), report("b", BinSet())], {W: BinSet([2, 3])})
     assert copies.drops == {W: BinSet([7])}
 
 
 def test_half_dropped_copies_of_an_earlier_driver_are_dropped() -> None:
     """Though nobody who still lives has ordered it."""
     copies = Copies(("a",))
-    copies.reported([report("a", BINS)], {})
+    copies.take_reports([report("a", BINS)], {})
     assert copies.drops == {W: BINS}

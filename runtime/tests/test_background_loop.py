@@ -50,7 +50,7 @@ def test_what_a_failed_job_has_reported_counts(world: BackgroundWorld) -> None:
     world.broken[3] = EpochFailed("its Python is gone")
     world.round()
     assert world.jobs == [[2, 3]]
-    troubles = world.coordinator.movement.troubles.known
+    troubles = world.coordinator.migrations.backoff.known
     assert {worker: trouble.reason for worker, trouble in troubles.items()} == {3: "its Python is gone"}
     world.round()
     assert world.jobs == [[3]]
@@ -64,7 +64,7 @@ def test_several_silent_workers_are_parted(world: BackgroundWorld) -> None:
     assert world.jobs == [[2, 3]]
     world.round()
     assert world.jobs == [[2], [3]]
-    assert world.coordinator.movement.troubles.known.keys() == {2}
+    assert world.coordinator.migrations.backoff.known.keys() == {2}
 
 
 def test_a_worker_that_reports_a_failure_rests(world: BackgroundWorld) -> None:
@@ -129,20 +129,20 @@ def test_rounds_go_on_until_they_are_stopped(world: BackgroundWorld) -> None:
 
 def test_a_new_worker_rehearses_before_its_first_bin(world: BackgroundWorld) -> None:
     """All that are cold at once; then they are warm, and the migration goes on."""
-    world.steering.rescale(tuple(map(Worker, range(4))))
+    world.targets.rescale(tuple(map(Worker, range(4))))
     world.round()
     assert world.rehearsed == []
     joined(world, 2, 3)
     assert world.round()
     assert world.rehearsed == [[2, 3]]
-    assert world.coordinator.movement.warm >= {2, 3}
+    assert world.coordinator.migrations.warm >= {2, 3}
     world.round()
     assert world.rehearsed == []
 
 
 def test_the_one_that_cannot_rehearse_is_found(world: BackgroundWorld) -> None:
     """After a rehearsal that failed each worker has one of its own; who is well is warm then."""
-    migration = world.steering.rescale(tuple(map(Worker, range(4))))
+    migration = world.targets.rescale(tuple(map(Worker, range(4))))
     joined(world, 2, 3)
     world.unfit[3] = UserFunctionFailed("no module named x")
     rounds = []
@@ -151,14 +151,14 @@ def test_the_one_that_cannot_rehearse_is_found(world: BackgroundWorld) -> None:
         world.clock.sleep(60.0)
         rounds.append(list(world.rehearsed))
     assert rounds == [[[2, 3]], [[2], [3]], [[3]]]
-    assert world.coordinator.movement.warm == {0, 1, 2}
+    assert world.coordinator.migrations.warm == {0, 1, 2}
     assert migration.status == "cancelled"
     assert migration.reason == "worker 3 cannot run an epoch: no module named x"
 
 
 def test_a_worker_that_may_get_well_is_tried_more_often(world: BackgroundWorld) -> None:
     """A lost executor or a store that is away: seven tries, with growing rests between them."""
-    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    migration = world.targets.rescale(tuple(map(Worker, range(3))))
     joined(world, 2)
     world.unfit[2] = EpochFailed("lost")
     tries = 0
@@ -172,7 +172,7 @@ def test_a_worker_that_may_get_well_is_tried_more_often(world: BackgroundWorld) 
 
 def test_tries_are_counted_from_the_last_good_rehearsal(world: BackgroundWorld) -> None:
     """A worker that rehearses well in the end gets its bins."""
-    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    migration = world.targets.rescale(tuple(map(Worker, range(3))))
     joined(world, 2)
     world.unfit[2] = UserFunctionFailed("not yet")
     for _ in range(2):
@@ -180,7 +180,7 @@ def test_tries_are_counted_from_the_last_good_rehearsal(world: BackgroundWorld) 
         world.clock.sleep(60.0)
     world.unfit.clear()
     world.round()
-    assert world.coordinator.movement.warm == {0, 1, 2}
+    assert world.coordinator.migrations.warm == {0, 1, 2}
     assert not migration.ended
 
 
@@ -189,7 +189,7 @@ def test_tries_are_counted_from_the_last_good_rehearsal(world: BackgroundWorld) 
 
 def test_a_migration_waits_for_its_workers_for_a_while(world: BackgroundWorld) -> None:
     """For the executor of a new worker, a minute here; then it ends, and says for whom it has waited."""
-    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    migration = world.targets.rescale(tuple(map(Worker, range(3))))
     for _ in range(61):
         world.round()
         assert not migration.ended
@@ -201,7 +201,7 @@ def test_a_migration_waits_for_its_workers_for_a_while(world: BackgroundWorld) -
 
 def test_a_worker_that_comes_in_between_is_waited_for_anew(world: BackgroundWorld) -> None:
     """The time counts from when it was last seen."""
-    migration = world.steering.rescale(tuple(map(Worker, range(3))))
+    migration = world.targets.rescale(tuple(map(Worker, range(3))))
     for number in range(100):
         if number == 50:
             joined(world, 2)
@@ -229,7 +229,7 @@ def test_the_log_is_kept_short(world: BackgroundWorld) -> None:
 
 def test_an_idle_stream_is_woken_for_a_flip(world: BackgroundWorld) -> None:
     """When bins are ready to move an epoch is asked for, unless one runs already."""
-    world.steering.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
+    world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.loop.in_epoch.set()
     world.round()
     assert world.wakes == []

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from openloop import Span, percentile
+
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
@@ -21,7 +23,7 @@ try:
     import moving
     import tables
     import targets
-    from latency import Latencies, Span, committed_at, latencies_of, percentile
+    from latency import Latencies, committed_at, latencies_of
 finally:
     sys.path.remove(str(BENCHMARKS))
 

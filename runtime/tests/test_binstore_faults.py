@@ -168,10 +168,10 @@ def test_a_process_killed_inside_an_epoch_leaves_the_earlier_state(tmp_path: Pat
         import os
         from binshift.entries import make
         from binshift.model import BinSet, Fence, Stamp
-        from binshift.store import binstore, contract, gate, lmdb
+        from binshift.store import binstore, contract, fenced_store, lmdb
         limits = contract.StoreLimits(map_bytes_max={LIMITS.map_bytes_max})
         store = binstore.BinStore(lmdb.open_lmdb({str(tmp_path)!r}, limits), {BINS}, limits)
-        gate.Gate.save = lambda *_: os._exit(9)
+        fenced_store.FencedStore.save = lambda *_: os._exit(9)
         change = make([1] * 9000, [b"%05d" % n for n in range(9000)], [b"1"] * 9000)
         store.commit_epoch(Fence(1, 0, 1), expect=Stamp(0, "a"), stamp=Stamp(1, "a"), owned=BinSet([1]),
                            changes=[change], undo=True)

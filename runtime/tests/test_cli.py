@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from binshift import cli
-from binshift.demo import command
 from binshift.errors import InvalidSettings
+from binshift.log import inspect
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,7 +29,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.startswith(f"usage: binshift {name}")
 
 
-@pytest.mark.parametrize("given", [[], ["nonsense"], ["demo", "--rows", "0"], ["demo", "--workers", "2,x"]])
+@pytest.mark.parametrize("given", [[], ["nonsense"], ["run", "--workers", "0", "x"], ["scale", "x"]])
 def test_wrong_command_line(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong command line ends with status 2 and says on stderr what would be right."""
     with pytest.raises(SystemExit) as ended:
@@ -56,23 +56,8 @@ def test_failures_become_a_line(
     def fail(arguments: object) -> int:
         raise raised
 
-    monkeypatch.setattr(command, "main", fail)
-    assert cli.main(["demo"]) == status
+    monkeypatch.setattr(inspect, "main", fail)
+    assert cli.main(["log"]) == status
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
-
-
-def test_demo_options(tmp_path: Path) -> None:
-    """The demo's options are read, with their defaults."""
-    options = command.parse(["--seconds", "20", "--workers", "1,3", "--plot", str(tmp_path / "x.png")])
-    assert (options.seconds, options.rows, options.workers) == (20.0, None, (1, 3))
-    assert command.parse([]).workers == (2, 4, 3)
-
-
-@pytest.mark.parametrize("plot", ["plot.pdf", "no/such/folder/x.png"])
-def test_plot_that_could_not_be_written_is_refused(plot: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A plot that could not be written in the end is refused in the beginning."""
-    with pytest.raises(SystemExit):
-        command.parse(["--plot", plot])
-    assert plot in capsys.readouterr().err

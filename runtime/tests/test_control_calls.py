@@ -6,12 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from control_fakes import ADMIN, BINS, FakeSurface, client
+from control_fakes import ADMIN, BINS, FakeService, client
 from prometheus_client.parser import text_string_to_metric_families
 
-from binshift.control.guard import BODY_BYTES_MAX
-from binshift.control.models import TargetRequest
-from binshift.control.rebalancing import RebalanceRequest
+from binshift.control.auth import BODY_BYTES_MAX
+from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.errors import (
     BinshiftError,
     DrainRefused,
@@ -28,8 +27,8 @@ TARGET: dict[str, Any] = {"owner": "7d3c", "generation": 3, "workers": [0, 1, 2]
 
 
 @pytest.fixture
-def surface() -> FakeSurface:
-    return FakeSurface()
+def service() -> FakeService:
+    return FakeService()
 
 
 @pytest.mark.parametrize(
@@ -48,43 +47,43 @@ def surface() -> FakeSurface:
         ("/v1/migrations/4", "secondsLeft", None),
     ],
 )
-def test_a_read_answers_in_camel_case(surface: FakeSurface, path: str, field: str, value: object) -> None:
+def test_a_read_answers_in_camel_case(service: FakeService, path: str, field: str, value: object) -> None:
     """Each read gives its fields, with null for what is not known, and changes nothing."""
-    answer = client(surface).get(path)
+    answer = client(service).get(path)
     assert (answer.status_code, answer.json()[field]) == (200, value)
-    assert surface.writes == []
+    assert service.writes == []
 
 
-def test_lists_are_bounded(surface: FakeSurface) -> None:
+def test_lists_are_bounded(service: FakeService) -> None:
     """A list has as many entries as were asked for, the newest migrations, the first bins, and those of one worker."""
-    api = client(surface)
+    api = client(service)
     assert [m["id"] for m in api.get("/v1/migrations?limit=2").json()["migrations"]] == [9, 10]
     assert [b["bin"] for b in api.get("/v1/bins?worker=1&first=4&limit=3").json()["bins"]] == [5, 7, 9]
     assert [w["worker"] for w in api.get("/v1/workers").json()["workers"]] == [0, 1]
     assert len(api.get("/v1/bins").json()["bins"]) == BINS
 
 
-def test_readiness_says_why_not(surface: FakeSurface) -> None:
+def test_readiness_says_why_not(service: FakeService) -> None:
     """A query that is not ready is 503 with a reason, while the process is alive."""
-    surface.reason = "no worker is registered with Spark"
-    api = client(surface, token=None)
+    service.reason = "no worker is registered with Spark"
+    api = client(service, token=None)
     assert api.get("/readyz").status_code == 503
-    assert api.get("/readyz").json() == {"status": "unavailable", "reason": surface.reason}
+    assert api.get("/readyz").json() == {"status": "unavailable", "reason": service.reason}
     assert api.get("/healthz").status_code == 200
 
 
-def test_a_target_reaches_the_query_as_it_was_sent(surface: FakeSurface) -> None:
+def test_a_target_reaches_the_query_as_it_was_sent(service: FakeService) -> None:
     """Every field arrives; the answer has the migration that begins."""
     optional = {"strategy": "Batched", "batchSize": 8.0, "preCopy": False, "latencyTargetSeconds": 2}
-    answer = client(surface).put("/v1/target", json=TARGET | optional)
+    answer = client(service).put("/v1/target", json=TARGET | optional)
     assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 11)
-    assert surface.writes == [("put_target", TargetRequest.model_validate(TARGET | optional))]
-    assert client(surface).get("/v1/dataflow").json()["target"]["batchSize"] == 8
+    assert service.writes == [("put_target", TargetRequest.model_validate(TARGET | optional))]
+    assert client(service).get("/v1/dataflow").json()["target"]["batchSize"] == 8
 
 
-def test_a_target_is_idempotent(surface: FakeSurface) -> None:
+def test_a_target_is_idempotent(service: FakeService) -> None:
     """The same generation again is 200 without a migration, an older one 409, another owner's replaces it."""
-    api = client(surface)
+    api = client(service)
     assert api.put("/v1/target", json=TARGET).status_code == 202
     again = api.put("/v1/target", json=TARGET)
     assert (again.status_code, again.json()) == (200, {"migration": None})
@@ -123,14 +122,14 @@ def test_a_target_is_idempotent(surface: FakeSurface) -> None:
         ({"x\ud800" * 100: 1}, "body"),
     ],
 )
-def test_a_bad_target_is_422_and_says_where(surface: FakeSurface, change: dict[str, Any], where: str) -> None:
+def test_a_bad_target_is_422_and_says_where(service: FakeService, change: dict[str, Any], where: str) -> None:
     """Wrong types, values out of bounds and unknown fields are refused by name, and never reach the query."""
     body = json.dumps(TARGET | change)
-    answer = client(surface).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
+    answer = client(service).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
     assert answer.json()["details"][0]["where"].startswith(where)
     assert len(answer.content) < 4096
-    assert surface.writes == []
+    assert service.writes == []
 
 
 @pytest.mark.parametrize(
@@ -146,41 +145,43 @@ def test_a_bad_target_is_422_and_says_where(surface: FakeSurface, change: dict[s
         (b" " * (BODY_BYTES_MAX + 1), 413),
     ],
 )
-def test_a_body_that_is_no_target_is_a_4xx(surface: FakeSurface, body: bytes, status: int) -> None:
+def test_a_body_that_is_no_target_is_a_4xx(service: FakeService, body: bytes, status: int) -> None:
     """Whatever bytes come, the answer is one error in the API's own form."""
-    answer = client(surface).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
+    answer = client(service).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
-    assert set(answer.json()) == {"error", "message", "details"}
-    assert surface.writes == []
+    assert set(answer.json()) == {"type", "title", "status", "detail", "error", "message", "details"}
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.json()["status"], answer.json()["detail"]) == (status, answer.json()["message"])
+    assert service.writes == []
 
 
-def test_the_largest_target_fits(surface: FakeSurface) -> None:
+def test_the_largest_target_fits(service: FakeService) -> None:
     """A target within every limit is within the limit of the body as well."""
     largest = TARGET | {"owner": "o" * 253, "workers": list(range(999_000, 1_000_000))}
-    assert client(surface).put("/v1/target", json=largest).status_code == 202
+    assert client(service).put("/v1/target", json=largest).status_code == 202
 
 
 @pytest.mark.parametrize(("query", "rollback"), [("", False), ("?rollback=true", True), ("?rollback=false", False)])
-def test_cancelling(surface: FakeSurface, query: str, rollback: bool) -> None:
+def test_cancelling(service: FakeService, query: str, rollback: bool) -> None:
     """A migration is cancelled by its number, and rolled back if that is asked for."""
-    answer = client(surface).delete(f"/v1/migrations/3{query}")
+    answer = client(service).delete(f"/v1/migrations/3{query}")
     assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 3)
-    assert surface.writes == [("cancel", 3, rollback)]
+    assert service.writes == [("cancel", 3, rollback)]
 
 
 @pytest.mark.parametrize("body", [None, {}, {"strategy": "Fluid", "batchSize": 8, "preCopy": False}])
-def test_rebalancing(surface: FakeSurface, body: dict[str, object] | None) -> None:
+def test_rebalancing(service: FakeService, body: dict[str, object] | None) -> None:
     """It answers 202 with its migration; how bins move may be said, and where they go may not."""
-    api = client(surface)
+    api = client(service)
     answer = api.post("/v1/rebalance", json=body) if body is not None else api.post("/v1/rebalance")
     assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 13)
-    assert surface.writes == [("rebalance", RebalanceRequest.model_validate(body or {}))]
+    assert service.writes == [("rebalance", RebalanceRequest.model_validate(body or {}))]
     assert api.post("/v1/rebalance", json={"workers": [0]}).status_code == 422
 
 
-def test_draining_and_stopping(surface: FakeSurface) -> None:
+def test_draining_and_stopping(service: FakeService) -> None:
     """A drain answers 202 with its migration, or 409 at once; a stop answers 202 and may be asked again."""
-    api = client(surface)
+    api = client(service)
     assert api.post("/v1/workers/1/drain").json()["migration"]["id"] == 12
     refused = api.post("/v1/workers/0/drain")
     assert (refused.status_code, refused.json()["error"]) == (409, "DrainRefused")
@@ -202,22 +203,22 @@ def test_draining_and_stopping(surface: FakeSurface) -> None:
         (BinshiftError("x"), 500),
     ],
 )
-def test_every_error_of_the_query_has_a_status(surface: FakeSurface, error: BinshiftError, status: int) -> None:
+def test_every_error_of_the_query_has_a_status(service: FakeService, error: BinshiftError, status: int) -> None:
     """An error of the tree keeps its name and its message; only 503 invites to try again."""
-    surface.refusal = error
-    answer = client(surface).put("/v1/target", json=TARGET)
+    service.refusal = error
+    answer = client(service).put("/v1/target", json=TARGET)
     assert (answer.status_code, answer.json()["error"], answer.json()["message"]) == (status, type(error).__name__, "x")
     assert ("retry-after" in answer.headers) == (status == 503)
 
 
-def test_a_bug_is_a_500_in_the_same_form(surface: FakeSurface, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_a_500_in_the_same_form(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that nobody foresaw is told without its text, which might hold anything."""
 
-    def fail(self: FakeSurface) -> None:
+    def fail(self: FakeService) -> None:
         raise KeyError("secret")
 
-    monkeypatch.setattr(FakeSurface, "snapshot", fail)
-    answer = client(surface).get("/v1/dataflow")
+    monkeypatch.setattr(FakeService, "snapshot", fail)
+    answer = client(service).get("/v1/dataflow")
     assert (answer.status_code, answer.json()["error"]) == (500, "Internal")
     assert "secret" not in answer.text
 
@@ -242,31 +243,33 @@ def test_a_bug_is_a_500_in_the_same_form(surface: FakeSurface, monkeypatch: pyte
         ("DELETE", "/v1/migrations/99", 404),
     ],
 )
-def test_a_wrong_call_has_the_form_of_every_error(surface: FakeSurface, method: str, path: str, status: int) -> None:
+def test_a_wrong_call_has_the_form_of_every_error(service: FakeService, method: str, path: str, status: int) -> None:
     """Wrong paths, methods and parameters are told as every other error is."""
-    answer = client(surface).request(method, path)
+    answer = client(service).request(method, path)
     assert answer.status_code == status
-    assert set(answer.json()) == {"error", "message", "details"}
+    assert set(answer.json()) == {"type", "title", "status", "detail", "error", "message", "details"}
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.json()["status"], answer.json()["detail"]) == (status, answer.json()["message"])
 
 
-def test_a_wrong_method_is_told_the_right_ones(surface: FakeSurface) -> None:
+def test_a_wrong_method_is_told_the_right_ones(service: FakeService) -> None:
     """The Allow header of a 405 names every method of the path."""
-    assert client(surface).put("/v1/migrations/3").headers["allow"] == "DELETE, GET"
-    assert client(surface).get("/v1/stop").headers["allow"] == "POST"
+    assert client(service).put("/v1/migrations/3").headers["allow"] == "DELETE, GET"
+    assert client(service).get("/v1/stop").headers["allow"] == "POST"
 
 
-def test_metrics_are_served(surface: FakeSurface) -> None:
+def test_metrics_are_served(service: FakeService) -> None:
     """`/metrics` is Prometheus's text, without a token, and OpenMetrics for who asks for it."""
-    api = client(surface, token=None)
+    api = client(service, token=None)
     families = {f.name: f for f in text_string_to_metric_families(api.get("/metrics").text)}
     assert families["binshift_epoch"].samples[0].value == 7
     open_metrics = api.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert open_metrics.text.endswith("# EOF\n")
 
 
-def test_the_document_tells_every_call(surface: FakeSurface) -> None:
+def test_the_document_tells_every_call(service: FakeService) -> None:
     """The OpenAPI document names each call, and that it needs a token."""
-    document = client(surface, token=None).get("/openapi.json").json()
+    document = client(service, token=None).get("/openapi.json").json()
     calls = {(m.upper(), path) for path, methods in document["paths"].items() for m in methods}
     of_a_query = {
         *(("GET", "/dataflow"), ("GET", "/workers"), ("GET", "/bins"), ("GET", "/migrations")),

@@ -19,7 +19,8 @@ from prometheus_client.registry import CollectorRegistry
 from binshift.control import ControlServer, Tokens
 from binshift.control import server as serving
 from binshift.control.app import control_app
-from binshift.control.guard import BODY_BYTES_MAX
+from binshift.control.auth import BODY_BYTES_MAX
+from binshift.control.service_holder import ServiceHolder
 
 CALLERS, GENERATIONS, SLOW = 16, 60, 200
 SEED = 20261122
@@ -34,7 +35,7 @@ def world() -> World:
 @pytest.fixture
 def served(world: World) -> Iterator[str]:
     """The address of a query's control API."""
-    with ControlServer(control_app(world.surface, Tokens(ADMIN), CollectorRegistry())) as server:
+    with ControlServer(control_app(ServiceHolder(world.service), Tokens(ADMIN), CollectorRegistry())) as server:
         yield server.url
 
 
@@ -71,7 +72,7 @@ def test_the_newest_of_many_targets_stands(world: World, served: str) -> None:
         ("bins", 200),
         ("dataflow", 200),
     }, answers
-    seen = world.surface.snapshot().target
+    seen = world.service.snapshot().target
     assert seen is not None
     assert (seen.generation, seen.workers) == (GENERATIONS, list(range(GENERATIONS % 4 + 1)))
 

@@ -6,18 +6,19 @@ Schemathesis makes the requests from the API's own OpenAPI document, valid ones 
 from __future__ import annotations
 
 import schemathesis
-from control_fakes import ADMIN, DRAIN, TOKENS, FakeSurface
+from control_fakes import ADMIN, DRAIN, TOKENS, FakeService
 from hypothesis import HealthCheck, settings
 from prometheus_client.registry import CollectorRegistry
 from schemathesis import Case
 
 from binshift.control.app import control_app
+from binshift.control.service_holder import ServiceHolder
 from binshift.metrics import RuntimeMetrics
 
-SURFACE = FakeSurface()
+SERVICE = FakeService()
 REGISTRY = CollectorRegistry()
-RuntimeMetrics(REGISTRY, SURFACE.epochs, SURFACE.observed)
-SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", control_app(SURFACE, TOKENS, REGISTRY))
+RuntimeMetrics(REGISTRY, SERVICE.epochs, SERVICE.observed)
+SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", control_app(ServiceHolder(SERVICE), TOKENS, REGISTRY))
 EXAMPLES = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 
@@ -36,7 +37,7 @@ def test_strangers_change_nothing(case: Case) -> None:
         ("POST", "/v1/workers/{worker}/drain"),
         ("GET", "/v1/migrations/{id}"),
     }
-    before = len(SURFACE.writes)
+    before = len(SERVICE.writes)
     for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": f"Bearer {DRAIN}"}):
         if drains and DRAIN in str(headers):
             continue
@@ -44,4 +45,4 @@ def test_strangers_change_nothing(case: Case) -> None:
         assert answer.status_code < 500
         if case.operation.path.startswith("/v1/"):
             assert answer.status_code in {401, 403}
-    assert len(SURFACE.writes) == before
+    assert len(SERVICE.writes) == before

@@ -94,17 +94,17 @@ def test_what_was_begun_together_is_known_whichever_queries_come_and_go(both: Bo
         return f"/v1/migrations/{found.json()['migration']['id']}"
 
     first = begun(both, 7)
-    both.slot.add(Named(name="third"))
+    both.holder.add(Named(name="third"))
     second = begun(both, 8)
     assert first != second
     assert [both.client.get(each).json()["phase"] for each in (first, second)] == ["copying", "copying"]
     assert both.client.delete(first).status_code == 202
     assert [each.writes[-1][0] for each in (both.one, both.other)] == ["cancel", "cancel"]
     both.other.phase = "settled"
-    for each in both.slot.each():
+    for each in both.holder.each():
         assert isinstance(each, Named)
         each.state = State.STOPPED
-    both.slot.add(Named(name="next"))
+    both.holder.add(Named(name="next"))
     assert [both.client.get(each).json()["phase"] for each in (first, second)] == ["settled", "settled"]
     assert both.client.delete(second).status_code == 202
     again = Both()

@@ -9,11 +9,11 @@ from prometheus_client.registry import CollectorRegistry
 from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
+from binshift.control.auth import Tokens
 from binshift.control.joint import JOINT_FIRST
 from binshift.control.models import State
-from binshift.control.slot import Slot
-from binshift.control.tokens import Tokens
-from binshift.metrics.program import ProgramMetrics
+from binshift.control.program_metrics import ProgramMetrics
+from binshift.control.service_holder import ServiceHolder
 from binshift.model import Worker
 
 
@@ -89,14 +89,14 @@ def test_a_query_that_ended_leaves_the_others_alone(both: Both) -> None:
     seen = both.client.get("/v1/dataflow").json()
     assert seen["state"] == "Running"
     assert seen["reason"].startswith("one: Failed")
-    both.slot.add(Named(name="one"))
+    both.holder.add(Named(name="one"))
     assert [each["state"] for each in both.client.get("/v1/queries").json()["queries"]] == ["Running", "Running"]
     both.other.state = State.STOPPED
-    for each in both.slot.each():
+    for each in both.holder.each():
         assert isinstance(each, Named)
         each.state = State.STOPPED
     assert both.client.get("/v1/dataflow").json()["state"] == "Stopped"
-    both.slot.add(Named(name="next"))
+    both.holder.add(Named(name="next"))
     assert [each["name"] for each in both.client.get("/v1/queries").json()["queries"]] == ["next"]
 
 
@@ -121,7 +121,7 @@ def test_metrics_of_several_queries_have_their_names(both: Both) -> None:
     lines = both.client.get("/metrics").text.splitlines()
     assert {'binshift_epoch{query="one"} 3.0', 'binshift_epoch{query="other"} 5.0'} <= set(lines)
     assert sum(line.startswith("# TYPE binshift_epoch ") for line in lines) == 1
-    alone, registry = Slot(Named(name="one")), CollectorRegistry()
+    alone, registry = ServiceHolder(Named(name="one")), CollectorRegistry()
     ProgramMetrics(registry, alone.named)
     text = TestClient(control_app(alone, Tokens(ADMIN, None), registry)).get("/metrics").text
     assert "binshift_epoch 3.0" in text.splitlines()

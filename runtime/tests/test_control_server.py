@@ -7,19 +7,20 @@ import threading
 
 import httpx2
 import pytest
-from control_fakes import ADMIN, DRAIN, FakeSurface
+from control_fakes import ADMIN, DRAIN, FakeService
 from prometheus_client.registry import CollectorRegistry
 
 from binshift.control import Control, ControlServer, ControlSettings, Tokens, serve
 from binshift.control import server as serving
 from binshift.control.app import health_app
 from binshift.control.models import State
-from binshift.control.slot import NoQuery
+from binshift.control.service_holder import ServiceHolder
+from binshift.control.services import ControlService
 from binshift.errors import InvalidSettings
 
 
 def server(port: int = 0) -> ControlServer:
-    return ControlServer(health_app(FakeSurface(), CollectorRegistry()), port=port)
+    return ControlServer(health_app(ServiceHolder(FakeService()), CollectorRegistry()), port=port)
 
 
 def http_threads() -> int:
@@ -80,7 +81,7 @@ def test_a_taken_port_is_named() -> None:
 @pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("127.0.0.1", 70_000), ("not an address", 0)])
 def test_an_address_that_cannot_be_had_is_named(host: str, port: int) -> None:
     """What cannot be listened on is an error that names it."""
-    made = ControlServer(health_app(FakeSurface(), CollectorRegistry()), host, port)
+    made = ControlServer(health_app(ServiceHolder(FakeService()), CollectorRegistry()), host, port)
     with pytest.raises(InvalidSettings, match=f"{host}, port {port}"):
         made.start()
 
@@ -106,18 +107,18 @@ def test_the_api_is_up_before_the_query() -> None:
         assert api.put("/v1/target", json=target).json()["error"] == "NoQueryYet"
         assert api.post("/v1/stop").status_code == 503
         assert api.post("/v1/workers/1/drain").status_code == 409
-        surface = FakeSurface()
-        control.slot.fill(surface)
+        service = FakeService()
+        control.services.current = service
         assert api.put("/v1/target", json=target).status_code == 202
         assert api.get("/readyz").status_code == 200
-        control.slot.fill(NoQuery(State.FAILED, "the program failed"))
+        control.services.current = ControlService(State.FAILED, "the program failed")
         assert api.get("/v1/dataflow").json()["reason"] == "the program failed"
 
 
 def test_health_has_a_port_of_its_own() -> None:
     """There are health and metrics, without any token, and nothing else."""
     with serve(ControlSettings()) as control:
-        control.slot.fill(FakeSurface())
+        control.services.current = FakeService()
         assert control.health.port != control.api.port
         assert "binshift_epoch 7.0" in httpx2.get(f"{control.health.url}/metrics").text
         assert httpx2.get(f"{control.health.url}/readyz").status_code == 200

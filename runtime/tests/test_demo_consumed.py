@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from binshift.demo.consumed import Consumed, source_entry
-from binshift.demo.replay import file_name
 from binshift.errors import LogDamaged
 from binshift.model import Epoch
+from flights_demo.consumed import Consumed, source_entry
+from flights_demo.replay import file_name
 
 
 def _offsets(checkpoint: Path, epoch: int, entry: str) -> None:

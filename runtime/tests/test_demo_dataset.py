@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from demo_flights import raw_flight, raw_flights
 
-from binshift.demo import dataset
 from binshift.errors import InvalidSettings
+from flights_demo import dataset
 
 
 def _event(**given: object) -> pd.Series:

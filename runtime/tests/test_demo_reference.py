@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from demo_flights import raw_flight, raw_flights
 
-from binshift.demo import dataset
-from binshift.demo.reference import CLOSE, EXACT, differences, expected
-from binshift.demo.results import Results, worst_routes
+from flights_demo import dataset
+from flights_demo.reference import CLOSE, EXACT, differences, expected
+from flights_demo.results import Results, worst_routes
 
 FLIGHTS = dataset.events(raw_flights(400, seed=3))
 WANTED = expected(FLIGHTS)

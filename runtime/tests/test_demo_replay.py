@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from binshift.demo.replay import Feeder, Schedule, file_name, file_number, write
 from binshift.errors import InvalidSettings
+from flights_demo.replay import Feeder, Schedule, file_name, file_number, write
 
 
 @given(rows=st.integers(1, 5000), seconds=st.floats(0.5, 30), primers=st.integers(0, 5))

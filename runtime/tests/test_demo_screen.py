@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from binshift.demo import picture, report
-from binshift.demo.ledger import Latency, Ledger
-from binshift.demo.replay import Schedule
-from binshift.demo.screen import LineScreen, LiveScreen, Move, View, line, screen_for, table, worker_state
-from binshift.demo.script import Scene, scenes
 from binshift.model import Epoch
+from flights_demo import picture, report
+from flights_demo.latency_log import LatencyLog
+from flights_demo.replay import Schedule
+from flights_demo.scenario import Step, plan_steps
+from flights_demo.screen import LineScreen, LiveScreen, Move, View, line, screen_for, table, worker_state
+from openloop import Latency
 
 VIEW = View(
     seconds=12.3,
@@ -90,21 +91,21 @@ def test_table_in_a_terminal() -> None:
 SCHEDULE = Schedule(rows=200, seconds=18.0, tick_seconds=1.0, primers=2)
 
 
-def _run() -> tuple[Ledger, list[Scene]]:
-    ledger = Ledger(SCHEDULE)
+def _run() -> tuple[LatencyLog, list[Step]]:
+    log = LatencyLog(SCHEDULE)
     for file in range(SCHEDULE.files):
         late = 2.0 if file in (9, 10) else 0.5
         at = max(SCHEDULE.due(file) + late, 0.0)
-        ledger.commit(Epoch(file), at, [file], (4, 4) if file < 10 else (2, 2, 2, 2))
-    acts = scenes([2, 4], 18.0)
-    acts[0].asked_at, acts[0].settled_at, acts[0].bins = 7.0, 9.0, 4
-    return ledger, acts
+        log.commit(Epoch(file), at, [file], (4, 4) if file < 10 else (2, 2, 2, 2))
+    steps = plan_steps([2, 4], 18.0)
+    steps[0].asked_at, steps[0].settled_at, steps[0].bins = 7.0, 9.0, 4
+    return log, steps
 
 
 def test_report_compares_calm_with_change() -> None:
     """Rows due during a change are reported apart from the calm ones."""
-    ledger, acts = _run()
-    found = report.measure(SCHEDULE, ledger, acts, keys=7, differences=[])
+    log, steps = _run()
+    found = report.measure(SCHEDULE, log, steps, keys=7, differences=[])
     assert found.calm.max == pytest.approx(1.5)
     assert found.changes[0].latency.max == pytest.approx(3.0)
     assert found.changes[0].latency.rows + found.calm.rows == 180
@@ -114,17 +115,17 @@ def test_report_compares_calm_with_change() -> None:
 @pytest.mark.parametrize(("differences", "last"), [([], "RIGHT: all 7 keys"), (["1 keys missing: x"], "WRONG")])
 def test_report_ends_with_the_verdict(differences: list[str], last: str) -> None:
     """The last line says whether the state is right; if not, what differs is said before."""
-    ledger, acts = _run()
-    said = report.lines(report.measure(SCHEDULE, ledger, acts, 7, differences))
+    log, steps = _run()
+    said = report.lines(report.measure(SCHEDULE, log, steps, 7, differences))
     assert said[-1].startswith(last)
     assert all(any(difference in text for text in said) for difference in differences)
 
 
 def test_numbers_are_valid_json(tmp_path: Path) -> None:
     """The numbers can be read by any JSON reader, what is not known as null, and hold every bucket and epoch."""
-    ledger, acts = _run()
+    log, steps = _run()
     path = tmp_path / "numbers.json"
-    report.write_json(report.measure(SCHEDULE, ledger, acts, 7, []), ledger, path)
+    report.write_json(report.measure(SCHEDULE, log, steps, 7, []), log, path)
     assert "NaN" not in path.read_text()
     value = json.loads(path.read_text())
     assert value["right"] is True
@@ -136,8 +137,8 @@ def test_numbers_are_valid_json(tmp_path: Path) -> None:
 def test_picture_is_drawn(tmp_path: Path) -> None:
     """The plot is a PNG file of some size, also when nothing was measured."""
     pytest.importorskip("matplotlib", reason="the demo's requirements are not installed")
-    ledger, acts = _run()
-    for name, drawn in (("run.png", ledger), ("empty.png", Ledger(SCHEDULE))):
-        picture.draw(drawn, acts, tmp_path / name, "a title")
+    log, steps = _run()
+    for name, drawn in (("run.png", log), ("empty.png", LatencyLog(SCHEDULE))):
+        picture.draw(drawn, steps, tmp_path / name, "a title")
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
         assert (tmp_path / name).stat().st_size > 5000

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from epoch_world import ATTEMPTS_MAX, EpochWorld
+from epoch_world import ATTEMPTS_MAX, EpochWorld, begun
 
 from binshift.errors import (
     DiskFull,
@@ -27,13 +27,6 @@ def world() -> EpochWorld:
     return EpochWorld()
 
 
-def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
-    """The same after some calm epochs."""
-    for number in range(epochs):
-        world.epoch(number)
-    return world
-
-
 # ------------------------------------------------------------------------------------------------------------- calm
 
 
@@ -43,22 +36,22 @@ def test_a_calm_epoch(world: EpochWorld) -> None:
     assert [(run.number, run.workers, run.on, run.readers) for run in world.runs] == [(0, (0, 1), ("0.1", "1.1"), ())]
     assert world.coordinator.last == 1
     assert world.published == [0, 1]
-    assert world.coordinator.movement.pacer.epoch_seconds == 1.0
+    assert world.coordinator.migrations.pacer.epoch_seconds == 1.0
     assert world.wakes == [True] * 2
     assert [(each.epoch, each.seconds["job"], each.seconds["total"]) for each in world.loop.timings] == [
         (0, 1.0, 1.0),
         (1, 1.0, 1.0),
     ]
-    assert (world.loop.runs_failed, world.loop.error, world.loop.under_way) == (0, None, None)
+    assert (world.loop.runs_failed, world.loop.error, world.loop.progress) == (0, None, None)
     assert not world.loop.in_epoch.is_set()
 
 
 def test_an_epoch_is_seen_while_it_runs(world: EpochWorld) -> None:
     """Whoever looks on sees that one runs, which it is, and that nobody else may begin a batch for it."""
     seen: list[object] = []
-    world.script.append(lambda: seen.append((world.loop.in_epoch.is_set(), world.loop.within, world.loop.under_way)))
+    world.script.append(lambda: seen.append((world.loop.in_epoch.is_set(), world.loop.within, world.loop.progress)))
     world.epoch(0)
-    assert [(busy, within, at.epoch, at.part, at.runs) for busy, within, at in seen] == [(True, True, 0, "job", 1)]  # type: ignore[misc]
+    assert [(busy, within, at.epoch, at.stage, at.runs) for busy, within, at in seen] == [(True, True, 0, "job", 1)]  # type: ignore[misc]
     assert not world.loop.within
 
 
@@ -84,7 +77,7 @@ def test_a_failed_run_is_made_again(world: EpochWorld) -> None:
     assert world.loop.runs_failed == 2
     assert world.loop.timings[-1].runs == 3
     assert world.published == [0, 1, 2]
-    assert len(world.coordinator.movement.pacer._all) == 3
+    assert len(world.coordinator.migrations.pacer._all) == 3
 
 
 def test_failed_runs_show_while_the_epoch_lasts(world: EpochWorld) -> None:
@@ -92,7 +85,7 @@ def test_failed_runs_show_while_the_epoch_lasts(world: EpochWorld) -> None:
     seen: list[tuple[int, str, int]] = []
 
     def look(number: int) -> object:
-        at = world.loop.under_way
+        at = world.loop.progress
         assert at is not None
         seen.append((at.runs, at.trouble, world.loop.runs_failed))
         raise DiskFull(f"no room, {number}")
@@ -101,7 +94,7 @@ def test_failed_runs_show_while_the_epoch_lasts(world: EpochWorld) -> None:
     with pytest.raises(UserFunctionFailed, match="enough"):
         world.epoch(0)
     assert seen == [(1, "", 0), (2, "no room, 1", 1)]
-    assert world.loop.under_way is None
+    assert world.loop.progress is None
 
 
 def test_pauses_between_runs_grow(world: EpochWorld) -> None:
@@ -154,7 +147,7 @@ def test_what_cannot_help_is_not_tried_again(world: EpochWorld, error: Exception
 def test_an_epoch_that_is_given_up_has_moved_nothing(world: EpochWorld) -> None:
     """The moves of an epoch that ends with an error did not happen: the migration waits to make them."""
     begun(world)
-    migration = world.steering.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
+    migration = world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.coordinator.background()
     world.script.append(UserFunctionFailed("boom"))
     with pytest.raises(UserFunctionFailed):
@@ -211,13 +204,13 @@ def test_a_damaged_file_is_done_without(world: EpochWorld) -> None:
     begun(world)
     asked: list[str] = []
 
-    def do_without(plan: object, error: LogDamaged) -> object:
+    def replan_without_file(plan: object, error: LogDamaged) -> object:
         asked.append(str(error))
         if len(asked) == 2:
             raise StorageUnavailable("not now")
         return plan
 
-    world.coordinator.do_without = do_without  # type: ignore[method-assign, assignment]
+    world.coordinator.replan_without_file = replan_without_file  # type: ignore[method-assign, assignment]
     world.script += [LogDamaged("file one"), LogDamaged("file two")]
     world.epoch(2)
     assert asked == ["file one", "file two"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from epoch_world import ATTEMPTS_MAX, LOST_SECONDS, WAIT_SECONDS, WATERMARK_MS, EpochWorld
+from epoch_world import ATTEMPTS_MAX, LOST_SECONDS, WAIT_SECONDS, WATERMARK_MS, EpochWorld, begun
 
 from binshift.errors import (
     DiskFull,
@@ -20,13 +20,6 @@ from binshift.model import Worker
 def world() -> EpochWorld:
     """A new query on two workers."""
     return EpochWorld()
-
-
-def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
-    """The same after some calm epochs."""
-    for number in range(epochs):
-        world.epoch(number)
-    return world
 
 
 # -------------------------------------------------------------------------------------------------------- executors
@@ -74,7 +67,7 @@ def test_nobody_is_there(world: EpochWorld) -> None:
 def test_a_worker_without_bins_is_not_waited_for(world: EpochWorld) -> None:
     """Whoever gives its last bin away in this epoch, or gets its first later, may be away."""
     begun(world)
-    world.steering.rescale((Worker(0),), "AllAtOnce", pre_copy=False)
+    world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.coordinator.background()
     world.epoch(2)
     assert [run.workers for run in world.runs] == [(0, 1)]
@@ -120,14 +113,14 @@ def test_the_batch_is_kept_off_cold_workers(world: EpochWorld) -> None:
 def test_the_batch_is_kept_off_workers_that_are_only_expected(world: EpochWorld) -> None:
     """The same while a cold one is about to come: it may register between this look and the job's last stage."""
     begun(world)
-    world.steering.rescale((Worker(0), Worker(1), Worker(2)))
+    world.targets.rescale((Worker(0), Worker(1), Worker(2)))
     world.epoch(2)
     assert [run.readers for run in world.runs] == [("0.1", "1.1")]
 
 
 def test_where_all_are_cold_anyone_may_read(world: EpochWorld) -> None:
     """With no warm worker there is nobody to pin to."""
-    world.coordinator.movement._warm.clear()
+    world.coordinator.migrations._warm.clear()
     world.epoch(0)
     assert [run.readers for run in world.runs] == [()]
 
@@ -170,7 +163,7 @@ def test_offsets_that_cannot_be_read_are_tried_again(world: EpochWorld) -> None:
 def test_offsets_that_are_never_readable_end_the_query(world: EpochWorld) -> None:
     """After as many tries as an epoch has runs; the reason of the one before is seen at each."""
     seen: list[str] = []
-    world.clock.on_wait = lambda: seen.append(world.loop.under_way.trouble if world.loop.under_way else "")
+    world.clock.on_wait = lambda: seen.append(world.loop.progress.trouble if world.loop.progress else "")
     world.unreadable += [DiskFull("away for good")] * (ATTEMPTS_MAX + 1)
     with pytest.raises(EpochFailed, match="could not begin: away for good"):
         world.epoch(0)
@@ -227,12 +220,12 @@ def test_an_epoch_that_goes_well_is_finished_by_a_stop(world: EpochWorld) -> Non
 def test_the_pace_follows_the_measured_epochs(world: EpochWorld) -> None:
     """Slow epochs while bins move make the moves slower: fewer bins a flip, and less copying."""
     begun(world, 6)
-    pacer = world.coordinator.movement.pacer
+    pacer = world.coordinator.migrations.pacer
     before = pacer.pace
     pacer.aim_seconds = 0.5
     pacer._calm.clear()
     pacer._calm.append(0.1)
-    world.steering.rescale((Worker(0),), "Fluid", pre_copy=True)
+    world.targets.rescale((Worker(0),), strategy="Fluid", pre_copy=True)
     for number in range(6, 12):
         world.epoch(number)
     assert pacer.pace != before

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import traceback
 
 import pytest
 
-from binshift.errors import DiskFull, EpochFailed, Fenced, NeedsBringUp, TaskFailed, UserFunctionFailed
+from binshift.errors import DiskFull, EpochFailed, Fenced, LogDamaged, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
-from binshift.spark.failures import interpret, shorten
+from binshift.spark.failures import classify, shorten
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -48,7 +49,7 @@ JOB = (
 USERS_RESET = WORKER.replace("ZeroDivisionError: division by zero", "ConnectionResetError: Connection reset by peer")
 SPARKS_RESET = USERS_RESET.replace("/app/clicks.py", "/opt/pyspark/serializers.py")
 SOCKETS_RESET = USERS_RESET.replace("/app/clicks.py", "/usr/lib/python3.11/socket.py")
-OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
+OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/worker/epoch_task.py")
 
 
 @pytest.mark.parametrize(
@@ -83,19 +84,19 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/protocol/task.py")
 )
 def test_the_text_of_a_failure_becomes_its_type(text: str, kind: type[Exception]) -> None:
     """Our own errors come back as they were raised, lost executors as retryable, the rest as the user's."""
-    assert type(interpret(RuntimeError(text))) is kind
+    assert type(classify(RuntimeError(text))) is kind
 
 
 def test_an_unknown_failure_stays_what_it_was() -> None:
     """Nothing is guessed."""
     error = RuntimeError("the source has no such topic")
-    assert interpret(error) is error
+    assert classify(error) is error
 
 
 def test_a_task_that_failed_is_told_with_its_cause() -> None:
     """What it raised and what is at its root; no frames of Java."""
     trace = "\tat a.B.c(B.scala:1)\nCaused by: java.io.IOException: x\n\t... 3 more\nCaused by: y.Refused: no bucket\n\tat d"
-    told = str(interpret(RuntimeError(f"{JOB}: org.apache.spark.SparkException: a file\n{trace}")))
+    told = str(classify(RuntimeError(f"{JOB}: org.apache.spark.SparkException: a file\n{trace}")))
     assert told.startswith(
         "a task failed: (TID 40) (clicks-executor-0 executor 1): org.apache.spark.SparkException: a file"
     )
@@ -121,7 +122,7 @@ def test_results_that_cannot_be_written(cause: str, meaning: type[Exception], wo
         "while writing rows to file:/out/_staged-1. SQLSTATE: 58030\n\tat org.apache.spark.sql.X.y(X.scala:823)\n"
         f"Caused by: org.apache.hadoop.fs.FSError: {cause}\n\tat a.B.c(B.java:1)\nCaused by: {cause}\n\t... 44 more"
     )
-    told = interpret(RuntimeError(text))
+    told = classify(RuntimeError(text))
     assert type(told) is meaning
     assert re.search(words, str(told))
     assert "scala" not in str(told)
@@ -129,7 +130,7 @@ def test_results_that_cannot_be_written(cause: str, meaning: type[Exception], wo
 
 def test_a_traceback_shows_the_users_lines_only() -> None:
     """Spark's own frames are left out."""
-    told = str(interpret(RuntimeError(WORKER)))
+    told = str(classify(RuntimeError(WORKER)))
     assert "clicks.py" in told
     assert "ZeroDivisionError: division by zero" in told
     assert "worker.py" not in told
@@ -138,7 +139,7 @@ def test_a_traceback_shows_the_users_lines_only() -> None:
 
 def test_an_error_and_its_cause_are_both_told() -> None:
     """Of errors that arose from each other the last one is told, with the one it came from, and without our frames."""
-    told = str(interpret(RuntimeError(CHAINED)))
+    told = str(classify(RuntimeError(CHAINED)))
     assert told.splitlines()[-1] == "ValueError: no price for pear"
     assert "KeyError: 'pear'" in told
     assert "vectorised.py" not in told
@@ -147,4 +148,18 @@ def test_an_error_and_its_cause_are_both_told() -> None:
 
 def test_a_traceback_of_ours_alone_keeps_its_frames() -> None:
     """Where no line is the user's, ours are the only ones that help."""
-    assert "protocol/task.py" in str(interpret(RuntimeError(OURS_ALONE)))
+    assert "worker/epoch_task.py" in str(classify(RuntimeError(OURS_ALONE)))
+
+
+def test_the_damaged_file_crosses_spark() -> None:
+    """The driver gets the file of a task's error as a field, whatever the message says, and no file where there is none."""
+    try:
+        raise LogDamaged("it is torn:\nin two").about("deltas/7/a.arrow")
+    except LogDamaged:
+        text = traceback.format_exc()
+    found = classify(RuntimeError(f"{text}\n\tat org.apache.spark.A.b(A.java:1)"))
+    assert isinstance(found, LogDamaged)
+    assert found.file == "deltas/7/a.arrow"
+    plain = classify(RuntimeError("binshift.errors.LogDamaged: deltas/7/a.arrow is torn"))
+    assert isinstance(plain, LogDamaged)
+    assert plain.file is None

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from binshift import followed
-from binshift.followed import EXECUTORS_MAX, LINE_BYTES_MAX, Followed, Tail
+from binshift.hosting import log_tail
+from binshift.hosting.log_tail import EXECUTORS_MAX, LINE_BYTES_MAX, LogFollower, Tail
 
 
 class Executors(RuleBasedStateMachine):
@@ -36,7 +36,7 @@ class Executors(RuleBasedStateMachine):
             old = self.work / "app-0" / "0"
             old.mkdir(parents=True)
             (old / "stderr").write_bytes(b"of the container before\n")
-        self.followed = Followed(str(self.work))
+        self.followed = LogFollower(str(self.work))
 
     def path(self, executor: int) -> Path:
         """Where an executor writes."""
@@ -124,7 +124,7 @@ TestExecutors = Executors.TestCase
 
 def test_executors_that_come_and_go_leave_no_handles(tmp_path: Path) -> None:
     """Spark keeps the files of all executors of an application that runs; one that crashes all day is told of to its end."""
-    watcher, before = Followed(str(tmp_path)), len(os.listdir("/proc/self/fd"))
+    watcher, before = LogFollower(str(tmp_path)), len(os.listdir("/proc/self/fd"))
     heard = b""
     for executor in range(30):
         path = tmp_path / "app-1" / str(executor) / "stderr"
@@ -150,7 +150,7 @@ def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     """What was written until then is told; nobody has to end it."""
     starter = "import subprocess, sys; subprocess.Popen([sys.executable, '-I', '-S', *sys.argv[1:]]); sys.stdin.read()"
-    command = [sys.executable, "-c", starter, followed.__file__, str(tmp_path)]
+    command = [sys.executable, "-c", starter, log_tail.__file__, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -10,7 +10,7 @@ from log_worlds import DictStorage
 
 from binshift.errors import Fenced, LogOwned
 from binshift.log import layout, owners, retention, verification
-from binshift.log.owners import Beat, claim
+from binshift.log.owners import Heartbeat, await_release
 from binshift.model import Epoch
 from binshift.testing.clock import ManualClock
 
@@ -23,13 +23,13 @@ def claimed(storage: DictStorage, owner: str, meanwhile: Callable[[float], None]
         clock.sleep(seconds)
         meanwhile(clock())
 
-    claim(storage, owner, clock, sleep)
+    await_release(storage, owner, clock, sleep)
     return clock()
 
 
-def beating(driver: Driver, owner: str = "a") -> Beat:
+def beating(driver: Driver, owner: str = "a") -> Heartbeat:
     """The driver's beat, which has beaten once and has no thread."""
-    beat = Beat(driver.storage, owner, driver.log.term)
+    beat = Heartbeat(driver.storage, owner, driver.log.term)
     beat.once()
     return beat
 
@@ -37,7 +37,7 @@ def beating(driver: Driver, owner: str = "a") -> Beat:
 def test_a_log_without_an_owner_is_anybodys() -> None:
     """Logs made before there were owners, and those of programs without one, keep nobody waiting."""
     driver = Driver()
-    Beat(driver.storage, "", driver.log.term).start().stop()
+    Heartbeat(driver.storage, "", driver.log.term).start().stop()
     assert isinstance(driver.storage, DictStorage)
     assert layout.OWNER not in driver.storage.files
     assert claimed(driver.storage, "b") == 0
@@ -77,7 +77,7 @@ def test_an_owner_that_ends_in_order_is_gone_at_once() -> None:
     """Its file goes with it, and so does its thread; another owner that is watching goes on."""
     driver = Driver()
     assert isinstance(driver.storage, DictStorage)
-    beat = Beat(driver.storage, "a", driver.log.term).start()
+    beat = Heartbeat(driver.storage, "a", driver.log.term).start()
     assert owners.read(driver.storage) is not None
     assert claimed(driver.storage, "b", lambda now: beat.stop()) == owners.LOOK_SECONDS
     beat.stop()
@@ -87,7 +87,7 @@ def test_an_owner_that_ends_in_order_is_gone_at_once() -> None:
 def test_a_driver_that_was_replaced_renews_nothing_and_removes_nothing() -> None:
     """The file is then its successor's."""
     driver = Driver()
-    old = Beat(driver.storage, "a", driver.log.term).start()
+    old = Heartbeat(driver.storage, "a", driver.log.term).start()
     new = beating(driver.successor(), "b")
     with pytest.raises(Fenced):
         old.once()

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 
 import pytest
-from steering_world import begun, rows
+from target_world import begun, rows
 
 from binshift.errors import LogDamaged
 from binshift.log import layout

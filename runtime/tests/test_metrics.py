@@ -13,9 +13,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
-from binshift.metrics import DECLARED, PREFIX, Observed, RuntimeMetrics
+from binshift.metrics import DECLARED, PREFIX, BatchHistogram, Observed, RuntimeMetrics
 from binshift.metrics.measured import arrivals
-from binshift.metrics.spread import Spread
 from binshift.migration import Phase
 from binshift.model import Epoch
 
@@ -154,7 +153,7 @@ def test_failed_runs_count_before_their_epoch_is_recorded() -> None:
 
 def test_a_spread_counts_everything_once() -> None:
     """Whatever the span, buckets only grow, and the last one has every observation."""
-    spread = Spread()
+    spread = BatchHistogram()
     for low, high, count in ((0.0, 0.0, 3), (0.05, 0.05, 1), (0.1, 400.0, 1000), (500.0, 900.0, 7)):
         spread.add(low, high, count)
     assert spread.cumulative == sorted(spread.cumulative)

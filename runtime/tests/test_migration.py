@@ -16,7 +16,7 @@ from binshift.migration import (
     EpochStarting,
     Flip,
     Limits,
-    Order,
+    MigrationPlan,
     Paced,
     Phase,
     Retire,
@@ -32,7 +32,7 @@ from binshift.model import BinSet, Epoch, Moves, Plan, Step
 
 def test_the_plain_way() -> None:
     """Warm, copy, flip one step an epoch, retire each after one more record, settle."""
-    state = begin(Order(PLAN, cold=frozenset({B, C})), recorded=NOW)
+    state = begin(MigrationPlan(PLAN, cold=frozenset({B, C})), recorded=NOW)
     assert state.phase is Phase.PLANNED
     state, actions = asked(state, Started())
     assert (state.phase, actions) == (Phase.WARMING, [Warm(frozenset({B, C}))])
@@ -56,7 +56,7 @@ def test_the_plain_way() -> None:
 
 def test_nothing_to_move_settles_at_once() -> None:
     """A plan without steps is settled as soon as it starts."""
-    assert made(Order(Plan.of([]))).phase is Phase.SETTLED
+    assert made(MigrationPlan(Plan.of([]))).phase is Phase.SETTLED
 
 
 def test_adjacent_updates() -> None:
@@ -70,8 +70,8 @@ def test_adjacent_updates() -> None:
 
 
 def test_an_update_for_the_very_next_epoch() -> None:
-    """Without pre-copy the first step flips in the first epoch that starts after the order, and nothing is copied."""
-    _, actions = asked(begin(Order(PLAN, pre_copy=False), recorded=NOW), Started(), *run(11))
+    """Without pre-copy the first step flips in the first epoch that starts after the plan, and nothing is copied."""
+    _, actions = asked(begin(MigrationPlan(PLAN, pre_copy=False), recorded=NOW), Started(), *run(11))
     assert flips(actions) == {11: [0]}
     assert not any(isinstance(a, Copy) for a in actions)
 
@@ -82,7 +82,7 @@ def test_a_bin_moves_and_moves_back() -> None:
     back = Plan.of([Step(Moves([0], [B], [A]))])
     route, epoch = ROUTE, NOW
     for plan, destination in ((there, B), (back, A)):
-        state = begin(Order(plan), None, epoch)
+        state = begin(MigrationPlan(plan), None, epoch)
         state, actions = asked(state, Started(), CopyAt(StepNumber(0), destination, epoch, 0))
         state, actions = asked(state, *run(epoch + 1), *run(epoch + 2))
         route, epoch = route.moved(next(a.moves for a in actions if isinstance(a, Flip))), state.recorded
@@ -92,7 +92,7 @@ def test_a_bin_moves_and_moves_back() -> None:
 
 def test_updates_in_the_wrong_order_are_refused() -> None:
     """The way back, applied before the way there, does not fit the route; epochs may not run backwards either."""
-    _, actions = asked(made(Order(Plan.of([Step(Moves([0], [B], [A]))]), pre_copy=False)), *run(11))
+    _, actions = asked(made(MigrationPlan(Plan.of([Step(Moves([0], [B], [A]))]), pre_copy=False)), *run(11))
     with pytest.raises(InvalidRoute, match="bin 0 is owned by worker 0"):
         ROUTE.moved(next(a.moves for a in actions if isinstance(a, Flip)))
     for wrong in (EpochStarting(NOW), EpochRecorded(NOW)):
@@ -120,7 +120,7 @@ def test_reports_may_overtake_each_other() -> None:
 
 def test_a_step_flips_when_all_its_destinations_are_ready() -> None:
     """One destination that is behind holds back its step, and no other worker gets half of it."""
-    state = made(Order(Plan.of([Step(Moves([0, 1], [A, A], [B, C]))])), None, *copied(0))
+    state = made(MigrationPlan(Plan.of([Step(Moves([0, 1], [A, A], [B, C]))])), None, *copied(0))
     state, actions = asked(state, *run(11))
     assert flips(actions) == {}
     _, actions = asked(state, CopyAt(StepNumber(0), B, Epoch(11), 0), CopyAt(StepNumber(0), C, Epoch(11), 0), *run(12))
@@ -156,17 +156,17 @@ def test_copying_runs_ahead_of_flipping_within_limits() -> None:
     """While one step flips, the next are copied: as many as the limits on steps, bins and bytes allow, always one (I7)."""
     sizes = np.full(8, 100)
     for limits in (Limits(steps_inflight_max=2), Limits(copy_bins_inflight_max=2), Limits(copy_bytes_inflight_max=299)):
-        state, actions = asked(begin(Order(PLAN, bin_bytes=sizes), limits, NOW), Started())
+        state, actions = asked(begin(MigrationPlan(PLAN, bin_bytes=sizes), limits, NOW), Started())
         assert [a.step for a in actions if isinstance(a, Copy)] == [0, 1]
         _, actions = asked(state, *copied(0), *run(11))
         assert [a.step for a in actions if isinstance(a, Copy)] == [2]
-    _, actions = asked(begin(Order(PLAN, bin_bytes=sizes), Limits(copy_bytes_inflight_max=1), NOW), Started())
+    _, actions = asked(begin(MigrationPlan(PLAN, bin_bytes=sizes), Limits(copy_bytes_inflight_max=1), NOW), Started())
     assert [a.step for a in actions if isinstance(a, Copy)] == [0]
 
 
 def test_no_bin_goes_to_a_cold_worker() -> None:
     """A step waits until its own destinations are warm; steps to warm workers do not wait for the others."""
-    state, actions = asked(begin(Order(PLAN, cold=frozenset({C})), recorded=NOW), Started())
+    state, actions = asked(begin(MigrationPlan(PLAN, cold=frozenset({C})), recorded=NOW), Started())
     assert [a.step for a in actions if isinstance(a, Copy)] == [0, 1]
     _, actions = asked(state, WorkersWarm(frozenset({C})))
     assert [a.step for a in actions if isinstance(a, Copy)] == [2]

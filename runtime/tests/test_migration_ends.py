@@ -16,7 +16,7 @@ from binshift.migration import (
     EpochStarting,
     Event,
     Limits,
-    Order,
+    MigrationPlan,
     Phase,
     Rates,
     Retire,
@@ -96,8 +96,8 @@ def test_cancel_leaves_the_running_epoch_alone(recorded: bool) -> None:
 
 
 def test_cancel_before_the_start_and_after_the_last_flip() -> None:
-    """An order that has not started is simply over; one whose bins have all moved is settled, whatever was wanted."""
-    state, actions = asked(begin(Order(PLAN)), Cancel("never mind"))
+    """A migration that has not started is simply over; one whose bins have all moved is settled, whatever was wanted."""
+    state, actions = asked(begin(MigrationPlan(PLAN)), Cancel("never mind"))
     assert (state.phase, actions) == (Phase.CANCELLED, [])
     limits = Limits(flips_per_epoch_max=3)
     state, actions = asked(made(None, limits, *copied(0, 1, 2)), *run(11), Cancel("too late"), *run(12))
@@ -123,7 +123,7 @@ def test_a_lost_worker_does_not_hold_up_the_next_plan() -> None:
     moved, _ = asked(made(None, None, *copied(0)), *run(11), EpochStarting(Epoch(12)), WorkerLost(C))
     ended, actions = asked(moved, EpochAbandoned(Epoch(12)))
     assert (ended.phase, actions) == (Phase.FAILED, [])
-    rescue = begin(Order(Plan.of([Step(Moves([7], [C], [B]))]), pre_copy=False), None, Epoch(11), ended.kept)
+    rescue = begin(MigrationPlan(Plan.of([Step(Moves([7], [C], [B]))]), pre_copy=False), None, Epoch(11), ended.kept)
     _, actions = asked(rescue, Started(), *run(12))
     assert flips(actions) == {12: [7]}
     assert Retire(A, BinSet([0])) in actions
@@ -135,7 +135,7 @@ def test_a_kept_copy_that_is_wanted_again_is_not_retired(pre_copy: bool) -> None
     limits = Limits(flips_per_epoch_max=3)
     ended, _ = asked(made(None, limits, *copied(0, 1, 2), WorkerLost(Worker(9))), *run(11))
     assert ended.phase is Phase.SETTLED
-    back = Order(Plan.of([Step(Moves([0], [B], [A]))]), pre_copy=pre_copy)
+    back = MigrationPlan(Plan.of([Step(Moves([0], [B], [A]))]), pre_copy=pre_copy)
     state, _ = asked(begin(back, limits, Epoch(11), ended.kept), Started(), CopyAt(StepNumber(0), A, Epoch(11), 0))
     _, actions = asked(state, *run(12), *run(13))
     assert flips(actions) == {12: [0]}
@@ -159,8 +159,8 @@ def test_an_idle_stream_is_nudged_only_when_it_helps() -> None:
 
 def test_progress_counts_and_estimates() -> None:
     """Bins, bytes and steps are counted by what is recorded; time left is the longer of copying and flipping."""
-    order = Order(PLAN, bin_bytes=np.array([10, 20, 30, 0, 0, 0, 0, 0]))
-    state, _ = asked(made(order, None, *copied(0, 1)), *run(11))
+    plan = MigrationPlan(PLAN, bin_bytes=np.array([10, 20, 30, 0, 0, 0, 0, 0]))
+    state, _ = asked(made(plan, None, *copied(0, 1)), *run(11))
     seen = progress(state, Rates(epoch_seconds=1.0, copy_bins_per_second=0.1, copy_bytes_per_second=3.0))
     assert (seen.bins_moved, seen.bins_copied, seen.bins_total) == (1, 1, 3)
     assert (seen.bytes_moved, seen.bytes_copied, seen.bytes_total) == (10, 20, 60)
@@ -170,4 +170,4 @@ def test_progress_counts_and_estimates() -> None:
         "2 flips, 1 more"
     )
     assert progress(state, Rates(epoch_seconds=1.0)).seconds_left is None, "no rate, no estimate"
-    assert progress(made(Order(Plan.of([])))).seconds_left == 0.0
+    assert progress(made(MigrationPlan(Plan.of([])))).seconds_left == 0.0

@@ -12,11 +12,11 @@ from binshift.log.bringup import DeltaPart
 from binshift.log.index import BringUp
 from binshift.migration import Event, Limits, MigrationState, RoundReported
 from binshift.model import BinSet, Epoch, Fence, Term, Worker
-from binshift.protocol.background import ROUND_LIMITS
-from binshift.protocol.bringup import bring_up
 from binshift.store.binstore import BinStore
 from binshift.store.memory import MemoryStore
 from binshift.testing import SimulatedCluster, Totals
+from binshift.worker.background_task import ROUND_LIMITS
+from binshift.worker.bring_up import bring_up
 
 
 def rounds(state: MigrationState, epochs: int, number: int) -> tuple[MigrationState, list[int]]:
@@ -58,14 +58,14 @@ def test_the_deltas_of_a_flip_have_a_limit() -> None:
 def test_a_round_of_several_jobs_is_one_round() -> None:
     """Workers whose jobs have failed get jobs of their own; copies that are behind are so once a round, not once a job."""
     cluster = SimulatedCluster(Totals(), bins=16, workers=1, slots=4)
-    movement = cluster.driver.movement
+    migrations = cluster.driver.migrations
 
     def epoch() -> None:
         cluster.epoch([{"key": f"k{n}", "value": 1, "time": 0} for n in range(40)])
 
     def apart() -> None:
-        movement.troubles.silent([Worker(0), Worker(1)])
-        movement.troubles.silent([Worker(2), Worker(3)])
+        migrations.backoff.suspect([Worker(0), Worker(1)])
+        migrations.backoff.suspect([Worker(2), Worker(3)])
 
     for _ in range(3):
         epoch()

@@ -62,9 +62,9 @@ class AnyOrder(RuleBasedStateMachine):
         sizes: npt.NDArray[np.int64] | None,
     ) -> None:
         self.start, self.target = routes
-        plan = cut(self.start.moves_to(self.target.owners), *cutting)
-        order = mg.Order(plan, cold, pre_copy, sizes)
-        self.world = World(self.start, mg.begin(order, limits, FIRST_EPOCH))
+        schedule = cut(self.start.moves_to(self.target.owners), *cutting)
+        plan = mg.MigrationPlan(schedule, cold, pre_copy, sizes)
+        self.world = World(self.start, mg.begin(plan, limits, FIRST_EPOCH))
 
     @rule()
     def started(self) -> None:
@@ -206,11 +206,11 @@ def happen(world: World, dice: random.Random) -> None:
         world.epoch_abandoned()
 
 
-def any_order(dice: random.Random, start: Route, target: Route) -> mg.Order:
+def any_plan(dice: random.Random, start: Route, target: Route) -> mg.MigrationPlan:
     """Some way from one route to the other."""
-    plan = cut(start.moves_to(target.owners), dice.choice(list(Strategy)), dice.randint(1, 3))
+    schedule = cut(start.moves_to(target.owners), dice.choice(list(Strategy)), dice.randint(1, 3))
     cold = frozenset(Worker(w) for w in range(WORKERS) if dice.random() < 0.3)
-    return mg.Order(plan, cold, pre_copy=dice.random() < 0.8)
+    return mg.MigrationPlan(schedule, cold, pre_copy=dice.random() < 0.8)
 
 
 @pytest.mark.parametrize("seed", range(120))
@@ -219,12 +219,12 @@ def test_long_lives_keep_every_promise(seed: int) -> None:
     within its limits (I7); the next begins where the last one ended, while the copies of that one are still kept."""
     dice = random.Random(seed)
     start, *targets = (Route(np.array([dice.randrange(WORKERS) for _ in range(BINS)])) for _ in range(4))
-    world = World(start, mg.begin(any_order(dice, start, targets[0]), any_limits(dice), FIRST_EPOCH))
+    world = World(start, mg.begin(any_plan(dice, start, targets[0]), any_limits(dice), FIRST_EPOCH))
     for target in targets:
         start = world.route
         if target is not targets[0]:
             world.lost.clear()
-            world.goes_on_with(any_order(dice, start, target), any_limits(dice))
+            world.goes_on_with(any_plan(dice, start, target), any_limits(dice))
         world.send(mg.Started())
         world.send(mg.WorkersWarm(frozenset(world.wanted_warm)))
         patience = dice.randrange(150)

@@ -103,10 +103,10 @@ def test_any_thread_finds_the_classes(spark: SparkSession) -> None:
 def test_nothing_is_kept_of_a_query_that_has_ended(spark: SparkSession) -> None:
     """A driver may start queries for years."""
     java = jvm.install(spark)
-    for owed in (False, True):
-        java.nudge("over", owed=owed)
+    for required in (False, True):
+        java.wake_up("over", require_final_epoch=required)
     kind = java._class(jvm.NUDGE_FORMAT)
-    fields = [field for field in kind.getDeclaredFields() if field.getName() in ("OFFSETS", "OWED")]
+    fields = [field for field in kind.getDeclaredFields() if field.getName() in ("OFFSETS", "REQUIRED")]
     for field in fields:
         field.setAccessible(True)
     assert [field.get(None).containsKey("over") for field in fields] == [True, True]

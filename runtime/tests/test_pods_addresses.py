@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from binshift.control.server import bound
-from binshift.pods import conf
-from binshift.pods.driver import control_settings
-from binshift.pods.settings import DriverSettings
+from binshift.control.server import bind
+from binshift.hosting.pod import conf
+from binshift.hosting.pod.driver import control_settings
+from binshift.hosting.pod.settings import DriverSettings
 
 DRIVER = {"BINSHIFT_MASTER": "spark://d-0.d:7077", "BINSHIFT_HOST": "d-0.d", "BINSHIFT_TOKEN": "t" * 32}
 
@@ -35,7 +35,7 @@ def test_where_a_driver_listens(environment: dict[str, str], bind: str) -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine knows no IPv6")
 def test_both_families_are_answered() -> None:
     """What listens on all addresses of IPv6 is reached by IPv4, too: a kubelet may ask by either."""
-    with bound("::", 0) as listener:
+    with bind("::", 0) as listener:
         port = listener.getsockname()[1]
         for host in ("127.0.0.1", "::1"):
             with socket.create_connection((host, port), timeout=5):

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from binshift.errors import InvalidSettings
-from binshift.pods import conf, daemons, driver, master, session, waiting, worker
-from binshift.pods.settings import DriverSettings
+from binshift.hosting.pod import conf, daemons, driver, master, worker
+from binshift.hosting.pod.settings import DriverSettings
 from binshift.ports import Ports
 
 DRIVER = {"BINSHIFT_MASTER": "spark://d-0.d:7077", "BINSHIFT_HOST": "d-0.d"}
@@ -40,7 +40,7 @@ def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
         "_SPARK_AUTH_SECRET": "se\\cret",
     }
     settings = DriverSettings.from_environment(environment)
-    found = properties(session.defaults(settings, Path("/app/main.py"), "/libs"))
+    found = properties(conf.defaults(settings, Path("/app/main.py"), "/libs"))
     assert (found["spark.app.name"], found["spark.sql.shuffle.partitions"]) == ("mine", "3")
     assert (found["spark.driver.port"], found["spark.blockManager.port"]) == ("7402", "7413")
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("d-0.d", "0.0.0.0")
@@ -75,7 +75,7 @@ def test_spark_finds_its_conf(tmp_path: Path) -> None:
     (given / "log4j2.properties").write_text("x")
     (given / "spark-defaults.conf").write_text("a b")
     settings = DriverSettings("spark://h:1", "h", secret="t3", conf=given)
-    found = session.prepare(settings, Path("/app/main.py"), "", folder)
+    found = conf.prepare(settings, Path("/app/main.py"), "", folder)
     assert "t3" not in str(found)
     assert (found["SPARK_CONF_DIR"], found["SPARK_LOCAL_HOSTNAME"]) == (str(folder), "h")
     assert found["PYSPARK_SUBMIT_ARGS"] == "--master spark://h:1 pyspark-shell"
@@ -160,7 +160,12 @@ def test_a_wrong_environment_is_named(
 @pytest.mark.parametrize("module", ["driver", "master", "worker"])
 def test_a_process_that_cannot_start_says_why(module: str) -> None:
     """One line, no traceback, and a status of its own."""
-    command = [sys.executable, "-m", f"binshift.pods.{module}", *(["/app/main.py"] if module == "driver" else [])]
+    command = [
+        sys.executable,
+        "-m",
+        f"binshift.hosting.pod.{module}",
+        *(["/app/main.py"] if module == "driver" else []),
+    ]
     environment = {"PYTHONPATH": ":".join(sys.path)}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 2
@@ -178,23 +183,23 @@ def test_the_control_api_is_where_the_table_says() -> None:
 
 def test_a_reason_is_left_where_somebody_looks(tmp_path: Path) -> None:
     """In a file that is there, or can be; outside of Kubernetes nobody looks."""
-    driver.leave(tmp_path / "termination", "why")
+    driver.write_termination_reason(tmp_path / "termination", "why")
     assert (tmp_path / "termination").read_text() == "why"
-    driver.leave(Path("/dev/no-termination-log"), "why")
-    driver.leave(tmp_path / "nowhere" / "termination", "why")
+    driver.write_termination_reason(Path("/dev/no-termination-log"), "why")
+    driver.write_termination_reason(tmp_path / "nowhere" / "termination", "why")
     assert not Path("/dev/no-termination-log").exists()
 
 
 def test_others_are_awaited(caplog: pytest.LogCaptureFixture) -> None:
     """A name and a port that are there are not waited for; those that do not come are given up."""
-    caplog.set_level(logging.INFO, "binshift.pods.waiting")
+    caplog.set_level(logging.INFO, "binshift.hosting.pod.daemons")
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        assert waiting.await_name("localhost")
-        assert waiting.await_port("127.0.0.1", port, 5)
+        assert daemons.await_name("localhost")
+        assert daemons.await_port("127.0.0.1", port, 5)
         assert caplog.messages == []
-    assert not waiting.await_port("127.0.0.1", port, 0.3)
-    assert not waiting.await_name("no.such.name.invalid", 0.0)
+    assert not daemons.await_port("127.0.0.1", port, 0.3)
+    assert not daemons.await_name("no.such.name.invalid", 0.0)
     assert any(f"127.0.0.1:{port}" in said for said in caplog.messages)

@@ -17,7 +17,7 @@ from urllib.error import URLError
 
 import pytest
 
-from binshift.pods import drain
+from binshift.hosting.pod import drain
 from binshift.testing.clock import ManualClock
 
 MOVING = b'{"migration": {"id": 7, "phase": "copying", "binsMoved": 1, "binsTotal": 4}}'
@@ -158,9 +158,7 @@ def test_without_an_address_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPa
 
 def test_the_command_needs_the_standard_library_only() -> None:
     """It starts fast, in any container, and its status is 0 without anything in the environment."""
-    loaded = (
-        "import sys, runpy; sys.argv = ['drain']\ntry: runpy.run_module('binshift.pods.drain', run_name='__main__')"
-    )
+    loaded = "import sys, runpy; sys.argv = ['drain']\ntry: runpy.run_module('binshift.hosting.pod.drain', run_name='__main__')"
     code = (
         f"{loaded}\nexcept SystemExit as end: print(end.code, *[m for m in sys.modules if m in ('numpy', 'msgspec')])"
     )

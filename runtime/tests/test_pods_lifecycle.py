@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from binshift.control.models import REASON_CHARACTERS_MAX, State
 from binshift.errors import Fenced, LogOwned
-from binshift.pods import lifecycle
-from binshift.pods.connection import LOST_SECONDS, Connection, knows
-from binshift.pods.lifecycle import (
+from binshift.hosting.pod import lifecycle
+from binshift.hosting.pod.connection import LOST_SECONDS, Connection, knows
+from binshift.hosting.pod.lifecycle import (
     REASON_CHARACTERS,
     Again,
     Outcome,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from binshift.pods import program
+from binshift.hosting.pod import program
 
 
 class Told:

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from binshift.control.models import State
+from binshift.hosting.pod import channel
+from binshift.hosting.pod.program import Child
 from binshift.model import Worker
-from binshift.pods import channel
-from binshift.pods.program import Child
 
 SECONDS = 30.0
 
 
 @dataclass(eq=False)
-class Surface:
+class ControlService:
     """A query as the child sees it."""
 
     does: State = State.RUNNING
@@ -45,7 +45,7 @@ class Driver:
         self.words.append(word)
 
     def attach(self, query: Any) -> Any:
-        """Each query is its own surface."""
+        """Each query is its own service."""
         return query
 
     def start(self) -> None:
@@ -78,13 +78,13 @@ def wait(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> None:
 def test_the_driver_hears_of_the_first_query_and_of_the_end_of_the_last() -> None:
     """What concerns one of several is between the caller and that query; the driver would take it for the program's."""
     driver, child = begun()
-    one, other = Surface(), Surface()
+    one, other = ControlService(), ControlService()
     child.recorded(frozenset({Worker(0)}))
     child.started(cast(Any, one))
     child.recorded(frozenset({Worker(1)}))
     child.started(cast(Any, other))
     one.stop()
-    again = Surface()
+    again = ControlService()
     child.started(cast(Any, again))
     assert driver.kinds() == ["Recorded", "Started"]
     child.heard(channel.STOP)
@@ -97,7 +97,7 @@ def test_the_driver_hears_of_the_first_query_and_of_the_end_of_the_last() -> Non
 def test_a_program_that_ends_while_one_of_its_queries_runs_has_failed() -> None:
     """That another one has ended in order makes no difference."""
     driver, child = begun()
-    one, other = Surface(), Surface()
+    one, other = ControlService(), ControlService()
     child.started(cast(Any, one))
     child.started(cast(Any, other))
     other.does = State.FINISHED
@@ -111,7 +111,7 @@ def test_queries_one_after_the_other_are_each_the_programs() -> None:
     """As ever: the driver hears of each."""
     driver, child = begun()
     for _ in range(2):
-        query = Surface()
+        query = ControlService()
         child.started(cast(Any, query))
         query.does = State.FINISHED
         before = len(driver.words)

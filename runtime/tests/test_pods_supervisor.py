@@ -15,10 +15,10 @@ import pytest
 from control_fakes import ADMIN, TOKENS
 
 from binshift.control import ControlSettings, Listeners
-from binshift.pods import connection, lifecycle, supervisor
-from binshift.pods.channel import Hello
-from binshift.pods.supervisor import Supervisor
-from binshift.running.interrupts import Interrupts
+from binshift.hosting.pod import connection, lifecycle, supervisor
+from binshift.hosting.pod.channel import Hello
+from binshift.hosting.pod.supervisor import Supervisor
+from binshift.hosting.processes import Interrupts
 
 HERE = Path(__file__).resolve().parent
 WAIT_SECONDS = 120.0
@@ -187,7 +187,7 @@ def test_callers_are_never_refused(driver: Driver) -> None:
 
 def test_a_program_that_does_not_stop_is_killed(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the deadline its whole group is ended, and the status says so."""
-    monkeypatch.setattr("binshift.running.processes.END_SECONDS", 0.5)
+    monkeypatch.setattr("binshift.hosting.processes.END_SECONDS", 0.5)
     driver.start("stubborn", stop_seconds=0.5)
     driver.state("Running")
     driver.signal()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from binshift.errors import InvalidSettings
-from binshift.pods import daemons, user
+from binshift.hosting.pod import daemons, user
 
 NOBODY = 1_234_567
 """A user that no machine has a name for."""

@@ -15,14 +15,14 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.timings import EpochTimings, figures
 from binshift.log.records import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
-from binshift.protocol.spec import Summary
 from binshift.routing import Route
 from binshift.spark.listening import state_listener
 from binshift.spark.progress import filled, publish
+from binshift.worker.messages import Summary
 
 QUERY = "a5b6ba4b-2a09-4bbd-a5f5-8a3ea4f1a4f3"
 SPARKS_NAMES = [
@@ -78,7 +78,7 @@ def timings(*summaries: Summary, epoch: int = 7, runs: int = 1) -> EpochTimings:
     """The epoch of these tasks."""
     route = Route.initial(16, (Worker(0), Worker(1)))
     workers = (Worker(0), Worker(1))
-    plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), 0, "hash", {}, {})
+    plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), BatchOffsets(0, 0, "hash"), 0)
     return EpochTimings(Epoch(epoch), 0.0, runs, {}, 10, 8, 0, figures(plan, summaries))
 
 

@@ -11,6 +11,7 @@ import pytest
 from binshift.engine import epoch_loop
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLoop
+from binshift.engine.ports import Ports
 from binshift.model import Epoch
 from binshift.spark import stopping
 from binshift.spark.dataflow import DataflowQuery
@@ -32,7 +33,7 @@ class OneFunction(EpochLoop[Any]):
 
     def __init__(self, function: Callable[[], None]) -> None:
         nothing = cast(Any, None)
-        super().__init__(nothing, nothing, cast(Any, Idle()), nothing, nothing)
+        super().__init__(nothing, Ports(nothing, cast(Any, Idle()), nothing), nothing)
         self.function = function
 
     def _one(self, batch: object, epoch: Epoch) -> None:
@@ -62,9 +63,9 @@ class Stream:
 
 
 class Coordinator:
-    """Has a movement."""
+    """Has migrations."""
 
-    class movement:  # noqa: N801 (an attribute)
+    class migrations:  # noqa: N801 (an attribute)
         running: Callable[[], bool]
 
 
@@ -148,7 +149,7 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
         assert go_on.wait(PATIENCE_SECONDS)
 
     played = Played(function)
-    monkeypatch.setattr(played.epochs.jobs, "working", working)
+    monkeypatch.setattr(played.epochs.ports.jobs, "working", working)
     assert running.wait(PATIENCE_SECONDS)
     stopper = threading.Thread(target=played.query.stop, daemon=True)
     stopper.start()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from binshift.engine.migrations import Request
+from binshift.engine.migration_options import MigrationOptions
 from binshift.errors import EpochFailed
 from binshift.model import Worker
 from binshift.testing import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
 
-TAKES_OVER = Tuning(take_over=True, defaults=Request(batch_size=512))
+TAKES_OVER = Tuning(take_over=True, defaults=MigrationOptions(batch_size=512))
 
 
 def rows(number: int, keys: int = 40) -> list[Row]:

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from steering_world import UID, begun, rows, slots, steering
+from target_world import UID, begun, rows, slots, targets
 
-from binshift.control.inside import QueryInside
+from binshift.control import read_model
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
 from binshift.spark.dataflow import DataflowQuery
@@ -18,8 +18,8 @@ from binshift.testing import SimulatedCluster
 def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQuery:
     """What a program holds, over a simulated cluster; its background is in the middle of a round, and notices nobody."""
     alive = SimpleNamespace(alive=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
-    parts: Any = (SimpleNamespace(executors=alive), SimpleNamespace(wake=lambda: None))
-    dataflow = Dataflow(steering(cluster).log, cluster.driver.coordinator, steering(cluster), *parts)
+    parts: Any = (SimpleNamespace(ports=SimpleNamespace(executors=alive)), SimpleNamespace(wake=lambda: None))
+    dataflow = Dataflow(targets(cluster).log, cluster.driver.coordinator, targets(cluster), *parts)
     stream: Any = SimpleNamespace(isActive=True, awaitTermination=lambda: None)
     spark: Any = None
     return DataflowQuery(stream, spark, dataflow, lambda: None, lambda: None)
@@ -27,7 +27,7 @@ def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQu
 
 def test_who_has_just_registered_is_told() -> None:
     """Before the first round of background work, and while a long one lasts."""
-    assert QueryInside(query(begun(), {Worker(0): "0", Worker(2): "8"}).dataflow).registered() == {0, 2}
+    assert set(read_model.registered(query(begun(), {Worker(0): "0", Worker(2): "8"}).dataflow)) == {0, 2}
 
 
 def test_a_target_takes_notice_of_who_is_there() -> None:
@@ -50,26 +50,26 @@ def test_a_target_takes_notice_of_who_is_there() -> None:
 def test_a_drain_is_of_the_executor_that_is_there(noticed: dict[Worker, str]) -> None:
     """A round that notices it only afterwards does not take it for one that came back."""
     cluster = begun()
-    steering(cluster).observe(noticed)
+    targets(cluster).observe(noticed)
     executors = {Worker(w): str(w) for w in range(4)}
     query(cluster, executors).drain(Worker(1))
-    steering(cluster).observe(executors)
-    assert steering(cluster).effective == (0,)
+    targets(cluster).observe(executors)
+    assert targets(cluster).effective == (0,)
 
 
 def test_a_target_for_noticed_workers_is_one_migration() -> None:
     """Workers that were drained, and whose next executors have been noticed, are all in the migration that a target begins."""
     cluster = begun()
     executors = {Worker(w): str(w) for w in range(4)}
-    steering(cluster).put(UID, 1, slots(0, 1, 2, 3))
+    targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.settle()
-    steering(cluster).drain(Worker(2))
-    steering(cluster).drain(Worker(3))
-    steering(cluster).put(UID, 2, slots(0, 1))
+    targets(cluster).drain(Worker(2))
+    targets(cluster).drain(Worker(3))
+    targets(cluster).put(UID, 2, slots(0, 1))
     cluster.settle()
-    assert steering(cluster).effective == (0, 1)
-    steering(cluster).observe(executors | {Worker(2): "12", Worker(3): "13"})
-    begun_by_target = steering(cluster).put(UID, 3, slots(0, 1, 2, 3))
+    assert targets(cluster).effective == (0, 1)
+    targets(cluster).observe(executors | {Worker(2): "12", Worker(3): "13"})
+    begun_by_target = targets(cluster).put(UID, 3, slots(0, 1, 2, 3))
     assert begun_by_target is not None
     assert begun_by_target.request.workers == (0, 1, 2, 3)
 
@@ -77,11 +77,11 @@ def test_a_target_for_noticed_workers_is_one_migration() -> None:
 def test_numbers_of_migrations_go_on_after_a_restart() -> None:
     """A driver that starts again numbers its migrations above those of the driver before it."""
     cluster = begun()
-    first = steering(cluster).put(UID, 1, slots(0, 1, 2))
+    first = targets(cluster).put(UID, 1, slots(0, 1, 2))
     assert first is not None
     cluster.settle()
     cluster.restart_driver()
     cluster.epoch(rows(4))
-    second = steering(cluster).put(UID, 2, slots(0, 1))
+    second = targets(cluster).put(UID, 2, slots(0, 1))
     assert second is not None
     assert second.id > first.id

@@ -12,9 +12,9 @@ import pytest
 from binshift import cli
 from binshift.control import models
 from binshift.errors import InvalidSettings, MigrationRefused, NoRun, RunFailed
-from binshift.running import directory
-from binshift.running.directory import RunDirectory, Verdict, Wish
-from binshift.running.options import settled
+from binshift.hosting.local import directory
+from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
+from binshift.hosting.local.options import settled
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -25,10 +25,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
 def test_a_run_is_found_as_long_as_it_lives(tmp_path: Path) -> None:
     """What a run has said of itself is read by another process of the user only while it lives, and then it is gone."""
     where = environment(tmp_path)
-    with directory.created(Path("clicks.py"), "secret", tmp_path, 2, where) as made:
+    with directory.create_run(Path("clicks.py"), "secret", tmp_path, 2, where) as made:
         made.publish("http://127.0.0.1:1")
         found = directory.find(where)
-        assert (found.run.token, found.run.url, found.wish) == ("secret", "http://127.0.0.1:1", Wish(1, 2))
+        assert (found.run.token, found.run.url, found.wish) == ("secret", "http://127.0.0.1:1", DesiredScale(1, 2))
         modes = [path.stat().st_mode & 0o777 for path in (found.path / "run.json", found.path, found.path.parent)]
         assert modes == [0o600, 0o700, 0o700]
     with pytest.raises(NoRun, match=r"binshift run app\.py"):
@@ -39,8 +39,8 @@ def test_a_run_is_found_as_long_as_it_lives(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from binshift.running import directory
-with directory.created(Path("killed.py"), "secret", Path("."), 2, os.environ):
+from binshift.hosting.local import directory
+with directory.create_run(Path("killed.py"), "secret", Path("."), 2, os.environ):
     os._exit(9)
 """
 
@@ -52,16 +52,16 @@ def test_a_killed_run_is_not_found_and_removed_by_the_next(tmp_path: Path) -> No
     (old,) = (tmp_path / "binshift").glob("killed-*")
     with pytest.raises(NoRun):
         directory.find(where)
-    with directory.created(Path("next.py"), "secret", tmp_path, 2, where):
+    with directory.create_run(Path("next.py"), "secret", tmp_path, 2, where):
         assert not old.exists()
 
 
 def test_several_runs_are_told_apart_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With two runs a command must say which; the error names both."""
     where = environment(tmp_path)
-    with directory.created(Path("a.py"), "t", tmp_path, 2, where) as first:
+    with directory.create_run(Path("a.py"), "t", tmp_path, 2, where) as first:
         monkeypatch.setattr(os, "getpid", lambda: 1)
-        with directory.created(Path("b.py"), "t", tmp_path, 2, where) as second:
+        with directory.create_run(Path("b.py"), "t", tmp_path, 2, where) as second:
             with pytest.raises(NoRun, match=f"{first.path.name}, {second.path.name}.*--run"):
                 directory.find(where)
             assert directory.find(where, second.path.name) == second
@@ -83,11 +83,11 @@ def test_a_home_that_others_can_open_is_refused(tmp_path: Path) -> None:
 
 def test_generations_ascend(tmp_path: Path) -> None:
     """Every wish has a higher number than the one before, and than what an earlier run has used."""
-    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
-        assert made.ask(3) == Wish(2, 3)
-        assert made.ask(4, "Fluid", 8, False, above=9) == Wish(10, 4, "Fluid", 8, False)
-        assert made.outnumber(9).generation == 10
-        assert made.outnumber(10) == Wish(11, 4, "Fluid", 8, False)
+    with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+        assert made.ask(3) == DesiredScale(2, 3)
+        assert made.ask(4, "Fluid", 8, False, above=9) == DesiredScale(10, 4, "Fluid", 8, False)
+        assert made.supersede(9).generation == 10
+        assert made.supersede(10) == DesiredScale(11, 4, "Fluid", 8, False)
 
 
 def a_dataflow(**changes: object) -> models.Dataflow:
@@ -109,7 +109,7 @@ def a_dataflow(**changes: object) -> models.Dataflow:
 
 def test_a_wish_comes_true_with_its_own_generation_only(tmp_path: Path) -> None:
     """Waiting ends when the target of that number or a later one has settled, not when an earlier one has."""
-    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+    with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
         wish = made.ask(3)
         assert settled(made, a_dataflow(), wish)
         assert not settled(made, a_dataflow(target=None), wish)
@@ -119,11 +119,11 @@ def test_a_wish_comes_true_with_its_own_generation_only(tmp_path: Path) -> None:
 
 def test_a_wish_that_cannot_come_true_ends_the_wait(tmp_path: Path) -> None:
     """A refusal, another wish and the end of the query are said instead of waited out."""
-    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+    with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
         wish = made.ask(3)
         with pytest.raises(RunFailed, match="stopped"):
             settled(made, a_dataflow(state=models.State.STOPPED), wish)
-        made.judge(Verdict(wish.generation, refused="too many"))
+        made.set_status(ScaleStatus(wish.generation, refused="too many"))
         with pytest.raises(MigrationRefused, match="too many"):
             settled(made, a_dataflow(), wish)
         made.ask(5)
@@ -149,6 +149,6 @@ def test_a_program_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_address_is_missing_until_the_program_has_said_it(tmp_path: Path) -> None:
     """A run without an address is there, and says so."""
-    with directory.created(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
+    with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
         assert RunDirectory(made.path).run.url is None
         assert made.verdict is None

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from binshift.errors import InvalidSettings
-from binshift.running.environment import program_conf
-from binshift.running.interrupts import Interrupts
-from binshift.running.processes import ProgramProcess, members
+from binshift.hosting.local.environment import program_conf
+from binshift.hosting.processes import ChildProcess, Interrupts, members
 from binshift.spark.conf import check_master
 
 STUBBORN = """
@@ -29,9 +28,9 @@ sys.exit(7)
 """
 
 
-def begun(kind: str, folder: Path) -> ProgramProcess:
+def begun(kind: str, folder: Path) -> ChildProcess:
     """A program with a child, which has begun."""
-    process = ProgramProcess([sys.executable, "-c", STUBBORN, kind, str(folder / "begun")], os.environ)
+    process = ChildProcess([sys.executable, "-c", STUBBORN, kind, str(folder / "begun")], os.environ)
     deadline = time.monotonic() + 60
     while not (folder / "begun").exists():
         assert time.monotonic() < deadline
@@ -42,13 +41,13 @@ def begun(kind: str, folder: Path) -> ProgramProcess:
 @pytest.mark.parametrize("kind", ["polite", "stubborn", "leaves"])
 def test_nothing_of_a_group_is_left(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program ends with its children: one that ignores a polite signal, and one that has left its child behind, too."""
-    monkeypatch.setattr("binshift.running.processes.END_SECONDS", 0.5)
+    monkeypatch.setattr("binshift.hosting.processes.END_SECONDS", 0.5)
     process = begun(kind, tmp_path)
     group = process._process.pid
     assert members(group)
     if kind == "leaves":
         assert process.wait(60)
-    process.end()
+    process.end_group()
     assert members(group) == []
     assert process.status == {"polite": 128 + signal.SIGTERM, "stubborn": 128 + signal.SIGKILL, "leaves": 7}[kind]
 
@@ -66,7 +65,7 @@ def test_signals_are_counted_and_given_back() -> None:
 
 def test_a_traceback_begins_with_the_users_own_line(tmp_path: Path) -> None:
     """What is shown of a program that failed has none of our frames, and its `sys.argv` and `__main__` are its own."""
-    from binshift.running.script import without_ours
+    from binshift.hosting.program import without_ours
 
     app = tmp_path / "app.py"
     app.write_text("import sys\nassert __name__ == '__main__'\nraise ValueError(sys.argv)\n")

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from binshift.control.models import Dataflow, EpochUnderWay, Migration, State
-from binshift.running.changes import Changes
-from binshift.running.quiet import TRACEBACK_LINES_MAX, Sieve, configured
-from binshift.running.words import Words
+from binshift.hosting.local.quiet import TRACEBACK_LINES_MAX, Sieve, configured
+from binshift.hosting.local.terminal import Changes, ExecutorOutput
 
 WARNING = b"26/11/23 08:18:12 WARN BlockManager: slow disk"
 INFO = b"26/11/23 08:18:12 INFO Executor: Running task 0.0"
@@ -95,25 +94,25 @@ def test_warnings_of_the_driver_are_told(tmp_path: Path) -> None:
     """From its file, but not those of a run before."""
     (tmp_path / "driver.log").write_bytes(b"26/11/23 08:18:12 WARN Old: of the run before\n")
     told: list[tuple[str, str]] = []
-    words = Words(tmp_path, lambda name, line: told.append((name, line)))
+    words = ExecutorOutput(tmp_path, lambda name, line: told.append((name, line)))
     with (tmp_path / "driver.log").open("ab") as out:
         out.write(INFO + b"\n" + WARNING + b"\n")
-    words.pass_on()
+    words.forward()
     words.ending = True
     with (tmp_path / "driver.log").open("ab") as out:
         out.write(WARNING + b"\n")
-    words.pass_on()
+    words.forward()
     assert told == [("driver", WARNING.decode())]
 
 
 def test_the_last_look_tells_all_there_is(tmp_path: Path) -> None:
     """Also a traceback of which no more will come."""
     told: list[tuple[str, str]] = []
-    words = Words(tmp_path, lambda name, line: told.append((name, line)))
+    words = ExecutorOutput(tmp_path, lambda name, line: told.append((name, line)))
     (tmp_path / "driver.log").write_bytes(b"\n".join(MEANT[:2]) + b"\n")
-    words.pass_on()
+    words.forward()
     assert told == []
-    words.pass_on(last=True)
+    words.forward(last=True)
     assert [line.encode() for _, line in told] == MEANT[:2]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from binshift.errors import MigrationRefused, RunFailed
-from binshift.running.rebalance import await_end
+from binshift.hosting.local.move import await_end
 
 
 def migration(phase: str) -> Any:

@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from binshift.control.models import Dataflow, Migration, State, Target, TargetRequest
+from binshift.control.models import Dataflow, Migration, State, Target
+from binshift.control.requests import TargetRequest
 from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused
+from binshift.hosting.local.directory import DesiredScale, ScaleStatus
+from binshift.hosting.local.supervisor import Supervisor
 from binshift.model import Worker
 from binshift.rescale import LOCAL_OWNER, Awaiting, Wait
-from binshift.running.directory import Verdict, Wish
-from binshift.running.supervisor import Supervisor
 
 
 @dataclass
 class World:
     """Processes that register when told to, a query that settles when told to, and what is asked for."""
 
-    wish: Wish = field(default_factory=lambda: Wish(1, 2))
-    verdicts: list[Verdict] = field(default_factory=list)
+    wish: DesiredScale = field(default_factory=lambda: DesiredScale(1, 2))
+    verdicts: list[ScaleStatus] = field(default_factory=list)
     running: frozenset[Worker] = frozenset()
     starts: list[Worker] = field(default_factory=list)
     recorded: frozenset[Worker] = frozenset()
@@ -38,11 +39,11 @@ class World:
     def stop_worker(self, worker: Worker) -> None:
         self.running -= {worker}
 
-    def outnumber(self, generation: int) -> Wish:
-        self.wish = Wish(generation + 1, self.wish.count)
+    def supersede(self, generation: int) -> DesiredScale:
+        self.wish = DesiredScale(generation + 1, self.wish.count)
         return self.wish
 
-    def judge(self, verdict: Verdict) -> None:
+    def set_status(self, verdict: ScaleStatus) -> None:
         self.verdicts.append(verdict)
 
     def dataflow(self) -> Dataflow:
@@ -93,7 +94,9 @@ def supervised(world: World) -> Supervisor:
 def settled_on(count: int, generation: int = 1) -> World:
     """A world in which ``count`` workers run, and have settled."""
     slots = list(range(count))
-    world = World(Wish(generation, count), running=frozenset(map(Worker, slots)), registered=set(slots), holding=slots)
+    world = World(
+        DesiredScale(generation, count), running=frozenset(map(Worker, slots)), registered=set(slots), holding=slots
+    )
     world.set_target(LOCAL_OWNER, generation, slots, settled=True)
     return world
 
@@ -113,10 +116,10 @@ def test_growing_starts_then_puts_then_settles() -> None:
     world = settled_on(2)
     supervisor = supervised(world)
     assert supervisor.step() == ()
-    world.wish = Wish(2, 3, "Batched", 16, False)
+    world.wish = DesiredScale(2, 3, "Batched", 16, False)
     supervisor.step()
     assert world.running == {0, 1, 2}
-    assert world.verdicts[-1] == Verdict(2, "Registration", (2,))
+    assert world.verdicts[-1] == ScaleStatus(2, "Registration", (2,))
     world.registered.add(2)
     supervisor.step()
     (put,) = world.puts
@@ -126,13 +129,13 @@ def test_growing_starts_then_puts_then_settles() -> None:
     assert world.verdicts[-1].awaiting == "Migration"
     world.settle()
     assert supervisor.step() == ()
-    assert world.verdicts[-1] == Verdict(2)
+    assert world.verdicts[-1] == ScaleStatus(2)
 
 
 def test_shrinking_stops_processes_an_epoch_after_it_settled() -> None:
     """A process that is not wanted lives until its bins have gone and one more epoch is recorded."""
     world = settled_on(3)
-    world.wish = Wish(2, 1)
+    world.wish = DesiredScale(2, 1)
     supervisor = supervised(world)
     supervisor.step()
     world.settle()
@@ -181,19 +184,19 @@ def test_the_target_of_another_owner_is_replaced() -> None:
 def test_a_refused_target_is_not_asked_for_again() -> None:
     """What the API refuses is told to whoever asked for it, once, and a new wish is tried anew."""
     world = settled_on(2)
-    world.wish, world.error = Wish(2, 1), MigrationRefused("no")
+    world.wish, world.error = DesiredScale(2, 1), MigrationRefused("no")
     supervisor = supervised(world)
     supervisor.step()
     supervisor.step()
-    assert (len(world.puts), world.verdicts[-1]) == (1, Verdict(2, refused="no"))
-    world.wish, world.error = Wish(3, 1), None
+    assert (len(world.puts), world.verdicts[-1]) == (1, ScaleStatus(2, refused="no"))
+    world.wish, world.error = DesiredScale(3, 1), None
     supervisor.step()
     assert [put.generation for put in world.puts] == [2, 3]
 
 
 def test_workers_of_an_earlier_run_are_there_for_the_first_epoch_only() -> None:
     """A checkpoint whose bins are with more workers than are asked for gets all of them, until its query runs."""
-    world = World(Wish(1, 1), recorded=frozenset({Worker(0), Worker(2)}))
+    world = World(DesiredScale(1, 1), recorded=frozenset({Worker(0), Worker(2)}))
     away = Supervisor(world, world, lambda: None, lambda: world.now)
     away.step()
     assert world.running == {0, 2}
@@ -210,7 +213,7 @@ def test_workers_of_an_earlier_run_are_there_for_the_first_epoch_only() -> None:
 def test_nothing_moves_or_stops_while_the_api_is_away(count: int) -> None:
     """Without knowledge of bins no process is stopped and no target put."""
     world = settled_on(2)
-    world.wish, world.error = Wish(2, count), ControlUnreachable("away")
+    world.wish, world.error = DesiredScale(2, count), ControlUnreachable("away")
     supervised(world).step()
     assert world.running >= {0, 1}
     assert world.puts == []

@@ -9,11 +9,11 @@ import pytest
 
 from binshift.control import models
 from binshift.errors import MigrationRefused
+from binshift.hosting.local.directory import DesiredScale, ScaleStatus
+from binshift.hosting.local.show import watch
 from binshift.rescale import LOCAL_OWNER
-from binshift.running.directory import Verdict, Wish
-from binshift.running.migrations import watch
 
-WISH = Wish(generation=2, count=4)
+WISH = DesiredScale(generation=2, count=4)
 
 
 def migration(number: int, phase: str) -> Any:
@@ -28,7 +28,7 @@ def dataflow(moving: Any, generation: int, *, settled: bool) -> Any:
     return SimpleNamespace(state=models.State.RUNNING, reason="", target=target, migration=moving)
 
 
-def watched(*looks: tuple[Verdict, Any]) -> list[Any]:
+def watched(*looks: tuple[ScaleStatus, Any]) -> list[Any]:
     """What is shown, one look after the other; the last one has to be the end."""
     shown: list[Any] = []
     left = list(looks)
@@ -46,13 +46,13 @@ def watched(*looks: tuple[Verdict, Any]) -> list[Any]:
 def test_what_is_awaited_then_what_moves() -> None:
     """A migration that had ended before is not shown; then each change of the new one is, once."""
     old, warming, moved = migration(1, "settled"), migration(2, "warming"), migration(2, "settled")
-    waits = Verdict(2, "Registration", (2, 3))
+    waits = ScaleStatus(2, "Registration", (2, 3))
     shown = watched(
         (waits, dataflow(old, 1, settled=True)),
         (waits, dataflow(old, 1, settled=True)),
-        (Verdict(2, "Migration"), dataflow(warming, 2, settled=False)),
-        (Verdict(2, "Migration"), dataflow(warming, 2, settled=False)),
-        (Verdict(2), dataflow(moved, 2, settled=True)),
+        (ScaleStatus(2, "Migration"), dataflow(warming, 2, settled=False)),
+        (ScaleStatus(2, "Migration"), dataflow(warming, 2, settled=False)),
+        (ScaleStatus(2), dataflow(moved, 2, settled=True)),
     )
     assert shown == ["4 workers: waiting for workers 2, 3 to register with Spark", warming, moved]
 
@@ -60,10 +60,10 @@ def test_what_is_awaited_then_what_moves() -> None:
 def test_nothing_to_wait_for() -> None:
     """It shows the newest migration, and ends."""
     done = migration(2, "settled")
-    assert watched((Verdict(2), dataflow(done, 2, settled=True))) == [done]
+    assert watched((ScaleStatus(2), dataflow(done, 2, settled=True))) == [done]
 
 
 def test_a_migration_that_was_cancelled_ends_it() -> None:
     """With the reason."""
     with pytest.raises(MigrationRefused, match="migration 2 is cancelled"):
-        watched((Verdict(2), dataflow(migration(2, "cancelled"), 2, settled=False)))
+        watched((ScaleStatus(2), dataflow(migration(2, "cancelled"), 2, settled=False)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from binshift.running.words import Words
+from binshift.hosting.local.terminal import ExecutorOutput
 
 
 def executor(cluster: Path, worker: int, number: int) -> Path:
@@ -19,11 +19,11 @@ def test_lines_come_with_their_worker(tmp_path: Path) -> None:
     (executor(tmp_path, 0, 0) / "stderr").write_text("of the run before\n")
     (tmp_path / "worker-0.log").write_text("Spark's own words\n")
     told: list[tuple[str, str]] = []
-    words = Words(tmp_path, lambda worker, line: told.append((worker, line)))
-    words.pass_on()
+    words = ExecutorOutput(tmp_path, lambda worker, line: told.append((worker, line)))
+    words.forward()
     assert told == []
     (executor(tmp_path, 0, 1) / "stderr").write_text("here\n")
     (executor(tmp_path, 2, 0) / "stdout").write_bytes(b"caf\xe9 and\nmore\nnot yet")
-    words.pass_on()
-    words.pass_on()
+    words.forward()
+    words.forward()
     assert told == [("worker-0", "here"), ("worker-2", "caf\N{REPLACEMENT CHARACTER} and"), ("worker-2", "more")]

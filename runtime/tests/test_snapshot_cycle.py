@@ -65,6 +65,6 @@ def test_a_new_driver_knows_the_sizes_from_the_log(seed: int) -> None:
     anew = SnapshotCycle(4)
     for operator in world.index.operators:
         anew.slice(world.index, operator, Worker(0))
-        known = world.index.bin_loads(operator)
+        known = world.index.bin_sizes(operator)
         if known is not None:
             assert (anew._known(world.index, operator) == known.bytes).all()

@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 
 from binshift.model import Worker
-from binshift.protocol.spec import LogLocation
 from binshift.spark import warmup
 from binshift.spark.task import Environment, store_of
 from binshift.store.abandoned import ABANDONED_SECONDS, remove_abandoned
 from binshift.store.lmdb import close_environments, open_lmdb
 from binshift.store.opening import StoreSettings, scratch_store
+from binshift.worker.messages import LogLocation
 
 OLD, NEW = str(UUID(int=1)), str(UUID(int=2))
 SMALL = StoreSettings(map_bytes=1 << 20)
@@ -105,5 +105,5 @@ def test_a_meeting_leaves_nothing(tmp_path: Path) -> None:
     for number in range(20):
         place = tmp_path / f"warm.1.{number}-0"
         with ThreadPoolExecutor(2) as tasks:
-            assert all(tasks.map(lambda task, place=place: warmup.meet(place, task), range(2)))
+            assert all(tasks.map(lambda task, place=place: warmup.rendezvous(place, task), range(2)))
     assert list(tmp_path.iterdir()) == []

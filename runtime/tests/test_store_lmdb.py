@@ -180,7 +180,7 @@ def test_a_store_wiped_by_another_process_is_opened_anew(tmp_path: Path) -> None
     store = open_lmdb(tmp_path, LIMITS)
     fill(store, b"a")
     with store.read() as old:
-        cachedir.condemn(tmp_path)
+        cachedir.mark_unusable(tmp_path)
         program = 'with store.write(1) as t: t.put_many(make([1], [b"k"], [b"theirs"]))'
         assert in_child(tmp_path, program).wait(timeout=300) == 0
         assert [batch.column(2).to_pylist() for batch in old.scan(Bin(1))] == [[b"a"]]

@@ -23,7 +23,19 @@ FILE_LINES_MAX = 300
 FUNCTION_LINES_MAX = 40
 
 PURE = {
-    *("binset", "errors", "invariants", "migration", "model", "pacing", "planner", "rescale", "routing", "settings"),
+    *(
+        "backoff",
+        "binset",
+        "errors",
+        "invariants",
+        "migration",
+        "model",
+        "pacing",
+        "planner",
+        "rescale",
+        "routing",
+        "settings",
+    ),
     *("memory", "ports", "seating", "strategies", "decide", "status"),
 }
 """Modules (or packages) that compute and do nothing else; the last two are the operator's."""

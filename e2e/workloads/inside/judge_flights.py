@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import reference
 from pyarrow import parquet
-
-from binshift.demo import reference
 
 WHOLE = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype()}
 """Numbers that may be absent, kept whole."""

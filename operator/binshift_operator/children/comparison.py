@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from binshift.backoff import backoff_seconds
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.model.names import GROUP, KIND, DataflowKey
 from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
@@ -149,7 +150,7 @@ def next_attempt(
 
 def _wait(attempt: ApplyAttempt) -> float:
     """Seconds between two applications of a contested child."""
-    return float(min(2.0 ** min(attempt.attempts, 10), AGAIN_SECONDS_MAX))
+    return backoff_seconds(attempt.attempts + 1, 1.0, AGAIN_SECONDS_MAX)
 
 
 def is_as_rendered(live: Mapping[str, Any], manifest: Manifest) -> bool:

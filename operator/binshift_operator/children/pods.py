@@ -38,7 +38,7 @@ CLAIM = "binshift-checkpoint"
 def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] = USER) -> Manifest:
     """The template of the driver's pod: the program, and Spark's master."""
     program = dataflow.raw["application"]
-    arguments = ["python", "-m", "binshift.pods.driver", program["mainFile"], *(program.get("args") or [])]
+    arguments = ["python", "-m", "binshift.hosting.pod.driver", program["mainFile"], *(program.get("args") or [])]
     driver = {
         **_container(dataflow, DRIVER, arguments, STATE),
         "env": environment.driver_env(dataflow),
@@ -54,7 +54,7 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
         "readinessProbe": _http("/readyz", period=5, failures=3),
     }
     master = {
-        **_container(dataflow, MASTER, ["python", "-m", "binshift.pods.master"], MASTER_STATE, with_user=False),
+        **_container(dataflow, MASTER, ["python", "-m", "binshift.hosting.pod.master"], MASTER_STATE, with_user=False),
         "env": environment.master_env(dataflow),
         "resources": master_resources(dataflow),
         "ports": [_port("master", PORTS.master)],
@@ -68,7 +68,7 @@ def driver_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] =
 def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any] = USER) -> Manifest:
     """The template of an executor's pod: Spark's worker, which starts the executor."""
     worker = {
-        **_container(dataflow, WORKER, ["python", "-m", "binshift.pods.worker"], STATE, component=EXECUTOR),
+        **_container(dataflow, WORKER, ["python", "-m", "binshift.hosting.pod.worker"], STATE, component=EXECUTOR),
         "env": environment.worker_env(dataflow),
         "resources": resources(dataflow, EXECUTOR),
         "ports": [_port("worker", PORTS.worker), _port("executor-blocks", PORTS.executor_blocks)],
@@ -76,7 +76,7 @@ def executor_pod(dataflow: Dataflow, keys_hash: str, security: Mapping[str, Any]
         # The worker's port is open before the executor runs, and executors hold the bins.
         "readinessProbe": _tcp(PORTS.executor_blocks, period=5, failures=3),
         "livenessProbe": _tcp(PORTS.worker, period=10, failures=6),
-        "lifecycle": {"preStop": {"exec": {"command": ["python", "-m", "binshift.pods.drain"]}}},
+        "lifecycle": {"preStop": {"exec": {"command": ["python", "-m", "binshift.hosting.pod.drain"]}}},
     }
     return _template(dataflow, EXECUTOR, keys_hash, [worker], [_store(dataflow)], security)
 

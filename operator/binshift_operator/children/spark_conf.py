@@ -1,6 +1,6 @@
 """`spark-defaults.conf`: the defaults of master, workers and program; the user's own configuration overrides them.
 
-The processes in the pods set addresses, ports and the keys of binshift's protocol themselves (`binshift.pods.conf`). This file has what
+The processes in the pods set addresses, ports and the keys of binshift's protocol themselves (`binshift.hosting.pod.conf`). This file has what
 only the spec contains: memory, task slots, bins, the checkpoint, and the user's configuration. `binshift.memory` divides a container's
 memory; the user's `spark.driver.memory` and `spark.executor.memory` replace its result.
 """

@@ -158,7 +158,7 @@ class RunningEpoch:
     Attributes:
         seconds: since its first run began, by the driver's clock.
         runs: how many runs of it have begun.
-        part: its stage, one of `binshift.engine.underway`; empty if it is not reported.
+        part: its stage, one of `binshift.engine.epoch_progress`; empty if it is not reported.
         last_error: of its newest failed run; empty if none has failed.
     """
 

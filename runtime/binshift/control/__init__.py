@@ -1,16 +1,17 @@
-"""The HTTP API on the driver: what may be asked of a running query, and by whom.
+"""The HTTP API on the driver: what can be requested of a running query, and by whom.
 
-`contract.Surface` is what the API needs of a query and `models` what goes over the wire; `app` translates between the two,
-behind `guard` (tokens, sizes) and with every error in one form (`problems`). `surface` binds a real query, `server` serves
-on a thread, `serving` puts all of it together. It never decides what moves, and no epoch ever waits for it.
+`services.ControlService` is what the API needs of a program, `requests` and `models` what goes over the wire; `app` translates
+between them, behind `auth` (tokens, sizes) and with every error in one form (`problems`). `query_service` is the service of one
+query, `queries` that of several, and `service_holder` knows which one answers. `server` serves on a thread, `serving` puts all of it
+together. It never decides what moves, and no epoch ever waits for it.
 
     control = serve(ControlSettings.from_environment(os.environ))
     control.attach(query)
 """
 
+from binshift.control.auth import Tokens
+from binshift.control.query_service import QueryService
 from binshift.control.server import ControlServer
 from binshift.control.serving import Control, ControlSettings, Listeners, serve
-from binshift.control.surface import QuerySurface
-from binshift.control.tokens import Tokens
 
-__all__ = ["Control", "ControlServer", "ControlSettings", "Listeners", "QuerySurface", "Tokens", "serve"]
+__all__ = ["Control", "ControlServer", "ControlSettings", "Listeners", "QueryService", "Tokens", "serve"]

@@ -1,4 +1,4 @@
-"""The control API: HTTP on the one side, a `Surface` on the other, and nothing between but translation.
+"""The control API: HTTP on the one side, a `ControlService` on the other, and nothing between but translation.
 
 `control_app` has everything; `health_app` only health and metrics, for a port of their own that may be open to the cluster.
 Endpoints are plain functions, which the server runs on threads of its own: a slow log delays its own caller only.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response, Security
 from fastapi.security import HTTPBearer
@@ -16,22 +16,29 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
 from binshift import __version__
-from binshift.control import models, parameters, problems
-from binshift.control.contract import Surface
-from binshift.control.guard import Guard
+from binshift.control import models, problems, requests
+from binshift.control.auth import Guard, Tokens
+from binshift.control.joint import JointHistory
 from binshift.control.problems import documented
 from binshift.control.queries import Queries, shown
-from binshift.control.rebalancing import RebalanceRequest
-from binshift.control.slot import Slot
-from binshift.control.tokens import Tokens
+from binshift.control.requests import RebalanceRequest
+from binshift.control.service_holder import ServiceHolder
+from binshift.control.services import ControlService
 from binshift.model import Worker
 
 NUMBER_MAX: Final = 2**31 - 1
 
-WorkerPath = Annotated[int, Path(ge=0, le=models.WORKER_MAX)]
+WorkerPath = Annotated[int, Path(ge=0, le=requests.WORKER_MAX)]
 QueryPath = Annotated[str, Path(max_length=models.OWNER_CHARACTERS_MAX)]
-Choice = Callable[..., Surface]
 MigrationPath = Annotated[int, Path(ge=0, le=NUMBER_MAX)]
+
+
+class Choice(NamedTuple):
+    """Which service a request is for, as dependencies of FastAPI: in general, and where a migration is named."""
+
+    service: Callable[..., ControlService]
+    of_migration: Callable[..., ControlService | JointHistory]
+
 
 _REFUSED: Final = (
     HTTPStatus.UNAUTHORIZED,
@@ -42,29 +49,28 @@ _REFUSED: Final = (
 _BAD_BODY: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
-def control_app(surface: Surface, tokens: Tokens, registry: CollectorRegistry) -> FastAPI:
+def control_app(holder: ServiceHolder, tokens: Tokens, registry: CollectorRegistry) -> FastAPI:
     """The whole API.
 
     Args:
-        surface: the program's queries.
-        tokens: who may use it.
+        holder: of the program's queries.
+        tokens: who can use it.
         registry: what ``/metrics`` shows.
     """
     app = _app("binshift control API")
-    app.include_router(health(surface, registry))
-    slot = surface if isinstance(surface, Slot) else Slot(surface)
-    app.include_router(queries(slot))
-    for prefix, chosen in (("", lambda: surface), ("/queries/{query}", _named(slot))):
-        app.include_router(reads(chosen, prefix))
-        app.include_router(writes(chosen, prefix))
+    app.include_router(health(holder, registry))
+    app.include_router(queries(holder))
+    for prefix, choice in (("", _of_program(holder)), ("/queries/{query}", _of_query(holder))):
+        app.include_router(reads(choice, prefix))
+        app.include_router(writes(choice, prefix))
     app.add_middleware(Guard, tokens=tokens)
     return app
 
 
-def health_app(surface: Surface, registry: CollectorRegistry) -> FastAPI:
+def health_app(holder: ServiceHolder, registry: CollectorRegistry) -> FastAPI:
     """Health and metrics alone; they need no token."""
     app = _app("binshift health and metrics")
-    app.include_router(health(surface, registry))
+    app.include_router(health(holder, registry))
     return app
 
 
@@ -75,7 +81,7 @@ def _app(title: str) -> FastAPI:
     return app
 
 
-def health(surface: Surface, registry: CollectorRegistry) -> APIRouter:
+def health(holder: ServiceHolder, registry: CollectorRegistry) -> APIRouter:
     """What the kubelet and Prometheus ask for."""
     router = APIRouter(tags=["health"])
 
@@ -87,7 +93,7 @@ def health(surface: Surface, registry: CollectorRegistry) -> APIRouter:
     @router.get("/readyz", responses={503: {"model": models.Health, "description": "Not ready"}})
     def readyz(response: Response) -> models.Health:
         """Whether the query runs and a worker is registered."""
-        reason = surface.unready()
+        reason = holder.current.unready()
         if reason:
             response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
         return models.Health(status="unavailable" if reason else "ok", reason=reason)
@@ -101,21 +107,31 @@ def health(surface: Surface, registry: CollectorRegistry) -> APIRouter:
     return router
 
 
-def _named(slot: Slot) -> Choice:
-    def named(query: QueryPath) -> Surface:
-        return slot.query(query)
+def _of_program(holder: ServiceHolder) -> Choice:
+    def service() -> ControlService:
+        return holder.current
 
-    return named
+    def of_migration(id: MigrationPath) -> ControlService | JointHistory:
+        return holder.of_migration(id)
+
+    return Choice(service, of_migration)
 
 
-def queries(slot: Slot) -> APIRouter:
+def _of_query(holder: ServiceHolder) -> Choice:
+    def service(query: QueryPath) -> ControlService:
+        return holder.query(query)
+
+    return Choice(service, service)
+
+
+def queries(holder: ServiceHolder) -> APIRouter:
     """Which queries there are."""
     router = _guarded()
 
     @router.get("/queries")
     def queries() -> Queries:
         """The program's stateful queries; what follows ``/v1`` elsewhere follows ``/v1/queries/NAME`` for one of them."""
-        seen = [each.snapshot() for each in slot.each()]
+        seen = [each.snapshot() for each in holder.each()]
         return Queries(queries=[shown(each) for each in seen if each.id is not None])
 
     return router
@@ -123,34 +139,34 @@ def queries(slot: Slot) -> APIRouter:
 
 def reads(choice: Choice, prefix: str = "") -> APIRouter:
     """What can be looked at, of the query that is chosen."""
-    router, chosen = _guarded(prefix), Depends(choice)
+    router, chosen, known = _guarded(prefix), Depends(choice.service), Depends(choice.of_migration)
 
     @router.get("/dataflow")
-    def dataflow(surface: Surface = chosen) -> models.Dataflow:
+    def dataflow(service: ControlService = chosen) -> models.Dataflow:
         """The dataflow as a whole: epoch, route, workers, watermark, rates, latency, target and migration."""
-        return surface.snapshot()
+        return service.snapshot()
 
     @router.get("/workers")
-    def workers(surface: Surface = chosen) -> models.Workers:
+    def workers(service: ControlService = chosen) -> models.Workers:
         """Load by worker."""
-        return models.Workers(workers=list(surface.workers()))
+        return models.Workers(workers=list(service.workers()))
 
     @router.get("/bins")
-    def bins(wanted: Annotated[parameters.BinsParameters, Query()], surface: Surface = chosen) -> models.Bins:
+    def bins(wanted: Annotated[requests.BinsParameters, Query()], service: ControlService = chosen) -> models.Bins:
         """Owner, size and copies by bin, page by page."""
-        return surface.bins(None if wanted.worker is None else Worker(wanted.worker), wanted.first, wanted.limit)
+        return service.bins(None if wanted.worker is None else Worker(wanted.worker), wanted.first, wanted.limit)
 
     @router.get("/migrations")
     def migrations(
-        wanted: Annotated[parameters.MigrationsParameters, Query()], surface: Surface = chosen
+        wanted: Annotated[requests.MigrationsParameters, Query()], service: ControlService = chosen
     ) -> models.Migrations:
         """The newest migrations of this run."""
-        return models.Migrations(migrations=list(surface.migrations(wanted.limit)))
+        return models.Migrations(migrations=list(service.migrations(wanted.limit)))
 
     @router.get("/migrations/{id}", responses=documented(HTTPStatus.NOT_FOUND))
-    def migration(id: MigrationPath, surface: Surface = chosen) -> models.Migration:
+    def migration(id: MigrationPath, service: ControlService | JointHistory = known) -> models.Migration:
         """One migration: steps, phase, bins and bytes, time left, latency before and during."""
-        return surface.migration(id)
+        return service.migration(id)
 
     return router
 
@@ -163,40 +179,40 @@ _TARGET_ANSWERS: dict[int | str, dict[str, Any]] = {
 
 def writes(choice: Choice, prefix: str = "") -> APIRouter:
     """What can be changed, of the query that is chosen."""
-    router, chosen = _guarded(prefix), Depends(choice)
+    router, chosen, known = _guarded(prefix), Depends(choice.service), Depends(choice.of_migration)
 
     @router.put("/target", responses=_TARGET_ANSWERS)
-    def target(wanted: models.TargetRequest, response: Response, surface: Surface = chosen) -> models.Accepted:
+    def target(wanted: requests.TargetRequest, response: Response, service: ControlService = chosen) -> models.Accepted:
         """Set the desired target; it is durable before the answer. 200 if there is nothing to do, 202 if bins move."""
-        return _accepted(surface.put_target(wanted), response)
+        return _accepted(service.put_target(wanted), response)
 
     @router.post("/rebalance", status_code=202, responses=documented(HTTPStatus.CONFLICT, *_BAD_BODY))
     def rebalance(
-        response: Response, wanted: RebalanceRequest | None = None, surface: Surface = chosen
+        response: Response, wanted: RebalanceRequest | None = None, service: ControlService = chosen
     ) -> models.Accepted:
         """Share the bins among the same workers by their present load. Below 1.05 times the mean load nothing moves."""
-        return _accepted(surface.rebalance(wanted or RebalanceRequest()), response)
+        return _accepted(service.rebalance(wanted or RebalanceRequest()), response)
 
     @router.delete("/migrations/{id}", status_code=202, responses=documented(HTTPStatus.NOT_FOUND))
     def cancel(
         id: MigrationPath,
-        how: Annotated[parameters.CancelParameters, Query()],
+        how: Annotated[requests.CancelParameters, Query()],
         response: Response,
-        surface: Surface = chosen,
+        service: ControlService | JointHistory = known,
     ) -> models.Accepted:
         """Cancel a migration where it does no harm; with ``rollback``, move back what it has moved."""
-        return _accepted(surface.cancel(id, rollback=how.rollback), response)
+        return _accepted(service.cancel(id, rollback=how.rollback), response)
 
     @router.post("/workers/{worker}/drain", status_code=202, responses=documented(HTTPStatus.CONFLICT))
-    def drain(worker: WorkerPath, response: Response, surface: Surface = chosen) -> models.Accepted:
+    def drain(worker: WorkerPath, response: Response, service: ControlService = chosen) -> models.Accepted:
         """Move everything off a worker, as its pod is about to go."""
-        return _accepted(surface.drain(Worker(worker)), response)
+        return _accepted(service.drain(Worker(worker)), response)
 
     @router.post("/stop", status_code=202)
-    def stop(surface: Surface = chosen) -> models.Dataflow:
+    def stop(service: ControlService = chosen) -> models.Dataflow:
         """Finish the running epoch, then stop the query; poll ``/v1/dataflow`` for the state Stopped."""
-        surface.stop()
-        return surface.snapshot()
+        service.stop()
+        return service.snapshot()
 
     return router
 

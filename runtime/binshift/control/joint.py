@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from binshift.control.contract import Surface
 from binshift.control.models import Migration
+from binshift.control.services import ControlService
 from binshift.errors import NoSuchMigration
 
 JOINT_FIRST: Final = 1_000_000_000
@@ -31,34 +31,34 @@ class _Part:
     """What one query does of a joint migration.
 
     Attributes:
-        surface: the query; None once the program has it no more.
+        service: of the query; None once the program has it no more.
         last: its migration, as last seen.
     """
 
-    surface: Surface | None
+    service: ControlService | None
     last: Migration
 
     def now(self) -> Migration | None:
         """As it is, or as it ended; None if the query has forgotten it, or is gone, and nobody saw its end."""
-        surface = self.surface
-        if surface is not None:
+        service = self.service
+        if service is not None:
             with suppress(NoSuchMigration):
-                self.last = surface.migration(self.last.id)
+                self.last = service.migration(self.last.id)
                 return self.last
         return self.last if self.last.phase in ENDED else None
 
     def cancel(self, *, rollback: bool) -> Migration | None:
         """Stop it, if it is still there."""
-        surface = self.surface
-        if surface is not None:
+        service = self.service
+        if service is not None:
             with suppress(NoSuchMigration):
-                return surface.cancel(self.last.id, rollback=rollback)
+                return service.cancel(self.last.id, rollback=rollback)
         return self.now()
 
     def release(self) -> None:
         """The program has the query no more: nothing is kept of it but how this went."""
         self.now()
-        self.surface = None
+        self.service = None
 
 
 class JointHistory:
@@ -69,22 +69,22 @@ class JointHistory:
         self._next = JOINT_FIRST
         self._lock = threading.Lock()
 
-    def begin(self, begun: Sequence[tuple[Surface, Migration]]) -> Migration:
+    def begin(self, begun: Sequence[tuple[ControlService, Migration]]) -> Migration:
         """What each of these queries has begun is one from now on; the oldest is forgotten."""
         with self._lock:
             number = max(self._next, JOINT_FIRST + max(migration.id for _, migration in begun))
             self._next = number + 1
-            self._joint[number] = [_Part(surface, migration) for surface, migration in begun]
+            self._joint[number] = [_Part(service, migration) for service, migration in begun]
             while len(self._joint) > JOINT_KEPT:
                 self._joint.popitem(last=False)
         return merged(number, [migration for _, migration in begun])
 
-    def keep(self, surfaces: Sequence[Surface]) -> None:
+    def keep(self, services: Sequence[ControlService]) -> None:
         """The program has these queries, and no others any more."""
         with self._lock:
             parts = [part for each in self._joint.values() for part in each]
         for part in parts:
-            if not any(part.surface is surface for surface in surfaces):
+            if not any(part.service is service for service in services):
                 part.release()
 
     def __contains__(self, number: int) -> bool:

@@ -1,47 +1,27 @@
-"""What goes over the wire: every body and every answer of the control API but its errors (`problems`); camelCase, strict, bounded.
+"""What the control API answers, but its errors (`problems`). What it is sent is in `requests`.
 
-A body is refused if it has a field that is not named here, a value of another type or more than a stated limit: what is
-silently ignored is worse than an error. Answers carry null where something is not known, never a made-up 0. Durations
-are in seconds and points in time RFC 3339, in UTC.
+Answers are camelCase. They carry null where something is not known, never a made-up 0. Durations are in seconds and points in
+time RFC 3339, in UTC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from binshift import __version__
-from binshift.model import BINS_MAX
 
-WORKERS_MAX: Final = 1000
-"""Workers a target may name."""
-WORKER_MAX: Final = 999_999
-"""Highest slot a target may name."""
 OWNER_CHARACTERS_MAX: Final = 253
 """As long as a Kubernetes name; a UID is shorter."""
-GENERATION_MAX: Final = 2**53 - 1
-"""The largest integer that every JSON reader keeps exactly."""
-LATENCY_SECONDS_MAX: Final = 86_400.0
-BINS_LISTED_MAX: Final = 65_536
-"""Bins of one answer; more are read page by page."""
-MIGRATIONS_LISTED_MAX: Final = 1000
 REASON_CHARACTERS_MAX: Final = 2000
 """Longest reason in an answer; the driver's log has the rest."""
 
 
-def _whole(value: object) -> object:
-    """JSON has one kind of number: 3.0 is 3."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-_IS_WHOLE: Final = BeforeValidator(_whole)
-Slot = Annotated[int, Field(ge=0, le=WORKER_MAX), _IS_WHOLE]
-Generation = Annotated[int, Field(ge=0, le=GENERATION_MAX), _IS_WHOLE]
-BatchSize = Annotated[int, Field(ge=1, le=BINS_MAX), _IS_WHOLE]
 StrategyName = Literal["AllAtOnce", "Fluid", "Batched", "Optimized"]
 PhaseName = Literal["planned", "warming", "copying", "flipping", "settled", "cancelled", "failed"]
 PartName = Literal["plan", "executors", "job", "record"]
@@ -59,47 +39,10 @@ def moment(seconds: float | None) -> datetime | None:
         return None
 
 
-class Body(BaseModel):
-    """Something a caller sends."""
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
-
-
 class Answer(BaseModel):
     """Something a caller gets."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
-
-
-class TargetRequest(Body):
-    """Where the bins shall be. What is left out keeps the query's own setting."""
-
-    owner: str = Field(
-        max_length=OWNER_CHARACTERS_MAX,
-        pattern="^[!-~]*$",
-        description="Who may change the target: a resource's UID, or empty for the query's own program.",
-    )
-    generation: Generation = Field(description="The owner's number for it; only a higher one replaces it.")
-    workers: list[Slot] = Field(
-        min_length=1,
-        max_length=WORKERS_MAX,
-        description="Slots that may own bins.",
-        json_schema_extra={"uniqueItems": True},
-    )
-    strategy: StrategyName | None = Field(default=None, description="How the plan is cut into steps.")
-    batch_size: BatchSize | None = Field(default=None, description="Bins a step, for Batched and Optimized.")
-    pre_copy: bool | None = Field(default=None, description="Whether bins are copied ahead of their flips.")
-    latency_target_seconds: float | None = Field(
-        default=None, ge=0.01, le=LATENCY_SECONDS_MAX, allow_inf_nan=False, description="What pacing aims at."
-    )
-
-    @field_validator("workers")
-    @classmethod
-    def _once_each(cls, workers: list[int]) -> list[int]:
-        twice = next((w for w in workers if workers.count(w) > 1), None) if len(set(workers)) < len(workers) else None
-        if twice is not None:
-            raise ValueError(f"worker {twice} is named twice")
-        return workers
 
 
 class State(StrEnum):
@@ -111,6 +54,10 @@ class State(StrEnum):
     FINISHED = "Finished"
     FAILED = "Failed"
     FENCED = "Fenced"
+
+    def flags(self) -> Mapping[str, bool]:
+        """Every state by its name, and whether it is this one."""
+        return {state.value: state is self for state in State}
 
 
 class Rates(Answer):

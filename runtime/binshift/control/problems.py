@@ -1,4 +1,4 @@
-"""Every error of the API in one form, `Problem`, and which status each kind of error has.
+"""Every error of the API in one form, `Problem` (RFC 9457), and which status each kind of error has.
 
 Bad input is a 4xx, always; 503 says "not now", and 500 is a bug of ours. Nothing a caller sent comes back except the place
 where it is wrong, cut short: an error must neither echo a secret nor grow with its input.
@@ -52,6 +52,8 @@ STATUS: Final[Mapping[type[BinshiftError], HTTPStatus]] = {
 DETAILS_MAX: Final = 20
 PLACE_CHARACTERS_MAX: Final = 100
 RETRY_SECONDS: Final = "1"
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE_PREFIX: Final = "urn:binshift:error:"
 
 Document = dict[int | str, dict[str, Any]]
 """The part of an OpenAPI operation that describes answers by status."""
@@ -65,10 +67,14 @@ class Detail(Answer):
 
 
 class Problem(Answer):
-    """Every error of this API."""
+    """Every error of this API, in the form of RFC 9457 (``application/problem+json``) with three fields more."""
 
-    error: str = Field(description="Its name, for programs.")
-    message: str = Field(description="What is wrong and what to do, for people.")
+    type: str = Field(description="`TYPE_PREFIX` and the name of the error.")
+    title: str = Field(description="The phrase of the status.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="As `message`.")
+    error: str = Field(description="The name of the error, for programs.")
+    message: str = Field(description="What is wrong and what to do, for users.")
     details: list[Detail] = Field(default=[], description="Of a request that does not fit, what is wrong where.")
 
 
@@ -82,8 +88,16 @@ def problem(status: int, error: str, message: str, details: Sequence[Detail] = (
     headers = {"WWW-Authenticate": 'Bearer realm="binshift"'} if status == HTTPStatus.UNAUTHORIZED else {}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = RETRY_SECONDS
-    body = Problem(error=error, message=message, details=list(details))
-    return JSONResponse(body.model_dump(mode="json", by_alias=True), status, headers)
+    body = Problem(
+        type=TYPE_PREFIX + error,
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=message,
+        error=error,
+        message=message,
+        details=list(details),
+    )
+    return JSONResponse(body.model_dump(mode="json", by_alias=True), status, headers, MEDIA_TYPE)
 
 
 def status_of(error: BinshiftError) -> HTTPStatus:
@@ -97,11 +111,21 @@ def status_of(error: BinshiftError) -> HTTPStatus:
 
 
 def install(app: FastAPI) -> None:
-    """Have ``app`` answer every error so."""
+    """Have ``app`` answer every error so, and document it."""
     app.add_exception_handler(BinshiftError, _of_the_tree)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _bug)
+    plain, app.openapi = app.openapi, lambda: _with_media_type(plain())  # type: ignore[method-assign]
+
+
+def _with_media_type(document: dict[str, Any]) -> dict[str, Any]:
+    """FastAPI documents every model as plain JSON."""
+    calls = (call for methods in document["paths"].values() for call in methods.values())
+    for content in (answer.get("content", {}) for call in calls for answer in call["responses"].values()):
+        if "Problem" in str(content.get("application/json")):
+            content[MEDIA_TYPE] = content.pop("application/json")
+    return document
 
 
 def _of_the_tree(_: Request, error: Exception) -> JSONResponse:

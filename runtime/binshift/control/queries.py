@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from binshift.control.contract import Surface
 from binshift.control.joint import JointHistory, added
-from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, TargetRequest, WorkerLoad
-from binshift.control.rebalancing import RebalanceRequest
+from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, WorkerLoad
+from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.control.services import ControlService
+from binshift.engine.timings import EpochTimings
 from binshift.errors import BinshiftError, DrainRefused, NoQueryYet, NoSuchQuery
 from binshift.metrics import Observed
-from binshift.metrics.measured import EpochMeasured
 from binshift.model import Worker
 
 log = logging.getLogger(__name__)
@@ -46,26 +46,26 @@ def shown(snapshot: Dataflow) -> QueryShown:
     )
 
 
-class Joint:
-    """The `Surface` of all queries of a program, where there are several.
+class JointService(ControlService):
+    """That of all queries of a program, where there are several.
 
     Args:
-        surfaces: theirs, in the order in which they were started.
+        services: theirs, in the order in which they were started.
         history: what the program's queries have done together, these and those before them.
     """
 
-    def __init__(self, surfaces: Sequence[Surface], history: JointHistory) -> None:
-        self.surfaces = tuple(surfaces)
+    def __init__(self, services: Sequence[ControlService], history: JointHistory) -> None:
+        self.services = tuple(services)
         self._history = history
 
     def unready(self) -> str:
-        """See `Surface`: why none of them can run an epoch."""
-        reasons = [each.unready() for each in self.surfaces]
+        """See `ControlService`: why none of them can run an epoch."""
+        reasons = [each.unready() for each in self.services]
         return "" if "" in reasons else reasons[0]
 
     def snapshot(self) -> Dataflow:
-        """See `Surface`: what is true of all; the epoch that has run longest; how far the one is that is least far."""
-        seen = [each.snapshot() for each in self.surfaces]
+        """See `ControlService`: what is true of all; the epoch that has run longest; how far the one is that is least far."""
+        seen = [each.snapshot() for each in self.services]
         live = [each for each in seen if each.state is State.RUNNING]
         first, others = (live or seen)[0], [each for each in seen if each.state is not State.RUNNING]
         stuck = max((each for each in live if each.under_way), key=lambda each: each.under_way.seconds, default=None)  # type: ignore[union-attr]
@@ -91,9 +91,9 @@ class Joint:
         )
 
     def workers(self) -> Sequence[WorkerLoad]:
-        """See `Surface`: the sums over all queries."""
+        """See `ControlService`: the sums over all queries."""
         found: dict[int, WorkerLoad] = {}
-        for each in (load for surface in self.surfaces for load in surface.workers()):
+        for each in (load for service in self.services for load in service.workers()):
             known = found.get(each.worker)
             found[each.worker] = each if known is None else _sum(known, each)
         return [found[worker] for worker in sorted(found)]
@@ -107,19 +107,18 @@ class Joint:
         raise self._ambiguous("bins")
 
     def migrations(self, limit: int) -> Sequence[Migration]:
-        """See `Surface`: of what the queries did together."""
+        """See `ControlService`: of what the queries did together."""
         return self._history.newest(limit)
 
     def migration(self, number: int) -> Migration:
-        """See `Surface`."""
         return self._history.migration(number)
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
-        """See `Surface`: for every query; asked again, it goes to those that did not take it."""
+        """See `ControlService`: for every query; asked again, it goes to those that did not take it."""
         return self._together(lambda each: each.put_target(wanted))
 
     def rebalance(self, wanted: RebalanceRequest) -> Migration:
-        """See `Surface`: of the bins of every query whose load is measured.
+        """See `ControlService`: of the bins of every query whose load is measured.
 
         Raises:
             NoQueryYet: no query runs.
@@ -130,22 +129,20 @@ class Joint:
         return found
 
     def drain(self, worker: Worker) -> Migration:
-        """See `Surface`: of every query's bins."""
+        """See `ControlService`: of every query's bins."""
         found = self._together(lambda each: each.drain(worker))
         if found is None:
             raise DrainRefused(f"worker {worker} is not drained: no query runs")
         return found
 
     def cancel(self, number: int, *, rollback: bool) -> Migration:
-        """See `Surface`."""
         return self._history.cancel(number, rollback=rollback)
 
     def stop(self) -> None:
-        """See `Surface`."""
         for each in self._live():
             each.stop()
 
-    def epochs(self) -> Sequence[EpochMeasured]:
+    def epochs(self) -> Sequence[EpochTimings]:
         """Each query has epochs of its own, and its own metrics."""
         return []
 
@@ -153,10 +150,10 @@ class Joint:
         """As `epochs`."""
         return Observed()
 
-    def _live(self) -> list[Surface]:
-        return [each for each in self.surfaces if each.snapshot().state is State.RUNNING]
+    def _live(self) -> list[ControlService]:
+        return [each for each in self.services if each.snapshot().state is State.RUNNING]
 
-    def _together(self, act: Callable[[Surface], Migration | None]) -> Migration | None:
+    def _together(self, act: Callable[[ControlService], Migration | None]) -> Migration | None:
         """Of all that run; the refusal of one stops no other, and counts where none has begun anything."""
         begun, refusals = [], []
         for each in self._live():
@@ -174,7 +171,7 @@ class Joint:
         return self._history.begin(begun) if begun else None
 
     def _ambiguous(self, what: str) -> NoSuchQuery:
-        names = ", ".join(str(seen.name or seen.id) for seen in (each.snapshot() for each in self.surfaces))
+        names = ", ".join(str(seen.name or seen.id) for seen in (each.snapshot() for each in self.services))
         return NoSuchQuery(f"several queries run ({names}); ask /v1/queries/NAME/{what} for those of one")
 
 

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import socket
 import threading
-from types import TracebackType
 from typing import Final
 
 import h11
@@ -130,7 +129,7 @@ class ControlServer:
         """
         if self._thread is not None:
             raise InvalidSettings(f"the control server runs already, at {self.url}")
-        self._socket = bound(self._host, self._wanted) if self._given is None else _shared(self._given)
+        self._socket = bind(self._host, self._wanted) if self._given is None else _shared(self._given)
         self._server = _Server(_config(self._app))
         arguments = {"sockets": [self._socket]}
         self._thread = threading.Thread(target=self._server.run, kwargs=arguments, name="binshift-http", daemon=True)
@@ -152,13 +151,11 @@ class ControlServer:
     def __enter__(self) -> ControlServer:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     """A socket that is bound there and listens; who connects waits for a server.
 
     Raises:

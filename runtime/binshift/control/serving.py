@@ -1,4 +1,4 @@
-"""Puts the control API of one program together: the slot, the metrics and two servers.
+"""Puts the control API of one program together: the services, the metrics and two servers.
 
 `serve` starts it before there is a query; `Control.attach` binds the query when it has started. Ports and tokens come from
 the environment, as they are set by whoever starts the program, never by the program.
@@ -19,20 +19,18 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Final, NamedTuple
 
 from prometheus_client.registry import CollectorRegistry
 
 from binshift.control.app import control_app, health_app
-from binshift.control.inside import QueryInside
-from binshift.control.server import ControlServer, bound
-from binshift.control.slot import Slot
-from binshift.control.surface import Query, QuerySurface, RunningQuery
-from binshift.control.tokens import Tokens
+from binshift.control.auth import Tokens
+from binshift.control.program_metrics import ProgramMetrics
+from binshift.control.query_service import QueryService, RunningQuery
+from binshift.control.requests import TargetRequest
+from binshift.control.server import ControlServer, bind
+from binshift.control.service_holder import ServiceHolder
 from binshift.errors import BinshiftError, InvalidSettings
-from binshift.metrics.program import ProgramMetrics
-from binshift.model import Worker
 from binshift.ports import PORT_MAX
 
 log = logging.getLogger(__name__)
@@ -91,9 +89,9 @@ class Listeners(NamedTuple):
         Raises:
             InvalidSettings: a port is taken or not allowed; the message names it.
         """
-        api = bound(settings.host, settings.port)
+        api = bind(settings.host, settings.port)
         try:
-            return cls(api, bound(settings.host, settings.health_port))
+            return cls(api, bind(settings.host, settings.health_port))
         except BaseException:
             api.close()
             raise
@@ -107,35 +105,35 @@ class Control:
         listeners: sockets to use instead of the settings' ports.
 
     Attributes:
-        slot: what answers.
+        services: what answers.
         registry: what ``/metrics`` shows.
         api: the server of the API.
         health: the server of health and metrics.
     """
 
     def __init__(self, settings: ControlSettings, listeners: Listeners | None = None) -> None:
-        self.slot = Slot()
+        self.services = ServiceHolder()
         self._queries: list[RunningQuery] = []
         self._attaching = threading.Lock()
         self.registry = CollectorRegistry()
-        ProgramMetrics(self.registry, self.slot.named)
+        ProgramMetrics(self.registry, self.services.named)
         api, health = listeners or (None, None)
-        app = control_app(self.slot, settings.tokens, self.registry)
+        app = control_app(self.services, settings.tokens, self.registry)
         self.api = ControlServer(app, settings.host, settings.port, api)
-        app = health_app(self.slot, self.registry)
+        app = health_app(self.services, self.registry)
         self.health = ControlServer(app, settings.host, settings.health_port, health)
 
-    def attach(self, query: RunningQuery) -> QuerySurface:
+    def attach(self, query: RunningQuery) -> QueryService:
         """From now on the API has ``query``, beside other queries that run; returns what answers for it.
 
         The target of an operator (or of `binshift run`) is the program's: the newest that any query has goes to all of them.
         """
-        surface = QuerySurface(query, QueryInside(query.dataflow))
+        service = QueryService(query)
         with self._attaching:
             self._queries = [*(each for each in self._queries if each.isActive), query]
-            if len(self.slot.add(surface)) > 1:
+            if len(self.services.add(service)) > 1:
                 share_target(self._queries)
-        return surface
+        return service
 
     def start(self) -> Control:
         """Serve. Errors as `ControlServer.start`."""
@@ -155,31 +153,20 @@ class Control:
     def __enter__(self) -> Control:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
-def share_target(queries: Sequence[Query]) -> None:
+def share_target(queries: Sequence[RunningQuery]) -> None:
     """The newest target that an operator has given to one of several queries goes to all of them.
 
     One that cannot take it now gets it when it is asked for again: until then the program has no target.
     """
-    given = [each.target for each in queries if each.target is not None and each.target.owner]
+    given = [target for each in queries if (target := each.dataflow.targets.target) is not None and target.owner]
     newest = max(given, key=lambda each: each.generation, default=None)
     for query in queries if newest is not None else ():
-        assert newest is not None
         try:
-            query.put_target(
-                owner=newest.owner,
-                generation=newest.generation,
-                workers=tuple(Worker(worker) for worker in newest.workers),
-                strategy=newest.strategy,
-                batch_size=newest.batch_size,
-                pre_copy=newest.pre_copy,
-                latency_target_seconds=newest.latency_target_seconds,
-            )
+            query.put_target(**{name: getattr(newest, name) for name in TargetRequest.model_fields})
         except BinshiftError as error:
             log.warning("a query does not take the target of the others: %s", error)
 

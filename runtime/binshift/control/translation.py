@@ -1,4 +1,4 @@
-"""From the query's own types to what goes over the wire. Pure: each function takes values and gives a model."""
+"""From the query's own types to what goes over the wire. Each function takes values and gives a model."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from binshift.control import models, readings
-from binshift.control.inside import Inside
+from binshift.control import models, read_model, statistics
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.epoch_progress import EpochProgress
 from binshift.engine.migrations import Migration
-from binshift.engine.underway import UnderWay
+from binshift.engine.timings import EpochTimings
 from binshift.log.index import Index
 from binshift.log.targets import Target
 from binshift.metrics import Observed
-from binshift.metrics.measured import EpochMeasured
 from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.routing import Route
+
+_SAME_IN_TARGET = ("owner", "generation", "strategy", "batch_size", "pre_copy", "latency_target_seconds")
 
 
 def target_of(
@@ -25,17 +27,9 @@ def target_of(
     """The desired target, with what of it is effective; None before the first."""
     if target is None:
         return None
-    return models.Target(
-        owner=target.owner,
-        generation=target.generation,
-        workers=list(target.workers),
-        strategy=target.strategy,
-        batch_size=target.batch_size,
-        pre_copy=target.pre_copy,
-        latency_target_seconds=target.latency_target_seconds,
-        effective_workers=list(effective),
-        settled=settled(target.workers, effective, route, migrations),
-    )
+    same = {name: getattr(target, name) for name in _SAME_IN_TARGET}
+    reached = settled(target.workers, effective, route, migrations)
+    return models.Target(**same, workers=list(target.workers), effective_workers=list(effective), settled=reached)
 
 
 def settled(
@@ -54,7 +48,7 @@ def settled(
     return set(route.workers) <= set(desired) and len(route.workers) == min(len(set(desired)), route.bins)
 
 
-def migration_of(migration: Migration, epochs: Sequence[EpochMeasured]) -> models.Migration:
+def migration_of(migration: Migration, epochs: Sequence[EpochTimings]) -> models.Migration:
     """One migration in numbers; ``epochs`` are the newest, ascending, for the latency before and during it."""
     request, progress = migration.request, migration.progress
     began, until = migration.started_at, float("inf") if migration.ended_at is None else migration.ended_at
@@ -65,25 +59,25 @@ def migration_of(migration: Migration, epochs: Sequence[EpochMeasured]) -> model
         reason=migration.reason[: models.REASON_CHARACTERS_MAX],
         generation=request.generation,
         workers=None if request.workers is None else list(request.workers),
-        strategy=request.strategy.value,
-        batch_size=request.batch_size,
-        pre_copy=request.pre_copy,
+        strategy=request.options.strategy.value,
+        batch_size=request.options.batch_size,
+        pre_copy=request.options.pre_copy,
         started_at=models.moment(began),
         ended_at=models.moment(migration.ended_at),
-        latency_before=readings.latency(epochs, since=began - readings.WINDOW_SECONDS, until=began),
-        latency_during=readings.latency(epochs, since=began, until=until),
+        latency_before=statistics.latency(epochs, since=began - statistics.WINDOW_SECONDS, until=began),
+        latency_during=statistics.latency(epochs, since=began, until=until),
         **counts,
     )
 
 
-def under_way_of(found: UnderWay | None, now: float) -> models.EpochUnderWay | None:
+def progress_of(found: EpochProgress | None, now: float) -> models.EpochUnderWay | None:
     """The epoch that runs, with its age at ``now`` (seconds since 1970); a clock that was set back makes nothing negative."""
     if found is None:
         return None
     seconds = max(0.0, now - found.began)
     trouble = found.trouble[: models.REASON_CHARACTERS_MAX]
     return models.EpochUnderWay(
-        epoch=found.epoch, runs=found.runs, part=found.part.value, seconds=seconds, trouble=trouble
+        epoch=found.epoch, runs=found.runs, part=found.stage.value, seconds=seconds, trouble=trouble
     )
 
 
@@ -103,7 +97,7 @@ def bins_of(
         return models.Bins(epoch=index.last, route_version=None, bins=[], next=None)
     chosen = np.arange(route.bins) if worker is None else route.bins_of(worker).array
     page = chosen[chosen >= first][: limit + 1].tolist()
-    sizes = readings.sizes(index)
+    sizes = statistics.sizes(index)
     held = {
         bin: [models.Copy(worker=w, epoch=copies[w][bin]) for w in sorted(copies) if bin in copies[w]]
         for bin in page[:limit]
@@ -126,40 +120,34 @@ def _known(value: float) -> int | None:
     return None if np.isnan(value) else round(value)
 
 
-def states_of(now: models.State) -> Mapping[str, bool]:
-    """Every state by its name, and whether it is the one of now."""
-    return {state.value: state is now for state in models.State}
-
-
-def observed_of(
-    inside: Inside, migrations: Sequence[Migration], state: models.State, target: Target | None, now: float
-) -> Observed:
+def observed_of(dataflow: Dataflow, state: models.State, now: float) -> Observed:
     """What is true now, for the metrics."""
-    index, newest = inside.index(), migrations[-1] if migrations else None
-    sizes, progress, files = readings.sizes(index), newest.progress if newest else None, list(readings.files(index))
-    watermark, running = readings.watermark(index), under_way_of(inside.under_way(), now)
-    registered, troubles = inside.registered(), inside.troubles()
+    index, migrations = dataflow.log.index, dataflow.coordinator.migrations
+    newest, target = next(reversed(tuple(migrations.history)), None), dataflow.targets.target
+    sizes, progress, files = statistics.sizes(index), newest.progress if newest else None, list(statistics.files(index))
+    watermark, running = statistics.watermark(index), progress_of(dataflow.epochs.progress, now)
+    registered, failures = read_model.registered(dataflow), read_model.worker_failures(dataflow)
     return Observed(
         epoch=index.last,
         route_version=None if index.route is None else index.route.version,
         executors=len(registered),
-        background_failures={w: troubles[w].failures if w in troubles else 0 for w in registered},
-        bins=readings.bin_counts(index),
-        keys=readings.by_worker(index, sizes.rows),
-        bytes=readings.by_worker(index, sizes.bytes),
+        background_failures={w: failures[w].failures if w in failures else 0 for w in registered},
+        bins=statistics.bin_counts(index),
+        keys=statistics.by_worker(index, sizes.rows),
+        bytes=statistics.by_worker(index, sizes.bytes),
         watermark_lag_seconds=None if watermark is None else watermark[1],
-        state=states_of(state),
+        state=state.flags(),
         target_workers=None if target is None else len(target.workers),
-        latency_target_seconds=inside.latency_target_seconds(),
+        latency_target_seconds=migrations.pacer.aim_seconds,
         epoch_running_seconds=0.0 if running is None else running.seconds,
         phase=newest.phase if newest else None,
         migration_moved_bins=progress.bins_moved if progress else None,
         migration_planned_bins=progress.bins_total if progress else None,
         migration_left_seconds=progress.seconds_left if progress else None,
-        copy_lag_epochs=inside.copy_lag_epochs(),
-        copied_bytes=inside.copied_bytes(),
-        runs_failed=inside.runs_failed(),
+        copy_lag_epochs=read_model.copy_lag_epochs(dataflow),
+        copied_bytes=migrations.bytes_copied,
+        runs_failed=dataflow.epochs.runs_failed,
         log_files=len(files),
         log_bytes=sum(each.bytes for each in files),
-        snapshot_age_epochs=readings.snapshot_age_epochs(index),
+        snapshot_age_epochs=statistics.snapshot_age_epochs(index),
     )

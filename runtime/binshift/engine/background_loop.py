@@ -1,7 +1,7 @@
 """Runs background rounds: copies, catches up, drops and snapshots bins, warms new workers, and wakes an idle stream.
 
 Each round has a task on every worker that has something to do, each bounded to about half a second, so that a round never
-holds a task slot an epoch waits for. What to do is decided by the coordinator's movement; the loop only carries it to
+holds a task slot an epoch waits for. What to do is decided by the migration controller; the loop only carries it to
 `Jobs` and the reports back. A round that fails (an executor died, a job was cancelled) is planned anew from what is then
 true. The loop runs in a thread of its own, beside the epochs'.
 """
@@ -14,14 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from binshift.engine.clock import Clock, SystemClock
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.ports import Batches, Executor, Executors, Jobs
-from binshift.engine.steering import Steering
+from binshift.engine.ports import Executor, Ports
+from binshift.engine.target_controller import TargetController
 from binshift.errors import Fenced, GiveUp, Retryable
 from binshift.model import Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
 
 log = logging.getLogger(__name__)
 
@@ -38,27 +37,21 @@ class BackgroundLoop:
 
     Attributes:
         coordinator: decides what is to be done.
-        executors: those there are.
-        jobs: runs tasks.
-        batches: the stream.
-        steering: is told who is there.
+        ports: executors, jobs, the stream and a clock.
+        targets: is told who is there.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
         wait_seconds: how long a migration waits for the executors of its workers.
-        clock: measures, and waits.
         error: why rounds cannot go well any more, if they cannot.
         stopped: set once no further job shall begin.
     """
 
     coordinator: Coordinator
-    executors: Executors
-    jobs: Jobs[Any]
-    batches: Batches
-    steering: Steering
+    ports: Ports[Any]
+    targets: TargetController
     house: Housekeeping
     in_epoch: threading.Event
     wait_seconds: float = 60.0
-    clock: Clock = field(default_factory=SystemClock)
     error: Exception | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
     _wake: threading.Event = field(default_factory=threading.Event)
@@ -69,7 +62,7 @@ class BackgroundLoop:
         """Rounds until stopped."""
         while not self.stopped.is_set():
             if not self.attempt():
-                self.clock.wait(self._wake, IDLE_SECONDS)
+                self.ports.clock.wait(self._wake, IDLE_SECONDS)
             self._wake.clear()
 
     def wake(self) -> None:
@@ -100,48 +93,47 @@ class BackgroundLoop:
             Fenced: a newer driver has taken over.
             StorageUnavailable: the log's files did not answer.
         """
-        executors, movement = self.executors.alive(), self.coordinator.movement
-        self.steering.observe({worker: executor.id for worker, executor in executors.items()})
+        executors, migrations = self.ports.executors.alive(), self.coordinator.migrations
+        self.targets.observe({worker: executor.id for worker, executor in executors.items()})
         with self.coordinator.lock:
-            movement.seen(frozenset(executors))
-            wanted = movement.cold()
+            migrations.observe(frozenset(executors))
+            wanted = migrations.cold()
             specs = self.coordinator.background()
-            awaited = wanted | movement.destinations()
+            awaited = wanted | migrations.destinations()
         self._give_up(sorted(awaited - executors.keys()))
-        cold = {w: executors[w] for w in sorted((wanted & executors.keys()) - movement.troubles.resting())}
+        cold = {w: executors[w] for w in sorted((wanted & executors.keys()) - migrations.backoff.resting())}
         try:
             self._warm_up(cold)
-            for workers in movement.troubles.jobs({spec.worker for spec in specs}):
+            for workers in migrations.backoff.jobs({spec.worker for spec in specs}):
                 if not self.stopped.is_set():
                     self._work([spec for spec in specs if spec.worker in workers], executors)
             if specs:
                 with self.coordinator.lock:
-                    movement.round_ended()
+                    migrations.end_round()
         finally:
             self._keep_house()
         return bool(cold or specs)
 
     def _keep_house(self) -> None:
         """What has to be done whatever became of the round."""
-        self.house.run(tuple(self.coordinator.movement.snapshots.pending))
-        self.coordinator.manifest = self.house.manifest
+        self.house.run(tuple(self.coordinator.migrations.snapshots.pending))
         if not self.in_epoch.is_set() and self.coordinator.needs_epoch():
-            self.batches.wake(final=False)
+            self.ports.batches.wake(final=False)
 
     def _warm_up(self, cold: Mapping[Worker, Executor]) -> None:
         """Rehearse on cold executors: all at once, or one by one where that has failed, to find the one that cannot."""
         groups = [{w: e} for w, e in cold.items()] if self._unwarmed.keys() & cold.keys() else [cold] if cold else []
         for group in groups:
             try:
-                self.jobs.rehearse(group)
+                self.ports.jobs.rehearse(group)
             except Exception as error:  # whatever the user's program, image or node does to a rehearsal
                 self._not_warm(group, error)
                 continue
             for worker in group:
                 self._unwarmed.pop(worker, None)
             with self.coordinator.lock:
-                self.coordinator.movement.troubles.well(group)
-                self.coordinator.movement.warmed(frozenset(group))
+                self.coordinator.migrations.backoff.record_success(group)
+                self.coordinator.migrations.mark_warm(frozenset(group))
 
     def _not_warm(self, group: Mapping[Worker, Executor], error: Exception) -> None:
         """A worker on which an epoch cannot even be rehearsed gets no bins."""
@@ -150,20 +142,20 @@ class BackgroundLoop:
             self._unwarmed[worker] = self._unwarmed.get(worker, 0) + 1
             with self.coordinator.lock:
                 if len(group) == 1:
-                    self.coordinator.movement.troubles.failed(worker, str(error))
+                    self.coordinator.migrations.backoff.record_failure(worker, str(error))
                 if self._unwarmed[worker] >= (WARM_RETRIES_MAX if isinstance(error, Retryable) else WARM_TRIES_MAX):
                     del self._unwarmed[worker]
-                    self.coordinator.movement.give_up(f"worker {worker} cannot run an epoch: {error}")
+                    self.coordinator.migrations.give_up(f"worker {worker} cannot run an epoch: {error}")
 
     def _give_up(self, missing: Sequence[Worker]) -> None:
         """A migration does not wait for ever for workers that nobody starts."""
-        now = self.clock()
+        now = self.ports.clock()
         self._missing_since = {w: self._missing_since.get(w, now) for w in missing}
         for worker, since in self._missing_since.items():
             if now - since > self.wait_seconds:
                 with self.coordinator.lock:
                     why = f"has no executor after {self.wait_seconds:.0f} s: start one and ask again"
-                    self.coordinator.movement.give_up(f"worker {worker} {why}")
+                    self.coordinator.migrations.give_up(f"worker {worker} {why}")
 
     def _work(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> None:
         """One job; what its tasks reported counts though it failed, and those that did not are remembered.
@@ -174,10 +166,10 @@ class BackgroundLoop:
         reports: list[BackgroundReport] = []
         why = "no report came"
         try:
-            self.jobs.background(specs, {spec.worker: executors[spec.worker] for spec in specs}, reports.append)
+            self.ports.jobs.background(specs, {spec.worker: executors[spec.worker] for spec in specs}, reports.append)
         except Exception as error:  # whatever is wrong with one executor, the others go on
             why = str(error)
         silent = {spec.worker for spec in specs} - {report.worker for report in reports}
         if len(silent) > 1:
             log.warning("a background job ended before workers %s had reported: %s", sorted(silent), why)
-        self.coordinator.reported(reports, sorted(silent), why)
+        self.coordinator.take_reports(reports, sorted(silent), why)

@@ -15,31 +15,38 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from binshift.engine.epochplan import EpochPlan, one_each
-from binshift.engine.movement import NO_MOVES, Movement
+from binshift.engine.bin_records import is_counted
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, one_each
+from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.migration_controller import NO_MOVES, MigrationController
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
-from binshift.log import layout, terms
+from binshift.log import terms
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.planner import bin_weights
-from binshift.protocol.binrows import is_counted
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 from binshift.routing import Route
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Recorded, Summary
 
 
 class Coordinator:
     """Owns the epochs of one driver term."""
 
-    def __init__(self, log: Log, bins: int, operators: Sequence[str], movement: Movement, undo: bool = True) -> None:
+    def __init__(
+        self,
+        log: Log,
+        operators: Sequence[str],
+        migrations: MigrationController,
+        house: Housekeeping,
+        undo: bool = True,
+    ) -> None:
         self._log = log
-        self.bins = bins
+        self.bins = migrations.policy.bins
         self._operators = tuple(operators)
         self._undo = undo
-        self.manifest: Epoch | None = None
-        """The newest manifest this driver has made durable, for the next record to name."""
-        self.movement = movement
-        self.lock = movement.lock
+        self._house = house
+        self.migrations = migrations
+        self.lock = migrations.lock
 
     @property
     def term(self) -> Term:
@@ -56,22 +63,12 @@ class Coordinator:
         """The newest recorded epoch; -1 before the first."""
         return self._log.index.last
 
-    @property
-    def moving(self) -> bool:
-        """Whether a migration is under way, or about to be."""
-        with self.lock:
-            return not self.movement.idle
-
-    def plan(
-        self, epoch: Epoch, offsets_hash: str, batch_time_ms: int, watermark_ms: int, alive: tuple[Worker, ...]
-    ) -> EpochPlan:
+    def plan(self, epoch: Epoch, batch: BatchOffsets, alive: Sequence[Worker]) -> EpochPlan:
         """Decide what ``epoch`` will do.
 
         Args:
             epoch: the next one, or the last recorded one (replay).
-            offsets_hash: of its input.
-            batch_time_ms: from Spark's offset log.
-            watermark_ms: from there, too.
+            batch: its input.
             alive: workers that have an executor now.
 
         Raises:
@@ -81,25 +78,25 @@ class Coordinator:
         with self.lock:
             index = self._log.index
             if epoch <= index.last:
-                return self._replay(epoch, offsets_hash)
+                return self._replay(epoch, batch)
             if epoch != index.last + 1:
                 raise LogDamaged(
                     f"Spark is at batch {epoch}, but the log at {self._log.storage.url} ends with epoch {index.last}: one of the "
                     "two was replaced or restored from another time. Restore both from the same time"
                 )
-            before = index.route
+            before, moving = index.route, not self.migrations.idle
             if before is None:
-                route, moves = self.movement.first_route(alive), NO_MOVES
+                route, moves = self.migrations.first_route(alive), NO_MOVES
             else:
-                moves = self.movement.flip(epoch, before)
+                moves = self.migrations.flip(epoch, before)
                 route = before.moved(moves) if len(moves) else before
             # A worker that gives its last bin away takes part once more: only so does its store stop owning it.
             leaving = set() if before is None else set(before.workers) & set(alive)
-            workers = tuple(sorted({*route.workers, *leaving, *self.movement.participants(alive)}))
+            workers = tuple(sorted({*route.workers, *leaving, *self.migrations.participants(alive)}))
             earlier = self._watermark_before(epoch)
-            return EpochPlan(epoch, route, before, workers, moves, batch_time_ms, offsets_hash, watermark_ms, earlier)
+            return EpochPlan(epoch, route, before, workers, moves, batch, earlier, moving=moving)
 
-    def _replay(self, epoch: Epoch, offsets_hash: str) -> EpochPlan:
+    def _replay(self, epoch: Epoch, batch: BatchOffsets) -> EpochPlan:
         index = self._log.index
         record = index.record(epoch)
         if epoch != index.last:
@@ -107,9 +104,9 @@ class Coordinator:
                 f"Spark asks for batch {epoch} again, but epoch {index.last} is recorded: Spark's checkpoint is older than "
                 "the log. Restore both from the same time"
             )
-        if record.offsets_hash != offsets_hash:
+        if record.offsets_hash != batch.digest:
             raise ReplayMismatch(
-                f"epoch {epoch} comes again with other input (hash {offsets_hash}) than it was recorded with "
+                f"epoch {epoch} comes again with other input (hash {batch.digest}) than it was recorded with "
                 f"({record.offsets_hash}): was Spark's checkpoint edited, or is the source not replayable?"
             )
         before = index.route_at(Epoch(epoch - 1)) if epoch > 0 else None
@@ -120,11 +117,10 @@ class Coordinator:
             before,
             tuple(Worker(w) for w in record.workers),
             NO_MOVES if before is None else before.moves_to(route.owners),
-            record.batch_time_ms,
-            offsets_hash,
-            record.watermark_ms,
+            BatchOffsets(record.batch_time_ms, record.watermark_ms, batch.digest),
             self._watermark_before(epoch),
             record,
+            moving=not self.migrations.idle,
         )
 
     def check_newest(self) -> None:
@@ -156,7 +152,7 @@ class Coordinator:
         owned = plan.route.bins_of(worker)
         before = BinSet() if plan.before is None else plan.before.bins_of(worker)
         wanted = owned if everything else owned - before
-        have = {} if everything else self.movement.copies.of(operator, worker, wanted)
+        have = {} if everything else self.migrations.copies.of(operator, worker, wanted)
         stamp = index.stamp(operator, worker, base)
         replay = None
         if plan.replay is not None:
@@ -169,10 +165,10 @@ class Coordinator:
             expect=stamp or GENESIS,
             owned_before=before,
             owned=owned,
-            batch_time_ms=plan.batch_time_ms,
-            watermark_ms=plan.watermark_ms,
+            batch_time_ms=plan.batch.batch_time_ms,
+            watermark_ms=plan.batch.watermark_ms,
             previous_watermark_ms=plan.previous_watermark_ms,
-            bring_up=index.sources_left(operator, wanted, have, base) if wanted else None,
+            bring_up=index.sources_or_lost(operator, wanted, have, base) if wanted else None,
             replay=replay,
             undo=self._undo,
             scratch=worker in plan.absent,
@@ -197,19 +193,19 @@ class Coordinator:
                     f"epoch {plan.epoch} was recorded by term {counts.term} meanwhile; its record is adopted"
                 )
             if is_counted(plan.epoch):
-                self.movement.bin_rows.counted(part.bin_records for part in parts)
-            self.movement.took_part(plan.workers)
-            self.movement.recorded(plan.epoch, plan.moves, self._log.index)
+                self.migrations.bin_records.add(part.bin_records for part in parts)
+            self.migrations.mark_participants_warm(plan.workers)
+            self.migrations.apply_record(plan.epoch, plan.moves, self._log.index)
 
-    def again(self, plan: EpochPlan) -> EpochPlan:
+    def replan_if_recorded(self, plan: EpochPlan) -> EpochPlan:
         """The plan of the next run: the same, unless the epoch has got a record meanwhile."""
         with self.lock:
             if plan.replay is None and self._log.index.last >= plan.epoch:
-                self.movement.adopted(plan.epoch, plan.route, plan.moves, self._log.index)
-                return self._replay(plan.epoch, plan.offsets_hash)
+                self.migrations.adopt(plan.epoch, plan.route, plan.moves, self._log.index)
+                return self._replay(plan.epoch, plan.batch)
             return plan
 
-    def do_without(self, plan: EpochPlan, error: LogDamaged) -> EpochPlan:
+    def replan_without_file(self, plan: EpochPlan, error: LogDamaged) -> EpochPlan:
         """The plan of the next run after a task has met a damaged file, if the epoch can do without that file.
 
         What an older snapshot leads to is built from that one. Moves that were to happen do not: bins stay with those who
@@ -219,25 +215,24 @@ class Coordinator:
             LogDamaged: it cannot; the message names the file.
         """
         with self.lock:
-            name = layout.data_file_in(str(error))
-            if name is None or not self._log.condemn(name):
+            if error.file is None or not self._log.mark_unusable(error.file):
                 raise error
             if plan.replay is not None or not len(plan.moves):
                 return plan
-            self.movement.abandoned(plan.epoch)
-            self.movement.give_up(f"a file of the log is damaged: {error}")
-            return self.plan(plan.epoch, plan.offsets_hash, plan.batch_time_ms, plan.watermark_ms, plan.workers)
+            self.migrations.abandon(plan.epoch)
+            self.migrations.give_up(f"a file of the log is damaged: {error}")
+            return self.plan(plan.epoch, plan.batch, plan.workers)
 
-    def reported(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
-        """Take in what a job of a round did (see `Rounds.reported`); files it found damaged are done without, and written anew.
+    def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
+        """Take in what a job of a round did (see `BackgroundScheduler.take_reports`); files it found damaged are done without, and written anew.
 
         Raises:
             Fenced: something failed, and another driver has taken over.
         """
         with self.lock:
             for name in {report.damaged for report in reports if report.damaged is not None}:
-                self._log.condemn(name)
-            self.movement.reported(reports, silent, why)
+                self._log.mark_unusable(name)
+            self.migrations.take_reports(reports, silent, why)
         if silent or any(report.failed for report in reports):
             self.check_newest()
 
@@ -247,52 +242,48 @@ class Coordinator:
             term=self._log.term,
             run=parts[0].fence.run,
             previous=self._log.index.tip,
-            batch_time_ms=plan.batch_time_ms,
-            offsets_hash=plan.offsets_hash,
+            batch_time_ms=plan.batch.batch_time_ms,
+            offsets_hash=plan.batch.digest,
             route_version=plan.route.version,
             moves=whole_route(plan.route) if plan.before is None else route_changes(plan.moves),
             workers=plan.workers,
             parts=tuple(Part(s.operator, s.worker, s.stamp.attempt, s.delta) for s in parts),
-            snapshots=self.movement.take_snapshots(self._log.index),
-            watermark_ms=plan.watermark_ms,
-            manifest=self._newest_manifest(),
+            snapshots=self.migrations.snapshots.take(self._log.index),
+            watermark_ms=plan.batch.watermark_ms,
+            manifest=self._house.manifest,
         )
-
-    def _newest_manifest(self) -> Epoch | None:
-        """Never an older one than the records before have named, by whichever driver."""
-        durable = [*self._log.index.manifests[-1:], *([] if self.manifest is None else [self.manifest])]
-        return max(durable, default=None)
 
     def background(self) -> list[BackgroundSpec]:
         """What the workers should do next beside the epochs."""
         with self.lock:
-            return self.movement.round(self._log.index)
+            return self.migrations.round(self._log.index)
 
-    def measured(self, seconds: float, plan: EpochPlan) -> None:
-        """The epoch took so long, from its trigger to its record; sets the pace of what moves."""
+    def finish(self, plan: EpochPlan, seconds: float) -> bool:
+        """The epoch took so long, from its trigger to its record; sets the pace of what moves. Whether anything does."""
         with self.lock:
-            self.movement.measured(seconds, flipped=len(plan.moves) > 0)
+            self.migrations.measure(seconds, flipped=len(plan.moves) > 0)
+            return not self.migrations.idle
 
     def bin_weights(self) -> npt.NDArray[np.float64] | None:
         """For each bin its measured load, for the planner; None while nothing is known.
 
         That is half its share of the state's bytes, as of the newest snapshots (`Index.bin_bytes`), and half its share of the
-        records, as counted in epochs of this driver (`BinRows`); if one is not known, the other alone. Takes no I/O.
+        records, as counted in epochs of this driver (`BinRecords`); if one is not known, the other alone. Takes no I/O.
         """
-        stored, run = self._log.index.bin_bytes(), self.movement.bin_rows.counts  # both are only ever replaced
+        stored, run = self._log.index.bin_bytes(), self.migrations.bin_records.counts  # both are only ever replaced
         if stored is None and not run.any():
             return None
         return bin_weights(np.zeros(self.bins) if stored is None else stored, run)
 
-    def abandoned(self, plan: EpochPlan) -> None:
+    def abandon(self, plan: EpochPlan) -> None:
         """The epoch will not be run again by this driver: its moves did not happen."""
         with self.lock:
-            self.movement.abandoned(plan.epoch)
+            self.migrations.abandon(plan.epoch)
 
     def needs_epoch(self) -> bool:
         """Whether an epoch should run even without input: a flip, a retirement or a repair is due."""
         with self.lock:
             if self.last <= BEFORE_FIRST:  # bins can move once they have owners
-                return not self.movement.idle
+                return not self.migrations.idle
             repairing = any(len(self._log.index.unbuildable(operator)) for operator in self._operators)
-            return repairing or self.movement.needs_epoch()
+            return repairing or self.migrations.needs_epoch()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from binshift.migration import Copy, CopyAt, CopyFailed, Event
 from binshift.model import BinSet, Epoch, Moves, Worker
-from binshift.protocol.spec import BackgroundReport
+from binshift.worker.messages import BackgroundReport
 
 Holder = tuple[str, Worker]
 """An operator on a worker."""
@@ -77,7 +77,7 @@ class Copies:
                 wanted |= order.bins
         return wanted
 
-    def flipped(self, epoch: Epoch, moves: Moves) -> None:
+    def apply_flip(self, epoch: Epoch, moves: Moves) -> None:
         """The record of ``epoch`` has made these moves facts."""
         for worker in {Worker(w) for w in moves.destinations.tolist()}:
             arrived = moves.bins_to(worker)
@@ -91,7 +91,7 @@ class Copies:
             for operator in self.operators:
                 self.held.setdefault((operator, move.source), {})[move.bin] = epoch - 1
 
-    def reported(self, reports: Sequence[BackgroundReport], dropped: Mapping[Worker, BinSet]) -> list[Event]:
+    def take_reports(self, reports: Sequence[BackgroundReport], dropped: Mapping[Worker, BinSet]) -> list[Event]:
         """Take in what workers hold; what the migration has to hear of it."""
         events: list[Event] = []
         for report in reports:
@@ -112,7 +112,7 @@ class Copies:
             if left := report.dropping - self.wanted(report.worker):
                 self.drops[report.worker] = self.drops.get(report.worker, BinSet()) | left
 
-    def lost(self, worker: Worker, reason: str) -> list[Event]:
+    def forget_worker(self, worker: Worker, reason: str) -> list[Event]:
         """The executor of ``worker`` is gone: what it held is not known any more, if it was."""
         known = [self.held.pop((operator, worker), None) is not None for operator in self.operators]
         return self._failures(worker, reason) if any(known) else []

@@ -11,7 +11,7 @@ from typing import Any
 from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_loop import EpochLoop
-from binshift.engine.steering import Steering
+from binshift.engine.target_controller import TargetController
 from binshift.log.log import Log
 
 
@@ -22,13 +22,13 @@ class Dataflow:
     Attributes:
         log: its durable truth.
         coordinator: of its epochs.
-        steering: takes requests.
+        targets: takes requests.
         epochs: runs them.
         background: runs its rounds.
     """
 
     log: Log
     coordinator: Coordinator
-    steering: Steering
+    targets: TargetController
     epochs: EpochLoop[Any]
     background: BackgroundLoop

@@ -15,16 +15,15 @@ from dataclasses import dataclass, field, replace
 from typing import Generic
 
 from binshift import failpoints
-from binshift.engine.attendance import Attendance, Lost, hosts
-from binshift.engine.clock import Clock, SystemClock
 from binshift.engine.coordinator import Coordinator
-from binshift.engine.epochplan import EpochPlan
-from binshift.engine.ports import Batch, Batches, BatchOffsets, Executor, Executors, Jobs, Placement
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.epoch_progress import EpochProgress, EpochStage
+from binshift.engine.executor_wait import ExecutorWait, Lost, hosts
+from binshift.engine.ports import Batch, Executor, Placement, Ports
 from binshift.engine.timings import TIMINGS_KEPT, EpochTimings, timings_of
-from binshift.engine.underway import Part, UnderWay
 from binshift.errors import EpochFailed, LogDamaged, NeedsBringUp, Retryable, TaskFailed
 from binshift.model import Epoch, Worker
-from binshift.protocol.spec import Summary
+from binshift.worker.messages import Summary
 
 log = logging.getLogger(__name__)
 
@@ -58,14 +57,11 @@ class EpochLoop(Generic[Batch]):
 
     Attributes:
         coordinator: decides routes, writes records.
-        executors: those there are.
-        jobs: runs tasks.
-        batches: the stream.
-        lost: gives the bins of workers that stay away to those that are there; `Steering.lost`.
+        ports: executors, jobs, the stream and a clock.
+        lost: gives the bins of workers that stay away to those that are there; `TargetController.replace_lost`.
         limits: of retries and waits.
-        clock: measures, and waits.
         in_epoch: set while an epoch runs.
-        under_way: the epoch that runs, for those who look on; None between epochs.
+        progress: the epoch that runs, for those who look on; None between epochs.
         runs_failed: runs of epochs that were made again, as were tries to begin one.
         timings: of the newest epochs.
         stopping: set once no further epoch shall begin.
@@ -73,14 +69,11 @@ class EpochLoop(Generic[Batch]):
     """
 
     coordinator: Coordinator
-    executors: Executors
-    jobs: Jobs[Batch]
-    batches: Batches
+    ports: Ports[Batch]
     lost: Lost
     limits: EpochLimits = field(default_factory=EpochLimits)
-    clock: Clock = field(default_factory=SystemClock)
     in_epoch: threading.Event = field(default_factory=threading.Event)
-    under_way: UnderWay | None = None
+    progress: EpochProgress | None = None
     runs_failed: int = 0
     timings: deque[EpochTimings] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -118,7 +111,7 @@ class EpochLoop(Generic[Batch]):
             self.error = error
             raise
         finally:
-            self.under_way = None
+            self.progress = None
             self.in_epoch.clear()
 
     @property
@@ -133,64 +126,66 @@ class EpochLoop(Generic[Batch]):
         caller.
         """
         self.stopping.set()
-        idle_since = self.clock()
+        idle_since = self.ports.clock()
         while not self._running.acquire(timeout=STOP_POLL_SECONDS):
-            if self.jobs.working():
-                idle_since = self.clock()
-            elif self.clock() - idle_since > STOP_SECONDS_MAX:
+            if self.ports.jobs.working():
+                idle_since = self.ports.clock()
+            elif self.ports.clock() - idle_since > STOP_SECONDS_MAX:
                 return False
         self._running.release()
         return True
 
     def _epoch(self, batch: Batch, epoch: Epoch) -> None:
-        started, begun = self.clock(), UnderWay(epoch, self.clock.time())
-        self.under_way, self._trouble, self._task_failures = begun, "", 0
-        offsets, moving = self._read_offsets(begun), self.coordinator.moving
-        alive = tuple(sorted(self.executors.alive()))
-        plan = self.coordinator.plan(epoch, offsets.digest, offsets.batch_time_ms, offsets.watermark_ms, alive)
+        started, begun = self.ports.clock(), EpochProgress(epoch, self.ports.clock.time())
+        self.progress, self._trouble, self._task_failures = begun, "", 0
+        offsets = self._read_offsets(begun)
+        plan = self.coordinator.plan(epoch, offsets, sorted(self.ports.executors.alive()))
+        moving = plan.moving
         bring_up = frozenset[Worker]()
         for run in range(self.limits.attempts_max):
-            self.under_way = begun.at(Part.EXECUTORS, run, self._trouble)
-            plan, executors = self._attendance().of(self.coordinator.again(plan), self._go_on)
+            self.progress = begun.at(EpochStage.EXECUTORS, run, self._trouble)
+            plan = self.coordinator.replan_if_recorded(plan) if run else plan
+            plan, executors = self._executor_wait().wait_for(plan, self._go_on)
             self._seen = {w: seen for w, seen in self._seen.items() if executors.get(w) == seen}
             bring_up |= frozenset(plan.needed) - self._seen.keys()
             try:
-                self.under_way = begun.at(Part.JOB, run, self._trouble)
+                self.progress = begun.at(EpochStage.JOB, run, self._trouble)
                 seconds, summaries = self._run(batch, plan, run, executors, bring_up)
-                recording, self.under_way = self.clock(), begun.at(Part.RECORD, run, self._trouble)
+                recording, self.progress = self.ports.clock(), begun.at(EpochStage.RECORD, run, self._trouble)
                 self.coordinator.commit(plan, summaries)
             except Exception as error:  # every kind: what follows from it is decided here, in one place
                 plan = self._failed(plan, run, error)
                 self.runs_failed += 1
                 self._go_on(plan, "a run of it failed")
                 bring_up |= frozenset(plan.workers)
-                self.clock.wait(self.stopping, _pause(run))
+                self.ports.clock.wait(self.stopping, _pause(run))
                 continue
-            self.jobs.publish(epoch)
+            self.ports.jobs.publish(epoch)
             self._seen.update({w: executors[w] for w in plan.needed})
-            seconds |= {"record": self.clock() - recording, "total": self.clock() - started}
-            timings = timings_of(plan, run, summaries, seconds, self.clock.time())
-            self._recorded(plan, replace(timings, moving=moving or self.coordinator.moving))
+            seconds |= {"record": self.ports.clock() - recording, "total": self.ports.clock() - started}
+            timings = timings_of(plan, run, summaries, seconds, self.ports.clock.time())
+            moving |= self.coordinator.finish(plan, seconds["total"])
+            self._recorded(plan, replace(timings, moving=moving))
             return
         raise EpochFailed(
             f"epoch {epoch} failed {self.limits.attempts_max} times, the last time because {self._trouble}"
         )
 
-    def _attendance(self) -> Attendance:
+    def _executor_wait(self) -> ExecutorWait:
         limits = self.limits
         waits = (limits.executor_wait_seconds, limits.lost_worker_seconds)
-        return Attendance(self.coordinator, self.executors, self.lost, self.clock, self.stopping, *waits)
+        return ExecutorWait(self.coordinator, self.ports, self.lost, self.stopping, *waits)
 
-    def _read_offsets(self, begun: UnderWay) -> BatchOffsets:
+    def _read_offsets(self, begun: EpochProgress) -> BatchOffsets:
         """Of the epoch's input; tried as often as an epoch is run, as nothing is lost while a disk or a store is away."""
         for run in range(self.limits.attempts_max):
             try:
-                return self.batches.offsets(begun.epoch)
+                return self.ports.batches.offsets(begun.epoch)
             except Retryable as error:
                 self._trouble, self.runs_failed = str(error), self.runs_failed + 1
-                self.under_way = begun.at(Part.PLAN, run + 1, self._trouble)
+                self.progress = begun.at(EpochStage.PLAN, run + 1, self._trouble)
                 log.warning("epoch %s cannot begin: %s", begun.epoch, error)
-            if self.clock.wait(self.stopping, _pause(run)):
+            if self.ports.clock.wait(self.stopping, _pause(run)):
                 break
         raise EpochFailed(f"epoch {begun.epoch} could not begin: {self._trouble}")
 
@@ -201,48 +196,48 @@ class EpochLoop(Generic[Batch]):
             EpochFailed: the query is being stopped.
         """
         if self.stopping.is_set():
-            self.coordinator.abandoned(plan)
+            self.coordinator.abandon(plan)
             raise EpochFailed(f"epoch {plan.epoch} is given up, as {trouble} and the query is being stopped")
 
     def _failed(self, plan: EpochPlan, run: int, error: Exception) -> EpochPlan:
         """The plan of the next run; raises what nothing can be done about."""
         if isinstance(error, LogDamaged):
-            return self._do_without(plan, error)
+            return self._replan_without_file(plan, error)
         self._task_failures += isinstance(error, TaskFailed)
         if not isinstance(error, Retryable) or self._task_failures == TASK_FAILURES_MAX:
-            self.coordinator.abandoned(plan)
+            self.coordinator.abandon(plan)
             raise error
         self._trouble = str(error)
         level = logging.INFO if isinstance(error, NeedsBringUp) else logging.WARNING
         log.log(level, "epoch %s, run %s failed and is made again: %s", plan.epoch, run, error)
         return plan
 
-    def _do_without(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
+    def _replan_without_file(self, plan: EpochPlan, damage: LogDamaged) -> EpochPlan:
         try:
-            return self.coordinator.do_without(plan, damage)
+            return self.coordinator.replan_without_file(plan, damage)
         except Retryable:  # the file will be met again
             return plan
         except LogDamaged:
-            self.coordinator.abandoned(plan)
+            self.coordinator.abandon(plan)
             raise
 
     def _run(
         self, batch: Batch, plan: EpochPlan, run: int, executors: Mapping[Worker, Executor], bring_up: frozenset[Worker]
     ) -> tuple[dict[str, float], list[Summary]]:
         """One run: seconds by part, and what its tasks have sent."""
-        started = self.clock()
+        started = self.ports.clock()
         failpoints.reached("flip.planned" if len(plan.moves) else "epoch.planned")
         specs = self.coordinator.specs(plan, run, bring_up)
         parts = {w: executors[host] for w, host in hosts(plan, sorted(executors)).items()}
         planned: list[float] = []
         on = Placement(parts, executors, self._readers(executors))
-        summaries = self.jobs.epoch(batch, plan, specs, on, lambda: planned.append(self._planned(started)))
-        seconds = {"plan": planned[0] - started, "job": self.clock() - planned[0]}
+        summaries = self.ports.jobs.epoch(batch, plan, specs, on, lambda: planned.append(self._planned(started)))
+        seconds = {"plan": planned[0] - started, "job": self.ports.clock() - planned[0]}
         return seconds, list(summaries)
 
     def _planned(self, started: float) -> float:
         """The job is planned: now, unless that took so long that another driver may have come."""
-        now = self.clock()
+        now = self.ports.clock()
         if now - started > FENCE_CHECK_SECONDS:
             self.coordinator.check_newest()
         return now
@@ -253,7 +248,7 @@ class EpochLoop(Generic[Batch]):
         Also while cold workers are only expected: one that registers between this look and the job's last stage would
         be given a task at once.
         """
-        warm, expected = self.coordinator.movement.warm, self.coordinator.movement.cold()
+        warm, expected = self.coordinator.migrations.warm, self.coordinator.migrations.cold()
         if executors.keys() <= warm and not expected:
             return ()
         return tuple(executors[w] for w in sorted(executors.keys() & warm))
@@ -261,10 +256,9 @@ class EpochLoop(Generic[Batch]):
     def _recorded(self, plan: EpochPlan, timings: EpochTimings) -> None:
         """What follows from an epoch that is recorded and published."""
         self.timings.append(timings)
-        self.coordinator.measured(timings.seconds["total"], plan)
-        watermark_ms = self.batches.next_watermark_ms()
-        if watermark_ms is not None and watermark_ms > plan.watermark_ms:
-            self.batches.wake(final=True)
+        watermark_ms = self.ports.batches.next_watermark_ms()
+        if watermark_ms is not None and watermark_ms > plan.batch.watermark_ms:
+            self.ports.batches.wake(final=True)
 
 
 def _pause(run: int) -> float:

@@ -21,15 +21,20 @@ class Housekeeping:
         manifest_every_epochs: epochs between two manifests.
         collect_every_epochs: epochs between two collections.
         clock: seconds that only grow.
-        manifest: the newest this driver has made durable, for the next record to name; None before its first.
     """
 
     log: Log
     manifest_every_epochs: int
     collect_every_epochs: int
     clock: Callable[[], float]
-    manifest: Epoch | None = None
+    _written: Epoch | None = None
     _collected: Epoch = BEFORE_FIRST
+
+    @property
+    def manifest(self) -> Epoch | None:
+        """The newest durable manifest, for the next record to name: never an older one than records have named."""
+        written = () if self._written is None else (self._written,)
+        return max((*self.log.index.manifests[-1:], *written), default=None)
 
     def run(self, pending: tuple[str, ...]) -> None:
         """Do what is due; ``pending`` are snapshots written that no record names yet.
@@ -41,11 +46,10 @@ class Housekeeping:
         last = self.log.index.last
         if last <= BEFORE_FIRST:
             return
-        named = self.log.index.manifests[-1:]
-        newest = max([*named, BEFORE_FIRST if self.manifest is None else self.manifest])
-        if last - newest >= self.manifest_every_epochs:
+        newest = self.manifest
+        if last - (BEFORE_FIRST if newest is None else newest) >= self.manifest_every_epochs:
             self.log.write_manifest(last)
-            self.manifest = last
+            self._written = last
         if last - self._collected >= self.collect_every_epochs:
             # Spark commits batch N before it begins N+1, so N-1 is committed once N is recorded.
             self.log.collect(spark_committed=Epoch(last - 1), now=self.clock(), pending=pending)

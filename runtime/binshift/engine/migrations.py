@@ -1,6 +1,6 @@
 """A migration as its requester sees it: under what terms bins move, what was asked, how far it is, how it ended.
 
-Made by `Movement`; shared between the thread that asked and those that carry it out. It only shows: cancelling goes
+Made by `MigrationController`; shared between the thread that asked and those that carry it out. It only shows: cancelling goes
 through the query.
 """
 
@@ -11,16 +11,16 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from binshift.engine.migration_options import MigrationOptions
 from binshift.errors import InvalidSettings, MigrationRefused
 from binshift.migration import Limits, MigrationState, Phase, Progress, Rates, progress
 from binshift.model import Bin, IntArray, Term, Worker
 from binshift.planner import TOLERATED, Weights, balanced_route, target_route
 from binshift.routing import Route
-from binshift.strategies import Strategy
 
 NOTHING_TO_MOVE = "nothing had to move: the bins are already balanced"
 
@@ -33,7 +33,7 @@ LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Terms:
+class MigrationPolicy:
     """Under what terms bins move.
 
     Attributes:
@@ -72,9 +72,7 @@ class Request:
     Attributes:
         workers: who shall share the bins; None to leave all bins where they are, except for ``moves``.
         moves: single bins with the workers they shall be on.
-        strategy: how the plan is cut into steps.
-        batch_size: bins a step, for Batched and Optimized.
-        pre_copy: whether bins are copied ahead of their flips.
+        options: how they move.
         only_leaving: leave every bin where it is, but for those of workers that are not among ``workers``.
         weights: the load of every bin, by which ``workers`` share them; None: all count the same.
         tolerated: load above the mean, as a fraction of it, for which no bin moves.
@@ -83,26 +81,11 @@ class Request:
 
     workers: tuple[Worker, ...] | None = None
     moves: Mapping[Bin, Worker] = field(default_factory=dict)
-    strategy: Strategy = Strategy.OPTIMIZED
-    batch_size: int = 256
-    pre_copy: bool = True
+    options: MigrationOptions = field(default_factory=MigrationOptions)
     only_leaving: bool = False
     weights: Weights | None = field(default=None, compare=False)
     tolerated: float = TOLERATED
     generation: int | None = None
-
-    def under(self, strategy: str | None, batch_size: int | None, pre_copy: bool | None) -> Request:
-        """The same under the terms given; None leaves one as it is.
-
-        Raises:
-            MigrationRefused: the strategy is unknown.
-        """
-        return replace(
-            self,
-            strategy=self.strategy if strategy is None else strategy_of(strategy),
-            batch_size=batch_size or self.batch_size,
-            pre_copy=self.pre_copy if pre_copy is None else pre_copy,
-        )
 
     def target(self, route: Route) -> Route:
         """The route this asks for, from the present one.
@@ -181,7 +164,7 @@ class Migration:
         """Why it ended otherwise than asked for, or without a move."""
         if self._refused or self._state is None:
             return self._refused
-        idle = self.phase is Phase.SETTLED and not self._state.order.plan.bins_total
+        idle = self.phase is Phase.SETTLED and not self._state.plan.schedule.bins_total
         return self._state.reason or (NOTHING_TO_MOVE if idle else "")
 
     @property
@@ -213,7 +196,7 @@ class Migration:
 
     def begin(self, state: MigrationState) -> None:
         """It has a plan now."""
-        self.destinations = np.unique(state.order.plan.moves.destinations)
+        self.destinations = np.unique(state.plan.schedule.moves.destinations)
         self.update(state)
 
     def update(self, state: MigrationState) -> None:
@@ -235,18 +218,6 @@ class Migration:
 
     def __repr__(self) -> str:
         return f"<Migration {self.id}: {self.status}{f' ({self.reason})' if self.reason else ''}>"
-
-
-def strategy_of(name: str) -> Strategy:
-    """The strategy of that name, whatever its case.
-
-    >>> strategy_of("optimized").value
-    'Optimized'
-    """
-    for strategy in Strategy:
-        if strategy.value.lower() == name.lower():
-            return strategy
-    raise MigrationRefused(f"there is no strategy {name!r}: choose from {', '.join(s.value for s in Strategy)}")
 
 
 class History(list[Migration]):

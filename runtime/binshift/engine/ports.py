@@ -10,12 +10,13 @@ specs and returns the same summaries.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.clock import Clock, SystemClock
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.model import Epoch, Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 Batch = TypeVar("Batch")
 """One micro-batch's input, as the stream hands it over; the loops only pass it on."""
@@ -51,21 +52,6 @@ class Placement:
     parts: Mapping[Worker, Executor]
     alive: Mapping[Worker, Executor]
     readers: tuple[Executor, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class BatchOffsets:
-    """One batch as Spark recorded it.
-
-    Attributes:
-        batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
-        watermark_ms: the query's watermark in this batch, milliseconds since 1970; 0 before the first.
-        digest: hash of the sources' end offsets.
-    """
-
-    batch_time_ms: int
-    watermark_ms: int
-    digest: str
 
 
 class Executors(Protocol):
@@ -128,3 +114,20 @@ class Batches(Protocol):
 
     def wake(self, *, final: bool) -> None:
         """Have one more epoch run, with input or without; ``final``: also where the stream would end before it."""
+
+
+@dataclass(frozen=True)
+class Ports(Generic[Batch]):
+    """The machinery below one query's loops.
+
+    Attributes:
+        executors: those there are.
+        jobs: runs tasks.
+        batches: the stream.
+        clock: measures, and waits.
+    """
+
+    executors: Executors
+    jobs: Jobs[Batch]
+    batches: Batches
+    clock: Clock = field(default_factory=SystemClock)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from binshift.log.bin_sizes import Counts
 from binshift.log.index import Index
-from binshift.log.loads import Counts
 from binshift.log.records import SnapshotRef
 from binshift.model import BinSet, Epoch, Worker
 
@@ -83,10 +83,10 @@ class SnapshotCycle:
 
     def _note(self, snapshot: SnapshotRef) -> None:
         known = self._bytes.get(snapshot.operator)
-        if known is not None and snapshot.loads is not None:
+        if known is not None and snapshot.sizes is not None:
             known[snapshot.bins.array] = 0
             if snapshot.file is not None:
-                known[snapshot.file.bins.array] = snapshot.loads.bytes
+                known[snapshot.file.bins.array] = snapshot.sizes.bytes
 
     def add(self, snapshot: SnapshotRef) -> None:
         """A worker wrote ``snapshot``."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.model import Epoch
-from binshift.protocol.spec import Summary
+from binshift.worker.messages import Summary
 
 TIMINGS_KEPT = 10_000
 """Epochs of which they are kept."""

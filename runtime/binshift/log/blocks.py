@@ -12,6 +12,7 @@ It must never hand out a row that was not verified, nor leave a file under its n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 
 import numpy as np
@@ -143,7 +144,9 @@ def read_bins(storage: Storage, file: FileRef, bins: BinSet) -> Iterator[Entries
         LogDamaged: it is not what was recorded.
         StorageUnavailable: the store did not answer.
     """
-    return _rows(storage, file, bins, _content(storage, file))
+    with _about(file):
+        content = _content(storage, file)
+    return _rows(storage, file, bins, content)
 
 
 def read_parts(storage: Storage, parts: Sequence[tuple[FileRef, BinSet]]) -> Iterator[Iterator[Entries]]:
@@ -154,24 +157,38 @@ def read_parts(storage: Storage, parts: Sequence[tuple[FileRef, BinSet]]) -> Ite
     """
     small = storage.get_all([file.name for file, _ in parts if file.bytes <= SMALL_FILE_BYTES])
     for file, bins in parts:
-        yield _rows(storage, file, bins, next(small) if file.bytes <= SMALL_FILE_BYTES else None)
+        with _about(file):
+            content = next(small) if file.bytes <= SMALL_FILE_BYTES else None
+        yield _rows(storage, file, bins, content)
 
 
 def _rows(storage: Storage, file: FileRef, bins: BinSet, content: bytes | None) -> Iterator[Entries]:
-    trailer = _trailer(storage, file, content)
-    for blocks in _fetch_groups(trailer.holding(bins)):
-        for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
-            found = rows_of.restrict(_decode(file, block, data), bins)
-            if found.num_rows:
-                yield found
+    with _about(file):
+        trailer = _trailer(storage, file, content)
+        for blocks in _fetch_groups(trailer.holding(bins)):
+            for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
+                found = rows_of.restrict(_decode(file, block, data), bins)
+                if found.num_rows:
+                    yield found
+
+
+@contextmanager
+def _about(file: FileRef) -> Iterator[None]:
+    """Errors name the file in a field."""
+    try:
+        yield
+    except LogDamaged as error:
+        error.about(file.name)
+        raise
 
 
 def read_all(storage: Storage, file: FileRef) -> Iterator[Entries]:
     """All rows of the file; otherwise as `read_bins`. Reading to the end verifies every byte."""
-    content = _content(storage, file)
-    for blocks in _fetch_groups(list(_trailer(storage, file, content).blocks)):
-        for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
-            yield _decode(file, block, data)
+    with _about(file):
+        content = _content(storage, file)
+        for blocks in _fetch_groups(list(_trailer(storage, file, content).blocks)):
+            for block, data in zip(blocks, _fetch(storage, file, blocks, content), strict=True):
+                yield _decode(file, block, data)
 
 
 def read_trailer(storage: Storage, file: FileRef) -> Trailer:

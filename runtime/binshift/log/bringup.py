@@ -127,7 +127,7 @@ class BringUp:
 
 
 def sources(index: Index, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
-    """See `Index.sources_left`."""
+    """See `Index.sources_or_lost`."""
     invariant(index.base <= to <= index.last, f"epoch {to} is not between {index.base} and {index.last}")
     invariant(not bins or bins.array[-1] < index.bins, f"{bins!r} has a bin beyond {index.bins - 1}")
     starts, snapshot_of = snapshot_starts(index, operator, to)

@@ -158,7 +158,7 @@ def snapshot_trouble(index: Index, snapshot: SnapshotRef) -> str | None:
     try:
         bins = _bins("it", snapshot.packed_bins, index.bins)
         rows = _bins("its file", snapshot.file.packed_bins if snapshot.file else "", index.bins)
-        _ = snapshot.loads
+        _ = snapshot.sizes
     except (LogDamaged, ValueError) as error:
         return str(error)
     route = index.route_at(epoch)

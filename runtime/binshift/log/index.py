@@ -19,8 +19,8 @@ import numpy.typing as npt
 from binshift.errors import LogDamaged
 from binshift.invariants import invariant
 from binshift.log import bringup, continuity, layout
+from binshift.log.bin_sizes import BinSizes
 from binshift.log.bringup import BringUp as BringUp
-from binshift.log.loads import Loads
 from binshift.log.records import CommitRecord, SnapshotRef, fingerprint
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, IntArray, Moves, Stamp, Worker
 from binshift.routing import Route
@@ -157,17 +157,17 @@ class Index:
         return None
 
     def sources(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
-        """As `sources_left`, for whoever needs all of ``bins``.
+        """As `sources_or_lost`, for whoever needs all of ``bins``.
 
         Raises:
             LogDamaged: a bin cannot be rebuilt.
-            InvariantViolated: as `sources_left`.
+            InvariantViolated: as `sources_or_lost`.
         """
-        found = self.sources_left(operator, bins, have, to)
+        found = self.sources_or_lost(operator, bins, have, to)
         found.check_not_lost(bins)
         return found
 
-    def sources_left(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
+    def sources_or_lost(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
         """Which files lead ``bins`` to the state recorded for ``to``; exactly those, and no bin more.
 
         ``have`` says for bins that are held already at which recorded epoch; a copy newer than ``to``, or older than
@@ -185,13 +185,13 @@ class Index:
         if not self.unusable:
             return BinSet()
         every = BinSet(np.arange(self.bins, dtype=np.int32))
-        return self.sources_left(operator, every, {}, self.last).lost_bins
+        return self.sources_or_lost(operator, every, {}, self.last).lost_bins
 
     def snapshot_trouble(self, snapshot: SnapshotRef) -> str | None:
         """Why the next record must not accept ``snapshot``; None if it may."""
         return continuity.snapshot_trouble(self, snapshot)
 
-    def bin_loads(self, operator: str) -> Loads | None:
+    def bin_sizes(self, operator: str) -> BinSizes | None:
         """For every bin what it held when it was last written as a snapshot; None while that is not known of each.
 
         So a figure is at most a cycle of snapshots old. It is counted, never estimated: until every bin has been written
@@ -203,7 +203,7 @@ class Index:
         rows, size = np.zeros((2, self.bins), dtype=np.int64)
         for number in np.unique(snapshot_of[snapshot_of >= 0]).tolist():
             snapshot = self.snapshots[operator][number]
-            loads = snapshot.loads
+            loads = snapshot.sizes
             if loads is None:
                 return None
             known[snapshot_of == number] = True
@@ -211,11 +211,11 @@ class Index:
                 bins = snapshot.file.bins.array
                 newest = snapshot_of[bins] == number
                 rows[bins[newest]], size[bins[newest]] = loads.rows[newest], loads.bytes[newest]
-        return Loads(rows, size) if known.all() else None
+        return BinSizes(rows, size) if known.all() else None
 
     def bin_bytes(self) -> npt.NDArray[np.int64] | None:
-        """For every bin its bytes over all operators, by `bin_loads`; None while those of one operator are not known."""
-        loads = [self.bin_loads(operator) for operator in self.operators]
+        """For every bin its bytes over all operators, by `bin_sizes`; None while those of one operator are not known."""
+        loads = [self.bin_sizes(operator) for operator in self.operators]
         known = [each.bytes for each in loads if each is not None]
         if len(known) < len(loads):
             return None

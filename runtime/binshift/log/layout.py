@@ -113,17 +113,6 @@ def _kind(text: str) -> Kind:
     return kinds[text]
 
 
-def data_file_in(message: str) -> str | None:
-    """The delta or snapshot that an error message is about: messages of the log begin with the file's name.
-
-    >>> data_file_in("deltas/00000000000000000007/count-0-1.7.0.x.arrow is damaged in its bytes 0 to 99")
-    'deltas/00000000000000000007/count-0-1.7.0.x.arrow'
-    """
-    name = message.partition(" ")[0]
-    file = parse(name)
-    return name if file is not None and file.kind in ("deltas", "snapshots") else None
-
-
 def record_name(epoch: Epoch) -> str:
     """The commit record of ``epoch``."""
     return f"{RECORDS}{_number(epoch)}.json"

@@ -168,7 +168,7 @@ class Log:
         terms.check_newest(self.storage, self.term)
         return counts
 
-    def condemn(self, name: str) -> bool:
+    def mark_unusable(self, name: str) -> bool:
         """Do without a delta or snapshot that turned out damaged or missing, from now on.
 
         What an older snapshot still leads to is built from that one. False if nothing needs the file (any more), or if it

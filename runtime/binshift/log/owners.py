@@ -64,7 +64,7 @@ def read(storage: Storage) -> Owner | None:
         return None
 
 
-def claim(
+def await_release(
     storage: Storage,
     owner: str,
     clock: Callable[[], float] = time.monotonic,
@@ -93,7 +93,7 @@ def claim(
             )
 
 
-class Beat:
+class Heartbeat:
     """Renews the owner's file on a thread of its own; does nothing for a driver without an owner.
 
     Args:
@@ -108,7 +108,7 @@ class Beat:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self) -> Beat:
+    def start(self) -> Heartbeat:
         """Say once that the owner lives, and go on saying so. Errors as `Storage.put`."""
         if self._owner:
             self.once()

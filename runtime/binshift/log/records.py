@@ -15,9 +15,9 @@ import numpy as np
 
 from binshift.errors import LogDamaged
 from binshift.log import binsets, envelope, layout
+from binshift.log.bin_sizes import BinSizes, unpack
 from binshift.log.checksums import digest
 from binshift.log.envelope import FORMAT_VERSION
-from binshift.log.loads import Loads, unpack
 from binshift.model import BinSet, Epoch, Moves, Stamp, Worker
 from binshift.routing import Route
 
@@ -85,7 +85,7 @@ class SnapshotRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return cls(operator, worker, stamp.epoch, stamp.attempt, binsets.pack(bins), file, packed_loads)
 
     @property
-    def loads(self) -> Loads | None:
+    def sizes(self) -> BinSizes | None:
         """What each bin with rows in ``file`` holds; None if they were not counted.
 
         Raises:

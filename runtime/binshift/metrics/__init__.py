@@ -5,8 +5,8 @@ it last asked, which it adds to counters and histograms, and an `Observed`, what
 is not known (None) is left out of the answer, since a 0 would be a lie.
 
 Names start with `PREFIX`, are in base units and end with the unit. Labels are closed sets: a part of an epoch, a phase, a
-state, a worker's slot, whether a migration is under way. Never a key or a bin. This module must not know Spark, the log or
-the query: they are above it.
+state, a worker's slot, whether a migration is under way. Never a key or a bin. This module must not know Spark or
+the control API: they are above it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from binshift.metrics.measured import EpochMeasured, Observed, OperatorMeasured, arrivals
-from binshift.metrics.spread import Spread
+from binshift.engine.timings import EpochTimings, StateFigures
+from binshift.metrics.measured import Observed, arrivals
 from binshift.migration import Phase
 from binshift.model import Worker
 
@@ -40,7 +40,7 @@ EPOCH_PARTS: Final[Mapping[str, str]] = {
     "sink": "sink",
     "total": "total",
 }
-"""How `EpochMeasured.seconds` names a part -> how the metric does. ``job`` is the whole Spark job: the source, the state's
+"""How `EpochTimings.seconds` names a part -> how the metric does. ``job`` is the whole Spark job: the source, the state's
 parts (each of the slowest worker) and the sink overlap in it. Other parts are not counted."""
 
 
@@ -116,6 +116,37 @@ DECLARED: Final = (
 )
 
 
+SECONDS_BUCKETS: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds of every histogram here, in seconds: fine where a calm epoch is, coarse where a person looks anyway."""
+
+
+class BatchHistogram:
+    """A histogram that takes many observations at once.
+
+    >>> spread = BatchHistogram((1.0, 2.0))
+    >>> spread.add(0.5, 2.5, count=4)
+    >>> spread.cumulative, spread.sum
+    ([1, 3, 4], 6.0)
+    """
+
+    def __init__(self, bounds: Sequence[float] = SECONDS_BUCKETS) -> None:
+        self.bounds = tuple(bounds)
+        self.cumulative = [0] * (len(self.bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, low: float, high: float, count: int = 1) -> None:
+        """``count`` observations, evenly from ``low`` to ``high``."""
+        for at, bound in enumerate(self.bounds):
+            share = (bound - low) / (high - low) if high > low else float(low <= bound)
+            self.cumulative[at] += round(count * min(1.0, max(0.0, share)))
+        self.cumulative[-1] += count
+        self.sum += count * (low + high) / 2
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """As the exposition wants them."""
+        return list(zip([*map(str, self.bounds), "+Inf"], map(float, self.cumulative), strict=True))
+
+
 class RuntimeMetrics(Collector):
     """All of them, for one query.
 
@@ -131,16 +162,16 @@ class RuntimeMetrics(Collector):
     def __init__(
         self,
         registry: CollectorRegistry,
-        epochs: Callable[[], Sequence[EpochMeasured]],
+        epochs: Callable[[], Sequence[EpochTimings]],
         observe: Callable[[], Observed],
     ) -> None:
         self._epochs, self._observe = epochs, observe
         self._lock = threading.Lock()
-        self._newest: EpochMeasured | None = None
+        self._newest: EpochTimings | None = None
         # Both from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
-        self._latency = {moving: Spread() for moving in (False, True)}
-        self._flip = Spread()
-        self._parts = {part: Spread() for part in EPOCH_PARTS.values()}
+        self._latency = {moving: BatchHistogram() for moving in (False, True)}
+        self._flip = BatchHistogram()
+        self._parts = {part: BatchHistogram() for part in EPOCH_PARTS.values()}
         self._counts = dict.fromkeys(_COUNTED, 0.0)
         registry.register(self)
 
@@ -158,7 +189,7 @@ class RuntimeMetrics(Collector):
                 self._add(epoch)
             return [*self._observed(self._observe()), *self._measured()]
 
-    def _add(self, epoch: EpochMeasured) -> None:
+    def _add(self, epoch: EpochTimings) -> None:
         if self._newest is not None and epoch.epoch <= self._newest.epoch:
             return
         self._latency[epoch.moving].add(*arrivals(self._newest, epoch), count=epoch.records_in)
@@ -189,12 +220,12 @@ class RuntimeMetrics(Collector):
         if self._newest is not None and self._newest.operators:
             for name, (help, read) in _STORED.items():
                 yield GaugeMetricFamily(PREFIX + name, help, value=sum(map(read, self._newest.operators)))
-        parts: Mapping[tuple[str, ...], Spread] = {
+        parts: Mapping[tuple[str, ...], BatchHistogram] = {
             (part,): spread for part, spread in self._parts.items() if spread.cumulative[-1]
         }
-        latency: Mapping[tuple[str, ...], Spread]
+        latency: Mapping[tuple[str, ...], BatchHistogram]
         latency = {(str(moving).lower(),): spread for moving, spread in self._latency.items()}
-        spreads: tuple[Mapping[tuple[str, ...], Spread], ...] = (latency, parts, {(): self._flip})
+        spreads: tuple[Mapping[tuple[str, ...], BatchHistogram], ...] = (latency, parts, {(): self._flip})
         for (name, (help, labels)), by_label in zip(_SPREAD.items(), spreads, strict=True):
             family = HistogramMetricFamily(PREFIX + name, help, labels=labels)
             for label, spread in by_label.items():
@@ -202,7 +233,7 @@ class RuntimeMetrics(Collector):
             yield family
 
 
-_COUNTED: Final[Mapping[str, tuple[str, Callable[[EpochMeasured], float]]]] = {
+_COUNTED: Final[Mapping[str, tuple[str, Callable[[EpochTimings], float]]]] = {
     "input_rows": ("Rows that reached the stateful operators, after the JVM's own aggregation.", lambda e: e.rows_in),
     "source_rows": (
         "Records behind those rows, before the JVM's own aggregation; late ones included.",
@@ -213,7 +244,7 @@ _COUNTED: Final[Mapping[str, tuple[str, Callable[[EpochMeasured], float]]]] = {
     "moved_bins": ("Bins that changed owner.", lambda e: e.moved),
     "cold_bring_up_bins": ("Bins loaded inside an epoch.", lambda e: sum(o.brought_up for o in e.operators)),
 }
-_STORED: Final[Mapping[str, tuple[str, Callable[[OperatorMeasured], float]]]] = {
+_STORED: Final[Mapping[str, tuple[str, Callable[[StateFigures], float]]]] = {
     "stored_rows": ("Rows in all local stores, copies included.", lambda o: o.rows_stored),
     "stored_bytes": ("Size of all local stores, copies included.", lambda o: o.bytes_stored),
 }

@@ -1,110 +1,23 @@
-"""What the metrics are made from: measured epochs, and what is true of a query now.
-
-The types are said here as protocols and plain values because whoever measures (`binshift.spark`, `binshift.control`) is
-above this package, and may know it but not be known.
-"""
+"""What the metrics are made from, next to measured epochs: what is true of a query now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from binshift.engine.timings import EpochTimings
 from binshift.migration import Phase
 from binshift.model import BEFORE_FIRST, Epoch, Worker
 
 
-class OperatorMeasured(Protocol):
-    """What one stateful operator did in an epoch, over all workers."""
-
-    @property
-    def rows_stored(self) -> int:
-        """Rows in the stores afterwards, copies included."""
-
-    @property
-    def bytes_stored(self) -> int:
-        """Bytes they take there."""
-
-    @property
-    def rows_late(self) -> int:
-        """Rows dropped because of the watermark."""
-
-    @property
-    def brought_up(self) -> int:
-        """Bins that had to be loaded inside the epoch."""
-
-
-class EpochMeasured(Protocol):
-    """What is known of an epoch once it is recorded; `binshift.engine.timings.EpochTimings` is one."""
-
-    @property
-    def epoch(self) -> Epoch:
-        """Which one."""
-
-    @property
-    def committed_at(self) -> float:
-        """When its record existed, in seconds since 1970."""
-
-    @property
-    def runs(self) -> int:
-        """How many it took."""
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Where its time went; ``total`` is all of it."""
-
-    @property
-    def rows_in(self) -> int:
-        """Rows that reached the stateful operators."""
-
-    @property
-    def records_in(self) -> int:
-        """Records behind those rows, before the JVM's own aggregation; late ones included."""
-
-    @property
-    def rows_out(self) -> int:
-        """Rows they gave."""
-
-    @property
-    def moved(self) -> int:
-        """Bins that changed owner with it."""
-
-    @property
-    def moving(self) -> bool:
-        """Whether a migration was under way when it began, or when it was recorded."""
-
-    @property
-    def operators(self) -> Sequence[OperatorMeasured]:
-        """What each stateful operator did."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What is true of a query now; None (or no entry) where it is not known.
+    """What is true of a query now; None (or no entry) where it is not known. `DECLARED` has what each means, under its metric.
 
     Attributes:
-        epoch: the newest recorded; -1 before the first.
-        route_version: of that epoch's route.
-        executors: workers that are registered with Spark.
-        background_failures: rounds of background work that failed in a row, by registered worker.
-        bins: owned, by worker.
-        keys: in the newest snapshots, by worker: an estimate.
-        bytes: of those on the log, by worker: an estimate.
-        watermark_lag_seconds: from the watermark to the newest epoch's own time.
+        keys: by worker, in the newest snapshots: an estimate.
+        bytes: by worker, of those on the log: an estimate.
         state: by name what the program may be doing, and whether it is.
-        target_workers: that are wanted.
-        latency_target_seconds: that moves are paced by.
-        epoch_running_seconds: how long the epoch under way has run; 0 between two.
-        phase: of the newest migration; None if there was none.
-        migration_moved_bins: of the newest migration.
-        migration_planned_bins: of the newest migration.
-        migration_left_seconds: that it will still take.
-        copy_lag_epochs: how far the oldest copy that is wanted is behind.
-        copied_bytes: in all, by this driver.
-        runs_failed: runs of epochs that failed, by this driver.
-        log_files: data files that count.
-        log_bytes: their size.
-        snapshot_age_epochs: since the oldest of the bins' newest snapshots.
     """
 
     epoch: Epoch = BEFORE_FIRST
@@ -131,7 +44,7 @@ class Observed:
     snapshot_age_epochs: int | None = None
 
 
-def arrivals(before: EpochMeasured | None, epoch: EpochMeasured) -> tuple[float, float]:
+def arrivals(before: EpochTimings | None, epoch: EpochTimings) -> tuple[float, float]:
     """The least and the greatest latency, in seconds, of an epoch's records, from their arrival to the commit.
 
     While an epoch runs, the records of the next one arrive, evenly: the newest waits for its own epoch only, the oldest

@@ -41,11 +41,11 @@ from binshift.migration.events import (
 from binshift.migration.state import (
     Copying,
     CopyState,
-    Ending,
     Flipping,
-    Kept,
     MigrationState,
     Phase,
+    RetainedCopy,
+    Termination,
     after_round,
     bins_by_worker,
     kept_without,
@@ -71,11 +71,11 @@ def advance(state: MigrationState, event: Event) -> Outcome:
 def _react(state: MigrationState, event: Event) -> Outcome:
     match event:
         case Started():
-            cold = state.order.cold - state.warm
+            cold = state.plan.cold - state.warm
             wanted = (Warm(cold),) if cold and not state.started else ()
             return replace(state, started=True), wanted
         case WorkersWarm(workers):
-            return replace(state, warm=state.warm | (workers & state.order.cold)), ()
+            return replace(state, warm=state.warm | (workers & state.plan.cold)), ()
         case CopyAt():
             return _copy_at(state, event), ()
         case CopyFailed():
@@ -100,7 +100,7 @@ def _react(state: MigrationState, event: Event) -> Outcome:
 
 def _ending(state: MigrationState, phase: Phase, reason: str) -> MigrationState:
     """The first reason to end is the one that is told."""
-    return state if state.ending else replace(state, ending=Ending(phase, reason))
+    return state if state.ending else replace(state, ending=Termination(phase, reason))
 
 
 def _copy_at(state: MigrationState, event: CopyAt) -> MigrationState:
@@ -130,7 +130,7 @@ def _copy_again(state: MigrationState, event: CopyFailed) -> Outcome:
         attempts = event.attempt + 1
         return _ending(state, Phase.FAILED, f"{to} failed {attempts} times, the last time: {event.reason}"), ()
     state = _with_copy(state, event, lambda copy: CopyState(copy.destination, copy.attempt + 1))
-    bins = state.order.moves(event.step).bins_to(event.destination)
+    bins = state.plan.moves(event.step).bins_to(event.destination)
     return state, (Copy(event.step, event.destination, bins, event.attempt + 1),)
 
 
@@ -160,7 +160,7 @@ def _epoch_starting(state: MigrationState, epoch: Epoch) -> Outcome:
         for step in state.inflight
     )
     state = replace(state, running=epoch, inflight=inflight)
-    moves = Plan.of(state.order.plan.steps[step] for step in chosen).moves
+    moves = Plan.of(state.plan.schedule.steps[step] for step in chosen).moves
     return state, (Flip(epoch, chosen, moves),) if chosen else ()
 
 
@@ -175,7 +175,7 @@ def _steps_to_flip(state: MigrationState, epoch: Epoch) -> tuple[StepNumber, ...
             if limits.in_order:
                 break
             continue
-        bins += len(state.order.moves(step.step))
+        bins += len(state.plan.moves(step.step))
         if chosen and (len(chosen) >= limits.flips_per_epoch_max or bins > limits.flip_bins_per_epoch_max):
             break
         chosen.append(step.step)
@@ -186,7 +186,7 @@ def _epoch_recorded(state: MigrationState, epoch: Epoch) -> Outcome:
     invariant(state.running in {None, epoch}, f"epoch {epoch} is recorded while {state.running} runs")
     invariant(epoch > state.recorded, f"epoch {epoch} is recorded after {state.recorded}")
     now = [step.step for step in state.inflight if isinstance(step, Flipping)]
-    moved = Plan.of(state.order.plan.steps[step] for step in now).moves
+    moved = Plan.of(state.plan.schedule.steps[step] for step in now).moves
     given = bins_by_worker(moved, at_source=True)
     retired = kept_without(state.kept, moved)
     state = replace(
@@ -194,10 +194,10 @@ def _epoch_recorded(state: MigrationState, epoch: Epoch) -> Outcome:
         recorded=epoch,
         running=None,
         inflight=tuple(step for step in state.inflight if not isinstance(step, Flipping)),
-        kept=tuple(Kept(worker, bins) for worker, bins in given if worker not in state.lost),
+        kept=tuple(RetainedCopy(worker, bins) for worker, bins in given if worker not in state.lost),
         steps_flipped=state.steps_flipped + len(now),
         bins_moved=state.bins_moved + len(moved),
-        bytes_moved=state.bytes_moved + state.order.bytes_of(moved),
+        bytes_moved=state.bytes_moved + state.plan.bytes_of(moved),
         last_flip=epoch if now else state.last_flip,
     )
     return state, tuple(Retire(copy.worker, copy.bins) for copy in retired)
@@ -225,7 +225,7 @@ def _epoch_abandoned(state: MigrationState, epoch: Epoch) -> Outcome:
 def _worker_lost(state: MigrationState, worker: Worker) -> MigrationState:
     kept = tuple(copy for copy in state.kept if copy.worker != worker)
     state = replace(state, lost=state.lost | {worker}, kept=kept)
-    undecided = [state.order.moves_from(state.steps_begun), *(state.order.moves(step.step) for step in state.inflight)]
+    undecided = [state.plan.moves_from(state.steps_begun), *(state.plan.moves(step.step) for step in state.inflight)]
     if not any(np.any((moves.sources == worker) | (moves.destinations == worker)) for moves in undecided):
         return state
     return _ending(state, Phase.FAILED, f"worker {worker} was lost; its bins need a plan of their own first")
@@ -239,7 +239,7 @@ def _drop_waiting(state: MigrationState) -> Outcome:
         DropCopies(worker, bins)
         for step in dropped
         if step.copies
-        for worker, bins in bins_by_worker(state.order.moves(step.step), at_source=False)
+        for worker, bins in bins_by_worker(state.plan.moves(step.step), at_source=False)
         if worker not in state.lost
     )
 
@@ -247,33 +247,33 @@ def _drop_waiting(state: MigrationState) -> Outcome:
 def _begin_steps(state: MigrationState) -> Outcome:
     """Begin the next steps of the plan, as far as limits and warm workers allow."""
     actions: tuple[Action, ...] = ()
-    cold = state.order.cold - state.warm
+    cold = state.plan.cold - state.warm
     while state.started and _has_room(state):
         step = StepNumber(state.steps_begun)
-        parts = bins_by_worker(state.order.moves(step), at_source=False)
+        parts = bins_by_worker(state.plan.moves(step), at_source=False)
         if any(worker in cold for worker, _ in parts):
             break
-        copies = tuple(CopyState(worker) for worker, _ in parts) if state.order.pre_copy else ()
+        copies = tuple(CopyState(worker) for worker, _ in parts) if state.plan.pre_copy else ()
         if copies:
             actions += tuple(Copy(step, worker, bins, 0) for worker, bins in parts)
-            state = replace(state, kept=kept_without(state.kept, state.order.moves(step)))
+            state = replace(state, kept=kept_without(state.kept, state.plan.moves(step)))
         state = replace(state, inflight=(*state.inflight, Copying(step, copies)), steps_begun=step + 1)
     return state, actions
 
 
 def _has_room(state: MigrationState) -> bool:
     """Whether one more step may be under way; a step alone always may."""
-    if state.steps_begun == len(state.order.plan.steps):
+    if state.steps_begun == len(state.plan.schedule.steps):
         return False
-    held = [state.order.moves(step.step) for step in state.inflight]
+    held = [state.plan.moves(step.step) for step in state.inflight]
     if not held:
         return True
     if len(held) >= state.limits.steps_inflight_max:
         return False
-    wanted = [*held, state.order.moves(StepNumber(state.steps_begun))]
+    wanted = [*held, state.plan.moves(StepNumber(state.steps_begun))]
     return (
         sum(map(len, wanted)) <= state.limits.copy_bins_inflight_max
-        and sum(map(state.order.bytes_of, wanted)) <= state.limits.copy_bytes_inflight_max
+        and sum(map(state.plan.bytes_of, wanted)) <= state.limits.copy_bytes_inflight_max
     )
 
 
@@ -282,7 +282,7 @@ def _end_if_done(state: MigrationState) -> MigrationState:
 
     Once a worker is lost there is no waiting for copies to retire: the epoch that frees them may need the next plan.
     """
-    all_flipped = state.steps_flipped == len(state.order.plan.steps)
+    all_flipped = state.steps_flipped == len(state.plan.schedule.steps)
     waits = state.inflight or (state.kept and not state.lost)
     if waits or not (state.ending or (state.started and all_flipped)):
         return state

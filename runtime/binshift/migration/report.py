@@ -46,31 +46,31 @@ class Progress:
 
 def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
     """How far ``state`` is."""
-    order = state.order
+    plan = state.plan
     next_epoch = Epoch(state.recorded + 1)
     ready = [
-        order.moves(step.step)
+        plan.moves(step.step)
         for step in state.inflight
-        if order.pre_copy and (not isinstance(step, Copying) or step.ready(next_epoch, state.flip_deltas))
+        if plan.pre_copy and (not isinstance(step, Copying) or step.ready(next_epoch, state.flip_deltas))
     ]
-    bins_copied, bytes_copied = sum(map(len, ready)), sum(map(order.bytes_of, ready))
-    bytes_total = order.bytes_of(order.plan.moves)
+    bins_copied, bytes_copied = sum(map(len, ready)), sum(map(plan.bytes_of, ready))
+    bytes_total = plan.bytes_of(plan.schedule.moves)
     return Progress(
         phase=state.phase,
         reason=state.reason,
         steps_flipped=state.steps_flipped,
         steps_inflight=len(state.inflight),
-        steps_total=len(order.plan.steps),
+        steps_total=len(plan.schedule.steps),
         bins_moved=state.bins_moved,
         bins_copied=bins_copied,
-        bins_total=order.plan.bins_total,
+        bins_total=plan.schedule.bins_total,
         bytes_moved=state.bytes_moved,
         bytes_copied=bytes_copied,
         bytes_total=bytes_total,
         seconds_left=_seconds_left(
             state,
             rates or Rates(),
-            bins=order.plan.bins_total - state.bins_moved - bins_copied,
+            bins=plan.schedule.bins_total - state.bins_moved - bins_copied,
             size=bytes_total - state.bytes_moved - bytes_copied,
         ),
     )
@@ -103,9 +103,9 @@ def _seconds_left(state: MigrationState, rates: Rates, bins: int, size: int) -> 
 
 
 def _copy_seconds(state: MigrationState, rates: Rates, bins: int, size: int) -> float | None:
-    if not state.order.pre_copy or state.ending or not bins:
+    if not state.plan.pre_copy or state.ending or not bins:
         return 0.0
-    known = state.order.bin_bytes is not None and rates.copy_bytes_per_second is not None
+    known = state.plan.bin_bytes is not None and rates.copy_bytes_per_second is not None
     left, rate = (size, rates.copy_bytes_per_second) if known else (bins, rates.copy_bins_per_second)
     invariant(rate is None or rate >= 0, "a rate is negative")
     return max(left, 0) / rate if rate else None
@@ -116,8 +116,8 @@ def _epochs_left(state: MigrationState) -> int:
     if state.ending:
         return 1
     limits = state.limits
-    steps = len(state.order.plan.steps) - state.steps_flipped
-    bins = state.order.plan.bins_total - state.bins_moved
+    steps = len(state.plan.schedule.steps) - state.steps_flipped
+    bins = state.plan.schedule.bins_total - state.bins_moved
     flips = max(
         math.ceil(steps / min(limits.flips_per_epoch_max, limits.steps_inflight_max)),
         min(steps, math.ceil(bins / limits.flip_bins_per_epoch_max)),

@@ -2,7 +2,7 @@
 
 Only steps under way have a state of their own, one of two: `Copying` (copies are made and kept up to date; ready when
 they are) and `Flipping` (in the route of the running epoch, so its record decides). Steps before them have flipped, steps
-after them have not begun. What sources still keep of bins that have flipped is `Kept`, until one more epoch is recorded.
+after them have not begun. What sources still keep of bins that have flipped is `RetainedCopy`, until one more epoch is recorded.
 
 A migration has ended when no step is under way, none will begin and nothing is kept. Only if a worker was lost it ends
 without waiting for the last: the epoch that frees those copies may be one that only another plan makes possible. Then
@@ -44,25 +44,25 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Order:
+class MigrationPlan:
     """What to do, fixed for the life of a migration.
 
-    ``plan`` starts at the recorded route. ``cold`` are the workers that must be warmed before they are sent a bin.
+    ``schedule`` starts at the recorded route. ``cold`` are the workers that must be warmed before they are sent a bin.
     ``bin_bytes`` has the size of every bin of the route, where sizes are known; it may be out of date.
     """
 
-    plan: Plan
+    schedule: Plan
     cold: frozenset[Worker] = frozenset()
     pre_copy: bool = True
     bin_bytes: npt.NDArray[np.int64] | None = None
 
     def moves(self, step: StepNumber) -> Moves:
         """The moves of a step."""
-        return self.plan.steps[step].moves
+        return self.schedule.steps[step].moves
 
     def moves_from(self, step: int) -> Moves:
         """The moves of a step and of all after it."""
-        steps = self.plan.steps
+        steps = self.schedule.steps
         return steps.moves[int(steps.ends[step - 1]) if step else 0 :]
 
     def bytes_of(self, moves: Moves) -> int:
@@ -114,7 +114,7 @@ InFlight: TypeAlias = Copying | Flipping
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetainedCopy:
     """Copies that a source keeps of bins it gave away in the newest recorded epoch; they go with the next record."""
 
     worker: Worker
@@ -122,7 +122,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Termination:
     """Why no further step will flip: a cancellation or a failure, which still has to let go of what is under way."""
 
     phase: Phase
@@ -133,7 +133,7 @@ class Ending:
 class MigrationState:
     """One migration. Made by `begin`, changed only by `binshift.migration.advance`."""
 
-    order: Order
+    plan: MigrationPlan
     limits: Limits
     recorded: Epoch
     """The newest epoch whose record exists."""
@@ -141,11 +141,11 @@ class MigrationState:
     """The epoch whose route is fixed and whose record does not exist yet."""
     started: bool = False
     warm: frozenset[Worker] = frozenset()
-    """Those of ``order.cold`` that are warm by now."""
+    """Those of ``plan.cold`` that are warm by now."""
     lost: frozenset[Worker] = frozenset()
     inflight: tuple[InFlight, ...] = ()
     """Steps under way, in the order of the plan."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[RetainedCopy, ...] = ()
     """Copies to be retired with the next record; left over at the end only if a worker was lost."""
     steps_begun: int = 0
     """Steps of the plan, from its front, that are or have been under way."""
@@ -156,7 +156,7 @@ class MigrationState:
     """The last epoch recorded with a flip."""
     misses: int = 0
     """Rounds after which copies were too far behind to flip, since one after which none was."""
-    ending: Ending | None = None
+    ending: Termination | None = None
     ended: Phase | None = None
 
     @property
@@ -174,7 +174,7 @@ class MigrationState:
             return Phase.PLANNED
         if self.steps_flipped or any(isinstance(step, Flipping) for step in self.inflight):
             return Phase.FLIPPING
-        return Phase.COPYING if self.inflight or self.order.cold <= self.warm else Phase.WARMING
+        return Phase.COPYING if self.inflight or self.plan.cold <= self.warm else Phase.WARMING
 
     @property
     def reason(self) -> str:
@@ -183,16 +183,19 @@ class MigrationState:
 
 
 def begin(
-    order: Order, limits: Limits | None = None, recorded: Epoch = BEFORE_FIRST, kept: tuple[Kept, ...] = ()
+    plan: MigrationPlan,
+    limits: Limits | None = None,
+    recorded: Epoch = BEFORE_FIRST,
+    kept: tuple[RetainedCopy, ...] = (),
 ) -> MigrationState:
     """A migration that has not started. ``recorded`` is the newest epoch with a record: the one the plan starts at.
 
     The one before it must have ended, as two at once could flip one bin twice; ``kept`` is what it still kept then.
     """
-    sizes = order.bin_bytes
-    fits = sizes is None or (bool((sizes >= 0).all()) and sizes.size > order.plan.moves.bins.max(initial=-1))
+    sizes = plan.bin_bytes
+    fits = sizes is None or (bool((sizes >= 0).all()) and sizes.size > plan.schedule.moves.bins.max(initial=-1))
     invariant(fits, "bin sizes do not fit the plan's bins")
-    return MigrationState(order=order, limits=limits or Limits(), recorded=recorded, kept=kept)
+    return MigrationState(plan=plan, limits=limits or Limits(), recorded=recorded, kept=kept)
 
 
 def after_round(state: MigrationState) -> MigrationState:
@@ -219,7 +222,7 @@ def bins_by_worker(moves: Moves, *, at_source: bool) -> tuple[tuple[Worker, BinS
     return tuple((Worker(worker), BinSet(part)) for worker, part in zip(workers.tolist(), parts, strict=False))
 
 
-def kept_without(kept: tuple[Kept, ...], moves: Moves) -> tuple[Kept, ...]:
+def kept_without(kept: tuple[RetainedCopy, ...], moves: Moves) -> tuple[RetainedCopy, ...]:
     """What is kept, less the bins that come back to who keeps them: those copies are wanted again."""
     less = (replace(copy, bins=copy.bins - moves.bins_to(copy.worker)) for copy in kept)
     return tuple(copy for copy in less if len(copy.bins))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from binshift.engine.ports import BatchOffsets
+from binshift.engine.epoch_plan import BatchOffsets
 from binshift.log.storage import Storage
 from binshift.model import Epoch
 from binshift.spark import offsets
@@ -54,7 +54,7 @@ class SparkBatches:
 
     def wake(self, *, final: bool) -> None:
         """See `Batches`."""
-        self.jvm.nudge(self.name, owed=final)
+        self.jvm.wake_up(self.name, require_final_epoch=final)
 
 
 def ends_groups(definition: Definition) -> bool:
@@ -64,7 +64,7 @@ def ends_groups(definition: Definition) -> bool:
     return str(definition.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
 
 
-def nudged(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
+def with_nudge_source(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
     """The stream with a source of no rows beside it, whose offset moves when an epoch is wanted without input.
 
     It is part of the checkpoint from batch 0 on: Spark cannot add a source later. The optimiser removes it from every

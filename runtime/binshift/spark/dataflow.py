@@ -10,13 +10,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
 from binshift.engine.dataflow import Dataflow
+from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
 from binshift.errors import MigrationRefused
@@ -51,7 +52,7 @@ class StreamingQuery(Protocol):
     def migrations(self) -> Sequence[Migration]:
         """All migrations of this run, the newest last."""
 
-    def rescale(self, workers: int, *, strategy: str | None = None, pre_copy: bool | None = None) -> Migration:
+    def rescale(self, workers: int, **options: Unpack[MigrationOverrides]) -> Migration:
         """Move bins so that slots ``0 .. workers-1`` share them, while the query runs."""
 
     def rebalance(self) -> Migration:
@@ -77,13 +78,13 @@ class DataflowQuery:
         self.dataflow = dataflow
         """The engine's parts of it."""
         self._coordinator = dataflow.coordinator
-        self._steering = dataflow.steering
+        self._targets = dataflow.targets
         self._epochs = dataflow.epochs
         self._stop_background = stop_background
         self._close = close
         self._ending = threading.Lock()
         self._ended = False
-        self._coordinator.movement.running = lambda: self.isActive
+        self._coordinator.migrations.running = lambda: self.isActive
         threading.Thread(target=self._end_with_spark, name="binshift-end", daemon=True).start()
 
     def __getattr__(self, name: str) -> Any:
@@ -132,25 +133,16 @@ class DataflowQuery:
     @property
     def migrations(self) -> Sequence[Migration]:
         """See `StreamingQuery`."""
-        return tuple(self._coordinator.movement.history)
+        return tuple(self._coordinator.migrations.history)
 
-    def rescale(
-        self,
-        workers: int,
-        *,
-        strategy: str | None = None,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
-    ) -> Migration:
+    def rescale(self, workers: int, **options: Unpack[MigrationOverrides]) -> Migration:
         """Move bins so that slots ``0 .. workers-1`` share them by measured load (`binshift.planner.balanced_route`), with little movement.
 
         Returns at once; the query goes on. A migration that runs is cancelled and superseded.
 
         Args:
             workers: how many slots shall own bins; their executors must be there, or come.
-            strategy: "AllAtOnce", "Fluid", "Batched" or "Optimized"; the query's setting by default.
-            batch_size: bins a step, for Batched and Optimized.
-            pre_copy: whether state is copied before its flip.
+            options: ``strategy``, ``batch_size`` and ``pre_copy``; the query's settings by default.
 
         Raises:
             MigrationRefused: ``workers`` is not positive, or the query has ended.
@@ -158,25 +150,23 @@ class DataflowQuery:
         if workers < 1:
             raise MigrationRefused(f"rescale({workers}): a dataflow needs at least one worker")
         target = tuple(Worker(w) for w in range(workers))
-        return self._begin(lambda: self._steering.rescale(target, strategy, batch_size, pre_copy))
+        return self._begin(lambda: self._targets.rescale(target, **options))
 
-    def rebalance(
-        self, *, strategy: str | None = None, batch_size: int | None = None, pre_copy: bool | None = None
-    ) -> Migration:
-        """Share the bins among the same workers by their load as measured now (`Steering.rebalance`), whoever owns the target.
+    def rebalance(self, **options: Unpack[MigrationOverrides]) -> Migration:
+        """Share the bins among the same workers by their load as measured now (`TargetController.rebalance`), whoever owns the target.
 
         Raises:
             MigrationRefused: no load has been measured yet, there is no such strategy, or the query has ended.
         """
-        return self._begin(lambda: self._steering.rebalance(strategy, batch_size, pre_copy))
+        return self._begin(lambda: self._targets.rebalance(**options))
 
-    def move(self, moves: Mapping[Bin, Worker], *, pre_copy: bool | None = None) -> Migration:
+    def move(self, moves: Mapping[Bin, Worker], **options: Unpack[MigrationOverrides]) -> Migration:
         """Move single bins; the others stay.
 
         Raises:
             MigrationRefused: there is no such bin, or the query has ended.
         """
-        return self._begin(lambda: self._steering.move(moves, pre_copy))
+        return self._begin(lambda: self._targets.move(moves, **options))
 
     def put_target(
         self,
@@ -184,10 +174,8 @@ class DataflowQuery:
         owner: str,
         generation: int,
         workers: Sequence[Worker],
-        strategy: str | None = None,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
         latency_target_seconds: float | None = None,
+        **options: Unpack[MigrationOverrides],
     ) -> Migration | None:
         """Set the target as ``owner`` (an operator's resource UID), durably; None if it was set so already.
 
@@ -195,18 +183,18 @@ class DataflowQuery:
             TargetOutdated: the owner has set a newer generation, or this one otherwise.
             MigrationRefused: there is no worker in it, no such strategy, or the query has ended.
         """
-        terms = (tuple(workers), strategy, batch_size, pre_copy, latency_target_seconds)
-        return self._begin(lambda: self._steering.put(owner, generation, *terms))
+        wanted = (owner, generation, tuple(workers), latency_target_seconds)
+        return self._begin(lambda: self._targets.put(*wanted, **options))
 
     @property
     def target(self) -> Target | None:
         """The desired target, as it was asked for; None before the first."""
-        return self._steering.target
+        return self._targets.target
 
     @property
     def effective_workers(self) -> tuple[Worker, ...]:
         """The workers of the target that can have bins now: without those that drain or are lost."""
-        return self._steering.effective
+        return self._targets.effective
 
     def drain(self, worker: Worker) -> Migration:
         """Move everything off ``worker``, until it comes back with another executor.
@@ -214,7 +202,7 @@ class DataflowQuery:
         Raises:
             DrainRefused: no other worker would remain.
         """
-        return self._begin(lambda: self._steering.drain(worker))
+        return self._begin(lambda: self._targets.drain(worker))
 
     def cancel(self, migration: int, *, rollback: bool = False) -> Migration:
         """Stop a migration; with ``rollback``, move back what it has moved (the migration back is returned).
@@ -222,13 +210,13 @@ class DataflowQuery:
         Raises:
             NoSuchMigration: there is none of that number.
         """
-        return self._begin(lambda: self._steering.cancel(migration, rollback=rollback))
+        return self._begin(lambda: self._targets.cancel(migration, rollback=rollback))
 
     def _begin(self, act: Callable[[], Begun]) -> Begun:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
         # A worker that is back, and that no background round has noticed yet, would be taken for one that still drains.
-        self._steering.observe({w: executor.id for w, executor in self._epochs.executors.alive().items()})
+        self._targets.observe({w: executor.id for w, executor in self._epochs.ports.executors.alive().items()})
         migration = act()
         self.dataflow.background.wake()
         return migration

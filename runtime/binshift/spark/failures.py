@@ -31,7 +31,6 @@ FULL = re.compile("No space left on device|Disk quota exceeded")
 
 CAUSE = re.compile(r"^Caused by: (.*)", re.MULTILINE)
 
-OURS = re.compile(r"binshift\.errors\.(\w+): ([^\n]*)")
 INVARIANT = re.compile(r"binshift\.invariants\.InvariantViolated: ([^\n]*)")
 CHAINED = r"(?:The above exception was the direct cause|During handling of the above exception)"
 TRACEBACK = re.compile(
@@ -41,7 +40,7 @@ TRACEBACK = re.compile(
 
 HEADER = "Traceback (most recent call last):"
 SPARKS_FRAME = re.compile(r"/pyspark/|pyspark\.zip")
-OUR_FRAME = re.compile(r"/binshift/(?:spark|engine|protocol|operators|store|log)/")
+OUR_FRAME = re.compile(r"/binshift/(?:spark|engine|worker|operators|store|log)/")
 LIBRARY_FRAME = re.compile(r"/lib/python3\.\d+/(?!site-packages|dist-packages)|\"pyarrow/|/pyarrow/|\"<frozen")
 """Where the reading of a socket ends, whoever reads."""
 
@@ -53,21 +52,17 @@ MESSAGE_LINES_MAX = 12
 """Lines of a user's traceback worth showing."""
 
 
-def interpret(error: Exception) -> Exception:
+def classify(error: Exception) -> Exception:
     """The error behind a failed job: one of ours, `EpochFailed` for lost executors, `TaskFailed`, or the original.
 
-    >>> type(interpret(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))).__name__
+    >>> type(classify(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))).__name__
     'EpochFailed'
     """
     if isinstance(error, BinshiftError):
         return error
     text = str(error)
-    found = OURS.findall(text)
-    if found:
-        name, message = found[-1]
-        kind = getattr(errors, name, None)
-        if isinstance(kind, type) and issubclass(kind, BinshiftError):
-            return kind(message)
+    if (ours := errors.parse(text)) is not None:
+        return ours
     if (broken := INVARIANT.search(text)) is not None:
         from binshift.invariants import InvariantViolated
 
@@ -91,8 +86,8 @@ def _not_written(place: str, rest: str) -> Exception:
     return TaskFailed(f"a task could not write its rows to {place}{_because(rest)}")
 
 
-def raised(meaning: Exception, error: Exception) -> NoReturn:
-    """Raise what an error means, as `interpret` says, without the wall of Java that the error itself is."""
+def reraise_as(meaning: Exception, error: Exception) -> NoReturn:
+    """Raise what an error means, as `classify` says, without the wall of Java that the error itself is."""
     raise meaning from (None if meaning is not error else error.__cause__)
 
 

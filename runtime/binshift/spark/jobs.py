@@ -15,22 +15,22 @@ from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from binshift.engine.epochplan import EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import Retryable
 from binshift.model import Epoch, Term, Worker
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 from binshift.routing import Route
 from binshift.spark import conf
 from binshift.spark.collecting import collecting, handed
 from binshift.spark.executors import location
-from binshift.spark.failures import interpret, raised
+from binshift.spark.failures import classify, reraise_as
 from binshift.spark.jvm import Jvm
 from binshift.spark.output import Output
 from binshift.spark.stage import Stage
 from binshift.spark.task import BackgroundFunction, Environment, EpochFunction, Place, pickled
-from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, made_up, runs_python
+from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, runs_python, synthetic_rows
 from binshift.spark.watch import JobWatch
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 log = logging.getLogger(__name__)
 
@@ -64,16 +64,16 @@ class SparkJobs:
     watch: JobWatch
     term: Term
     _beside: SparkSession = field(init=False)
-    _made_up: DataFrame = field(init=False)
+    _synthetic_rows: DataFrame = field(init=False)
     _pickled: bytes = b""
     _rehearsals: int = 0
     _prepared: bool = False
 
     def __post_init__(self) -> None:
-        self._beside = self.jvm.cloned(self.spark)
+        self._beside = self.jvm.clone_session(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
-        self._made_up = made_up(self._beside, self.schema)
+        self._synthetic_rows = synthetic_rows(self._beside, self.schema)
 
     def use_pool(self, name: str) -> None:
         """Run the jobs of this thread in a pool of that name and this query."""
@@ -118,11 +118,11 @@ class SparkJobs:
             self._prepared = True
         needed = {worker: each for worker, each in on.alive.items() if each in on.parts.values()}
         with collecting(self.spark.sparkContext) as collected:
-            read = self.jvm.pinned(batch, [location(each) for each in on.readers]) if on.readers else batch
+            read = self.jvm.pin(batch, [location(each) for each in on.readers]) if on.readers else batch
             result = self._result(read, plan, specs, on.parts, collected)
             ready()
             with self.watch.over("epoch", needed):
-                self.sink(result, plan.epoch, plan.batch_time_ms)
+                self.sink(result, plan.epoch, plan.batch.batch_time_ms)
             return [each for each in collected.value if isinstance(each, Summary)]
 
     def _result(
@@ -133,7 +133,7 @@ class SparkJobs:
         on: Mapping[Worker, Executor],
         collected: Accumulator[list[object]],
     ) -> DataFrame:
-        routed = self.jvm.at(self.stage.route(batch, plan.route, plan.workers), plan.batch_time_ms)
+        routed = self.jvm.at(self.stage.route(batch, plan.route, plan.workers), plan.batch.batch_time_ms)
         pinned, places = self._placed(routed, plan.workers, on)
         function = EpochFunction(tuple(specs), places, self.environment, self._operator(), collected)
         return self.stage.finish(
@@ -144,7 +144,7 @@ class SparkJobs:
         self, frame: DataFrame, workers: Sequence[Worker], on: Mapping[Worker, Executor]
     ) -> tuple[DataFrame, tuple[Place, ...]]:
         """The frame with its partitions pinned to the executors of these workers, and where each must find itself."""
-        pinned = self.jvm.pinned(frame, [location(on[worker]) for worker in workers])
+        pinned = self.jvm.pin(frame, [location(on[worker]) for worker in workers])
         return pinned, tuple(Place(worker, on[worker].host) for worker in workers)
 
     def _operator(self) -> bytes:
@@ -198,15 +198,15 @@ class SparkJobs:
             except Retryable:
                 raise
             except Exception as error:  # the user's expressions may not take made-up values: then without rows
-                if not self._made_up.head(1):
+                if not self._synthetic_rows.head(1):
                     raise
                 log.info("rehearsing without rows: %s", error)
-                self._made_up = self._beside.createDataFrame([], self.schema)
+                self._synthetic_rows = self._beside.createDataFrame([], self.schema)
                 self._rehearse(on)
 
     def _rehearse(self, on: Mapping[Worker, Executor]) -> None:
         try:
-            self._rehearsal(on, self._made_up)
+            self._rehearsal(on, self._synthetic_rows)
         except Exception as error:  # every kind: the engine gets what it means, instead of a wall of Java
             _raise_meaning(error)
 
@@ -227,4 +227,4 @@ class SparkJobs:
 
 
 def _raise_meaning(error: Exception) -> NoReturn:
-    raised(interpret(error), error)
+    reraise_as(classify(error), error)

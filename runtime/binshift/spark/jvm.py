@@ -45,12 +45,12 @@ class Jvm:
         jar = _compile(self._jvm)
         spark.sql(f"ADD JAR '{jar}'")
         self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
-        self._nudge = self._method(NUDGE_FORMAT, "nudge")
+        self._wake_up = self._method(NUDGE_FORMAT, "wakeUp")
         self._at = self._method("dev.binshift.BatchTime", "at")
         self._forget = self._method(NUDGE_FORMAT, "forget")
         self._take = self._method(STAGED_FILES, "take")
 
-    def pinned(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
+    def pin(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
         """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
 
         Needs `spark.shuffle.reduceLocality.enabled=false` and a long `spark.locality.wait`. If the executor is gone,
@@ -63,7 +63,7 @@ class Jvm:
         wrapped = session._jsparkSession.internalCreateDataFrame(rdd, java_frame.schema(), False)
         return DataFrame(wrapped, session)
 
-    def cloned(self, spark: SparkSession) -> SparkSession:
+    def clone_session(self, spark: SparkSession) -> SparkSession:
         """A session with the user's conf, functions and views, whose conf can be changed; Spark gives each query such a one."""
         java: Any = spark
         return SparkSession(spark.sparkContext, java._jsparkSession.cloneSession())
@@ -92,14 +92,14 @@ class Jvm:
         tracker.updateWatermark(stream.lastExecution().executedPlan())
         return int(tracker.currentWatermark())
 
-    def nudge(self, name: str, *, owed: bool = False) -> None:
+    def wake_up(self, name: str, *, require_final_epoch: bool = False) -> None:
         """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without.
 
         Args:
             name: of the source.
-            owed: the epoch belongs to what is there already, and is run also where the query ends after that (AvailableNow).
+            require_final_epoch: run the epoch also where the query ends after its input (AvailableNow).
         """
-        self._nudge.invoke(None, self._array("java.lang.Object", [name, owed]))
+        self._wake_up.invoke(None, self._array("java.lang.Object", [name, require_final_epoch]))
 
     def forget(self, name: str) -> None:
         """The query of the nudge source ``name`` has ended; nothing is kept of it."""

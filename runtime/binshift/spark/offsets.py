@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from binshift.engine.ports import BatchOffsets
+from binshift.engine.epoch_plan import BatchOffsets
 from binshift.errors import IncompatibleState, LogDamaged
 from binshift.log.records import CommitRecord
 from binshift.log.storage import Storage

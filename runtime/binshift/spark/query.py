@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,25 +17,26 @@ from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
 from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.migrations import Request, Terms, strategy_of
-from binshift.engine.movement import Movement
-from binshift.engine.ports import Executor
-from binshift.engine.steering import Steering
+from binshift.engine.migration_controller import MigrationController
+from binshift.engine.migration_options import MigrationOptions
+from binshift.engine.migrations import MigrationPolicy
+from binshift.engine.ports import Executor, Ports
+from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
-from binshift.log.owners import OWNER_VARIABLE, Beat, claim
+from binshift.log.owners import OWNER_VARIABLE, Heartbeat, await_release
 from binshift.log.storage import Storage, open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
-from binshift.protocol.spec import LogLocation
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
-from binshift.spark.batches import SparkBatches, ends_groups, nudged
+from binshift.spark.batches import SparkBatches, ends_groups, with_nudge_source
 from binshift.spark.compiling import compile_stage
 from binshift.spark.dataflow import DataflowQuery, StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions
 from binshift.spark.executors import ExecutorView
+from binshift.spark.host import Host
 from binshift.spark.jobs import SparkJobs
 from binshift.spark.output import Output
 from binshift.spark.stage import Stage
@@ -43,6 +44,7 @@ from binshift.spark.task import Environment
 from binshift.spark.threads import BackgroundThread, BatchCallback
 from binshift.spark.watch import JobWatch
 from binshift.store.opening import StoreSettings
+from binshift.worker.messages import LogLocation
 
 __all__ = ["DataflowQuery", "StreamingQuery", "start"]
 
@@ -54,15 +56,9 @@ OPERATOR = "state"
 COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
-RECORDED: list[Callable[[frozenset[Worker]], None]] = []
-"""Told, before executors are awaited, of the workers that hold the bins by the log: these must be there for the first epoch."""
 
-STARTED: list[Callable[[DataflowQuery], object]] = []
-"""Told of each query that has started: how whoever runs the program (`binshift.running`) gets to know its query."""
-
-
-def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
-    """Start a query.
+def start(definition: Definition, options: WriterOptions, host: Host) -> DataflowQuery:
+    """Start a query, and let the host of the program know.
 
     Raises:
         InvalidSettings: the Spark conf or a setting is wrong, or too few executors came, or with too few task slots.
@@ -80,18 +76,17 @@ def start(definition: Definition, options: WriterOptions) -> DataflowQuery:
     neighbour = others.enter(checkpoint.query_id(files), options.query_name, location)
     try:
         log = _open_log(files, location, stage, settings)
-        beat = Beat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
+        heartbeat = Heartbeat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
         try:
-            query = _parts(definition, options, stage, log, files, location, beat).start()
+            query = _parts(definition, options, stage, log, files, location, heartbeat, host).start()
         except BaseException:
-            beat.stop()
+            heartbeat.stop()
             raise
     except BaseException:
         others.leave(neighbour)
         raise
     neighbour.running = query
-    for tell in STARTED:
-        tell(query)
+    host.started(query)
     return query
 
 
@@ -102,17 +97,17 @@ def _parts(
     log: Log,
     files: Storage,
     location: str,
-    beat: Beat,
+    heartbeat: Heartbeat,
+    host: Host,
 ) -> _Parts:
     """Wait for executors, and put together what they are to do."""
     spark, settings = definition.source.sparkSession, definition.settings
     view = ExecutorView(spark.sparkContext)
-    for told in RECORDED:
-        told(frozenset(log.index.route.workers if log.index.route else ()))
+    host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
     cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
     neighbours.of(spark.sparkContext).check_slots(executors, cpus)
-    terms = Terms(
+    policy = MigrationPolicy(
         settings.bins,
         settings.workers,
         _limits(settings),
@@ -120,10 +115,13 @@ def _parts(
         settings.snapshot_cycle_epochs,
         settings.latency_target_seconds,
     )
-    movement = Movement(terms, [OPERATOR], log.term)
-    coordinator = Coordinator(log, settings.bins, [OPERATOR], movement)
+    migrations = MigrationController(policy, [OPERATOR], log.term)
+    house = Housekeeping(log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+    coordinator = Coordinator(log, [OPERATOR], migrations, house)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
-    return _Parts(spark, definition, options, stage, log, coordinator, view, executors, files, location, beat, watch)
+    return _Parts(
+        spark, definition, options, stage, log, house, coordinator, view, executors, files, location, heartbeat, watch
+    )
 
 
 @dataclass
@@ -135,12 +133,13 @@ class _Parts:
     options: WriterOptions
     stage: Stage
     log: Log
+    house: Housekeeping
     coordinator: Coordinator
     view: ExecutorView
     executors: Mapping[Worker, Executor]
     files: Storage
     location: str
-    beat: Beat
+    heartbeat: Heartbeat
     watch: JobWatch
 
     def start(self) -> DataflowQuery:
@@ -158,8 +157,8 @@ class _Parts:
         jobs = self._jobs(java)
         dataflow = self._dataflow(jobs, java, name)
         _warm(jobs, self.executors)
-        self.coordinator.movement.warmed(frozenset(self.executors))
-        dataflow.steering.resume()
+        self.coordinator.migrations.mark_warm(frozenset(self.executors))
+        dataflow.targets.resume()
         query = self._stream(dataflow, name, java)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
@@ -168,7 +167,7 @@ class _Parts:
     def _close(self, java: jvm.Jvm, name: str) -> None:
         self.watch.close()
         java.forget(name)
-        self.beat.stop()
+        self.heartbeat.stop()
         self.options.sink.close()
 
     def _jobs(self, java: jvm.Jvm) -> SparkJobs:
@@ -191,25 +190,20 @@ class _Parts:
         """The engine's parts, on Spark's."""
         settings = self.definition.settings
         wait_seconds = settings.executor_wait_seconds
-        steering = Steering(self.log, self.coordinator, self._defaults())
-        house = Housekeeping(self.log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+        options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
+        targets = TargetController(self.log, self.coordinator, options)
         query = self.log.format.query
         batches = SparkBatches(self.spark, self.files, java, name, query, ends_groups(self.definition))
         limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
-        epochs = EpochLoop(self.coordinator, self.view, jobs, batches, steering.lost, limits)
-        parts = (self.coordinator, self.view, jobs, batches, steering, house, epochs.in_epoch)
-        background = BackgroundLoop(*parts, wait_seconds=wait_seconds)
-        return Dataflow(self.log, self.coordinator, steering, epochs, background)
-
-    def _defaults(self) -> Request:
-        settings = self.definition.settings
-        strategy = strategy_of(settings.strategy)
-        return Request(strategy=strategy, batch_size=settings.batch_size, pre_copy=settings.pre_copy)
+        ports = Ports(self.view, jobs, batches)
+        epochs = EpochLoop(self.coordinator, ports, targets.replace_lost, limits)
+        background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, wait_seconds)
+        return Dataflow(self.log, self.coordinator, targets, epochs, background)
 
     def _stream(self, dataflow: Dataflow, name: str, java: jvm.Jvm) -> Any:
         progress.publish(self.log.format.query, dataflow.epochs.timings)
         callback = BatchCallback(dataflow.epochs, java)
-        source = nudged(self.definition.source, self.spark, name)
+        source = with_nudge_source(self.definition.source, self.spark, name)
         writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", self.location)
         if self.options.query_name is not None:
             writer = writer.queryName(self.options.query_name)
@@ -234,7 +228,7 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
     owner = os.environ.get(OWNER_VARIABLE, "")
     who = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
     url = checkpoint.log_url(location)
-    claim(open_storage(url), owner)
+    await_release(open_storage(url), owner)
     log = Log.open(
         url,
         {},

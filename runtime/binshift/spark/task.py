@@ -1,4 +1,4 @@
-"""What runs inside an executor's Python worker: the rim between Spark's tasks and the protocol.
+"""What runs inside an executor's Python worker: the rim between Spark's tasks and `binshift.worker`.
 
 A Python worker process serves many tasks, one after the other, and lives as long as its executor: modules, opened
 stores and unpickled operators are kept between tasks, which is why a warm worker costs nothing and a cold one a second.
@@ -26,12 +26,12 @@ from binshift.errors import SparkRetried, WrongExecutor
 from binshift.log.storage import Storage, open_storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
-from binshift.protocol.background import run_round
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
-from binshift.protocol.task import EpochTask
 from binshift.store import abandoned
 from binshift.store.binstore import BinStore
 from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
+from binshift.worker.background_task import run_round
+from binshift.worker.epoch_task import EpochTask
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
 
 Result = TypeVar("Result")
 
@@ -106,7 +106,7 @@ class EpochFunction:
         with self._store(spec, attempt) as store:
             task = EpochTask(spec, operator_from(self._operator), store, storage_of(self._environment.log), attempt)
             yield from task.run(batches, self._report)
-        keep_loaded("an epoch")
+        freeze_gc("an epoch")
 
     def _store(self, spec: EpochSpec, attempt: str) -> AbstractContextManager[BinStore]:
         if not spec.scratch:
@@ -142,17 +142,17 @@ class BackgroundFunction:
         try:
             check_place(self._places[partition])
             store = store_of(self._environment, spec.operator, spec.worker)
-            report = niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
+            report = run_niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
         except Exception as error:  # whatever is wrong here, the job goes on for the other workers
             why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
             report = BackgroundReport(spec.operator, spec.worker, None, failed=why)
         self._reports.add([report])
-        keep_loaded("a round")
+        freeze_gc("a round")
         return
         yield  # an empty generator
 
 
-def niced(work: Callable[[], Result]) -> Result:
+def run_niced(work: Callable[[], Result]) -> Result:
     """Do ``work`` in a thread that yields the processor to epochs, and return or raise what it does.
 
     A thread of its own, since Linux gives each thread its niceness, and one without privileges cannot take it back.
@@ -187,7 +187,7 @@ def store_path(environment: Environment, operator: str, worker: Worker) -> Path:
 
 
 @functools.cache
-def keep_loaded(after: str) -> None:
+def freeze_gc(after: str) -> None:
     """Take all that is loaded by now out of garbage collection; once a process for each ``after``.
 
     PySpark's daemon collects garbage after every task, which with all modules loaded takes 30-40 ms of a core. What is

@@ -33,7 +33,7 @@ from binshift.spark.task import (
     Environment,
     Place,
     check_place,
-    keep_loaded,
+    freeze_gc,
     operator_from,
     storage_of,
     store_of,
@@ -72,15 +72,15 @@ class WarmFunction:
         operator_from(self._operator)
         storage_of(self._environment.log)
         store_of(self._environment, self._name, place.worker).status()
-        meet(store_path(self._environment, f"warm.{self._token}", place.worker), partition)
+        rendezvous(store_path(self._environment, f"warm.{self._token}", place.worker), partition)
         for _ in batches:
             pass
-        keep_loaded("warming up")
+        freeze_gc("warming up")
         return
         yield  # an empty generator
 
 
-def made_up(spark: SparkSession, schema: StructType) -> DataFrame:
+def synthetic_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """Rows of a stream's schema with many different keys, for the JVM's part of an epoch; nested columns are null."""
     small = F.pmod(F.col("id"), F.lit(100))
     columns = []
@@ -101,7 +101,7 @@ def runs_python(frame: DataFrame) -> bool:
     return "EvalPython" in plan.queryExecution().executedPlan().toString()
 
 
-def meet(directory: Path, partition: int) -> bool:
+def rendezvous(directory: Path, partition: int) -> bool:
     """Wait until `TASKS_PER_WORKER` tasks have come to ``directory``; whether they did in time. The last to know removes it."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / str(partition)).touch()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from binshift.errors import InvalidQuery
 from binshift.settings import CHECKPOINT_CONF, is_setting, resolve
-from binshift.spark import query
+from binshift.spark import host, query
 from binshift.spark.checkpoint import check_location, same_location
 from binshift.spark.definition import ArrowState, Call, Definition, Operator, WriterOptions
 from binshift.spark.grouped import checked_output_mode
@@ -197,7 +197,7 @@ class StatefulStreamWriter:
         if path is not None:
             self.option("path", path)
         definition = self._definition()
-        return query.start(definition, self._writer_options(definition))
+        return query.start(definition, self._writer_options(definition), host.current())
 
     def _definition(self) -> Definition:
         conf = self._stand_in.sparkSession.conf.getAll

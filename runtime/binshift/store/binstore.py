@@ -1,6 +1,6 @@
 """The bin store: the state of one worker's bins for one operator, and copies of others'.
 
-This module owns what a bin store offers, and the transactions of an epoch: fence first (`gate`), then the rules
+This module owns what a bin store offers, and the transactions of an epoch: fence first (`fenced_store`), then the rules
 (`transitions`), then the rows, then the status, all of it or nothing.
 
 It must never change anything for a task whose fence is lower than one it has seen (I8), and never hold an undo record
@@ -26,7 +26,7 @@ from binshift.model import BinSet, Epoch, Fence, Stamp
 from binshift.store import copies, transitions
 from binshift.store import undo as undo_record
 from binshift.store.contract import KeyValueStore, StoreLimits, Transaction
-from binshift.store.gate import Gate, Reader
+from binshift.store.fenced_store import FencedStore, Reader
 from binshift.store.status import Status
 
 logger = logging.getLogger(__name__)
@@ -60,20 +60,20 @@ class BinStore:
     """
 
     def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits | None = None) -> None:
-        self._gate = Gate(kv, bins, limits or StoreLimits())
+        self._fenced = FencedStore(kv, bins, limits or StoreLimits())
         self._attempt = uuid.uuid4().hex
 
     def close(self) -> None:
         """Give back what the store holds."""
-        self._gate.kv.close()
+        self._fenced.kv.close()
 
     def size_bytes(self) -> int:
         """Bytes of all rows, roughly."""
-        return self._gate.kv.size_bytes()
+        return self._fenced.kv.size_bytes()
 
     def row_count(self) -> int:
         """All rows: those of owned bins and of copies, of states and of operators' own indexes. Costs next to nothing."""
-        return self._gate.kv.row_count()
+        return self._fenced.kv.row_count()
 
     def status(self) -> Status:
         """What the store is now."""
@@ -82,7 +82,7 @@ class BinStore:
 
     def reader(self) -> AbstractContextManager[Reader]:
         """A snapshot: rows and the status they have together. It never waits for a writer; leave it soon."""
-        return self._gate.reading()
+        return self._fenced.reading()
 
     # ------------------------------------------------------------------------------------------------------- epochs
 
@@ -93,8 +93,8 @@ class BinStore:
             Fenced: the store has seen a higher one.
         """
         if self.status().fence != fence:
-            with self._gate.writing(fence) as (transaction, status):
-                self._gate.save(transaction, status)
+            with self._fenced.writing(fence) as (transaction, status):
+                self._fenced.save(transaction, status)
 
     def commit_epoch(
         self, fence: Fence, *, expect: Stamp, stamp: Stamp, owned: BinSet, changes: Sequence[Entries], undo: bool
@@ -112,18 +112,18 @@ class BinStore:
         merged = rows.merge_last_wins(changes)
         foreign = rows.bin_set(merged) - owned
         invariant(not len(foreign), f"{foreign} changed and not owned")
-        with self._gate.writing(fence) as (transaction, status):
+        with self._fenced.writing(fence) as (transaction, status):
             after = transitions.committed(status, expect, stamp, owned)
             if undo and self._keep_undo(transaction, status, stamp, merged):
                 after = replace(after, undo_to=status.stamp)
             elif status.undo_to is not None:
                 undo_record.write(transaction, None)
             transaction.put_many(merged)
-            self._gate.save(transaction, after)
+            self._fenced.save(transaction, after)
             failpoints.reached("commit.inside")
 
     def _keep_undo(self, transaction: Transaction, status: Status, stamp: Stamp, changes: Entries) -> bool:
-        old = undo_record.old_rows(transaction, changes, self._gate.limits.undo_bytes_max)
+        old = undo_record.old_rows(transaction, changes, self._fenced.limits.undo_bytes_max)
         if old is None:
             logger.warning("epoch %d changes too much to be undone: a failure will rebuild from the log", stamp.epoch)
             return False
@@ -137,14 +137,14 @@ class BinStore:
         A bin that left with that epoch comes back unless its copy was advanced, replaced or dropped since: look at the
         status.
         """
-        with self._gate.writing(fence) as (transaction, status):
+        with self._fenced.writing(fence) as (transaction, status):
             if status.undo_to != to:
                 return False
             record = undo_record.read(transaction)
             invariant(record.to == to, "the undo record and the status differ")
             transaction.put_many(record.rows)
             undo_record.write(transaction, None)
-            self._gate.save(transaction, transitions.undone(status, to, record.owned, record.base))
+            self._fenced.save(transaction, transitions.undone(status, to, record.owned, record.base))
             return True
 
     def demote(self, fence: Fence, expect: Stamp) -> None:
@@ -153,17 +153,17 @@ class BinStore:
         Raises:
             NeedsBringUp: the store is not at ``expect``.
         """
-        with self._gate.writing(fence) as (transaction, status):
+        with self._fenced.writing(fence) as (transaction, status):
             after = transitions.demoted(status, expect)
             undo_record.write(transaction, None)
-            self._gate.save(transaction, after)
+            self._fenced.save(transaction, after)
 
     def reset(self, fence: Fence) -> None:
         """Forget everything but the fence."""
-        with self._gate.writing(fence) as (transaction, status):
+        with self._fenced.writing(fence) as (transaction, status):
             transaction.clear()
             undo_record.write(transaction, None)
-            self._gate.save(transaction, transitions.forgotten(status))
+            self._fenced.save(transaction, transitions.forgotten(status))
 
     # ------------------------------------------------------------------------------------------------------- copies
 
@@ -190,10 +190,10 @@ class BinStore:
         """
         attempt = attempt or self._attempt
         if begin:
-            copies.begin(self._gate, fence, bins, epoch, attempt)
-        copies.write(self._gate, fence, bins, epoch, attempt, entries)
+            copies.begin(self._fenced, fence, bins, epoch, attempt)
+        copies.write(self._fenced, fence, bins, epoch, attempt, entries)
         if done:
-            copies.finish(self._gate, fence, bins, epoch, attempt)
+            copies.finish(self._fenced, fence, bins, epoch, attempt)
 
     def advance_copies(
         self, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Entries], *, have: int | None = None
@@ -211,7 +211,7 @@ class BinStore:
             NeedsBringUp: one of them is at another epoch, or no copy; nothing changed.
             InvariantViolated: a row is in none of ``bins``.
         """
-        copies.advance(self._gate, fence, bins, epoch - 1 if have is None else have, epoch, entries)
+        copies.advance(self._fenced, fence, bins, epoch - 1 if have is None else have, epoch, entries)
 
     def drop_copies(self, fence: Fence, bins: BinSet, pause: copies.Pause = lambda: True) -> None:
         """Delete copies, whole or partial, in many short transactions; they count no more after the first.
@@ -219,4 +219,4 @@ class BinStore:
         Bins that are no copies here (any more) are passed over. Where ``pause``, called between transactions, says that
         there is no more time, rows are left (`Status.dropping`) for another call.
         """
-        copies.drop(self._gate, fence, bins, pause)
+        copies.drop(self._fenced, fence, bins, pause)

@@ -114,7 +114,7 @@ def write_header(directory: Path, made: Header) -> None:
     fresh.replace(directory / HEADER)
 
 
-def condemn(directory: Path) -> None:
+def mark_unusable(directory: Path) -> None:
     """Make the next one to open this directory wipe it."""
     (directory / HEADER).unlink(missing_ok=True)
 
@@ -179,7 +179,7 @@ class WriteLock:
         if not self._threads.acquire(timeout=timeout_seconds):
             raise self._busy(timeout_seconds)
         try:
-            with disk.told(self._path.parent):
+            with disk.translate_os_errors(self._path.parent):
                 handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 self._lock_file(handle, deadline, timeout_seconds)

@@ -19,7 +19,7 @@ from binshift.invariants import invariant
 from binshift.model import BinSet, Epoch, Fence
 from binshift.store import transitions
 from binshift.store.contract import Transaction
-from binshift.store.gate import Gate
+from binshift.store.fenced_store import FencedStore
 
 Pause = Callable[[], bool]
 """Called between transactions; rests as it likes, and says whether there is time for another one."""
@@ -28,68 +28,72 @@ _SWEEP_BINS = 8
 """Bins whose rows one transaction deletes; each gets its share of `StoreLimits.background_rows_max`."""
 
 
-def begin(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
+def begin(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
     """Make room for a copy: whatever there was of these bins goes."""
-    with gate.writing(fence, background=True) as (transaction, status):
+    with fenced.writing(fence, background=True) as (transaction, status):
         begun, stale = transitions.begun(status, bins, epoch, attempt)
-        gate.save(transaction, begun)
+        fenced.save(transaction, begun)
     for some in _groups(stale):
         left = some
         while len(left):
-            with gate.writing(fence, background=True) as (transaction, status):
+            with fenced.writing(fence, background=True) as (transaction, status):
                 transitions.check_part(status, left, epoch, attempt)
-                left = left - _delete(gate, transaction, left)
+                left = left - _delete(fenced, transaction, left)
 
 
-def write(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, entries: Sequence[Entries]) -> None:
+def write(
+    fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, entries: Sequence[Entries]
+) -> None:
     """Write rows of a copy that has begun."""
     for batch in entries:
         merged = rows.merge_last_wins([batch])
         invariant(not len(rows.bin_set(merged) - bins), "a copy has rows of other bins")
-        for piece in rows.cut(merged, gate.limits.background_bytes_max, gate.limits.background_rows_max):
-            with gate.writing(fence, background=True) as (transaction, status):
+        for piece in rows.cut(merged, fenced.limits.background_bytes_max, fenced.limits.background_rows_max):
+            with fenced.writing(fence, background=True) as (transaction, status):
                 transitions.check_part(status, bins, epoch, attempt)
                 transaction.put_many(piece)
 
 
-def finish(gate: Gate, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
+def finish(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
     """From now on the copy counts."""
-    with gate.writing(fence, background=True) as (transaction, status):
-        gate.save(transaction, transitions.installed(status, bins, epoch, attempt))
+    with fenced.writing(fence, background=True) as (transaction, status):
+        fenced.save(transaction, transitions.installed(status, bins, epoch, attempt))
 
 
-def advance(gate: Gate, fence: Fence, bins: BinSet, have: int, epoch: Epoch, entries: Sequence[Entries]) -> None:
+def advance(
+    fenced: FencedStore, fence: Fence, bins: BinSet, have: int, epoch: Epoch, entries: Sequence[Entries]
+) -> None:
     """Apply recorded deltas, in one transaction: in between, a copy would be at no epoch."""
     merged = rows.merge_last_wins(entries)
     invariant(not len(rows.bin_set(merged) - bins), "a delta has rows of other bins")
-    with gate.writing(fence, background=True) as (transaction, status):
+    with fenced.writing(fence, background=True) as (transaction, status):
         after = transitions.advanced(status, bins, have, epoch)
         transaction.put_many(merged)
-        gate.save(transaction, after)
+        fenced.save(transaction, after)
 
 
-def drop(gate: Gate, fence: Fence, bins: BinSet, pause: Pause) -> None:
+def drop(fenced: FencedStore, fence: Fence, bins: BinSet, pause: Pause) -> None:
     """Let copies count no more, then delete their rows, as long as ``pause`` says so."""
-    with gate.writing(fence, background=True) as (transaction, status):
+    with fenced.writing(fence, background=True) as (transaction, status):
         after = transitions.retired(status, bins)
-        gate.save(transaction, after)
+        fenced.save(transaction, after)
     for some in _groups(bins & after.dropping):
         left = some
         while len(left):
             if not pause():
                 return
-            with gate.writing(fence, background=True) as (transaction, status):
+            with fenced.writing(fence, background=True) as (transaction, status):
                 # A bin that another task has begun to install since is not ours any more.
                 left = left & status.dropping
-                empty = _delete(gate, transaction, left)
-                gate.save(transaction, transitions.swept(status, empty))
+                empty = _delete(fenced, transaction, left)
+                fenced.save(transaction, transitions.swept(status, empty))
                 left = left - empty
             failpoints.reached("retire.between")
 
 
-def _delete(gate: Gate, transaction: Transaction, bins: BinSet) -> BinSet:
+def _delete(fenced: FencedStore, transaction: Transaction, bins: BinSet) -> BinSet:
     """Delete a bounded number of rows; the bins that have none left."""
-    share = max(gate.limits.background_rows_max // _SWEEP_BINS, 1)
+    share = max(fenced.limits.background_rows_max // _SWEEP_BINS, 1)
     return BinSet([bin for bin in bins if transaction.drop(bin, share)])
 
 

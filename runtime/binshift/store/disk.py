@@ -33,7 +33,7 @@ def check_room(directory: Path, need_bytes: int, least_bytes: int) -> None:
 
 
 @contextmanager
-def told(directory: Path) -> Iterator[None]:
+def translate_os_errors(directory: Path) -> Iterator[None]:
     """What the system says of a store's directory as errors of ours. Only around the store's own work on its files.
 
     Raises:

@@ -25,7 +25,7 @@ from typing import Any
 import lmdb
 
 from binshift.errors import InvalidSettings, StateTooLarge, StoreBusy, StoreDamaged
-from binshift.store import addressspace, cachedir, disk, lmdb_file, seals
+from binshift.store import addressspace, cachedir, disk, lmdb_file, row_checksums
 from binshift.store.contract import StoreLimits, Transaction
 from binshift.store.lmdb_places import Places
 from binshift.store.lmdb_transaction import LmdbTransaction, Opened
@@ -172,7 +172,7 @@ class _Place:
 
     def _reopen(self) -> Opened:
         """Judge, wipe if need be, open. Needs the write lock."""
-        with disk.told(self.directory):
+        with disk.translate_os_errors(self.directory):
             presence, alone = cachedir.join_users(self.directory)
             try:
                 environment, handles = self._judged(alone)
@@ -190,8 +190,8 @@ class _Place:
         expected = cachedir.header(".".join(map(str, lmdb.version()[:2])), self._identity, self._map_bytes)
         reason = cachedir.unusable(self.directory, expected)
         if reason is None and alone:
-            # Should even reading it end this process, the next one finds the store condemned.
-            cachedir.condemn(self.directory)
+            # Should even reading it end this process, the next one finds the store marked unusable.
+            cachedir.mark_unusable(self.directory)
             reason = lmdb_file.trouble(self.directory / cachedir.DATA, ROWS, BLOBS, (IDENTITY, self._identity))
             cachedir.forget_readers(self.directory)
         try:
@@ -202,7 +202,7 @@ class _Place:
             cachedir.wipe(self.directory, reason or "")
             found = self._open()
             with found[0].begin(write=True, db=found[1][1]) as transaction:
-                transaction.put(IDENTITY.encode(), seals.seal_blob(IDENTITY, self._identity.encode()))
+                transaction.put(IDENTITY.encode(), row_checksums.add_to_blob(IDENTITY, self._identity.encode()))
         if reason is not None or alone:
             cachedir.write_header(self.directory, expected)
         return found
@@ -226,7 +226,7 @@ class _Place:
 
     @contextmanager
     def translated(self, opened: Opened, limits: StoreLimits) -> Iterator[None]:
-        """LMDB's errors as ours; a torn file is condemned."""
+        """LMDB's errors as ours; a torn file is marked unusable."""
         try:
             yield
         except _FULL as error:
@@ -236,7 +236,7 @@ class _Place:
             ) from error
         except (*_TORN, StoreDamaged) as error:
             if opened.file == cachedir.file_identity(self.directory):
-                cachedir.condemn(self.directory)
+                cachedir.mark_unusable(self.directory)
             self.forget()
             raise StoreDamaged(f"the local store {self.directory} is torn ({error}): it is built again") from error
 
@@ -269,7 +269,7 @@ def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = No
     """
     limits = limits or StoreLimits()
     path = Path(directory).resolve()
-    with disk.told(path):
+    with disk.translate_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     place = _places.of(path, identity, lambda: _Place(path, limits.map_bytes_max, identity))
     with place.environment():

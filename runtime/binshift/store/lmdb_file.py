@@ -3,7 +3,7 @@
 LMDB believes its file: a wrong number in it may end the process, or lead to rows of another time. So a file that nobody has
 had open since it was last judged is read as bytes first. Whole means: the trees have the pages, rows and depths they say;
 every page in use is either in a tree, once, or free, once; keys ascend, and branches lead to where they are; each row
-and each blob has its seal. That leaves no byte that counts unchecked: what is altered is noticed, or is not used.
+and each blob has its checksum. That leaves no byte that counts unchecked: what is altered is noticed, or is not used.
 
 It costs a fraction of building the store again from the log, as nothing is written, and nothing is fetched.
 """
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from binshift import binary
 from binshift.errors import StoreDamaged
-from binshift.store import seals
+from binshift.store import row_checksums
 from binshift.store.lmdb_pages import (
     LEAVES_AT_ONCE,
     METAS,
@@ -89,7 +89,9 @@ def _check(content: Bytes8, row_database: bytes, blob_database: bytes, claim: tu
         raise Misfit("a database is of another kind")
     blobs = _small(pages, trees[blob_database])
     named = [name.decode(errors="replace") for name in blobs.keys.to_pylist()]
-    held = {name: seals.unseal_blob(name, blob) for name, blob in zip(named, blobs.values.to_pylist(), strict=True)}
+    held = {
+        name: row_checksums.verify_blob(name, blob) for name, blob in zip(named, blobs.values.to_pylist(), strict=True)
+    }
     if held.get(claim[0]) != claim[1].encode():
         raise Misfit(f"it is of {held.get(claim[0], b'nothing').decode(errors='replace')}, not of {claim[1]}")
     _check_rows(pages, trees[row_database])
@@ -165,7 +167,7 @@ def _check_rows(pages: Pages, tree: Tree) -> None:
         rows = pages.rows(some)
         if rows.flags.any():
             raise Misfit("a row is of another kind")
-        seals.unseal(rows.keys, rows.values)
+        row_checksums.verify(rows.keys, rows.values)
         _check_ascending(rows.keys, last if at else None)
         count += len(rows.keys)
         last = rows.keys[len(rows.keys) - 1].as_py()

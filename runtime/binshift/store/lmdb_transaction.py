@@ -25,7 +25,7 @@ from binshift import binary
 from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_last_wins, size_bytes
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
-from binshift.store import disk, longkeys, seals
+from binshift.store import disk, longkeys, row_checksums
 from binshift.store.contract import StoreLimits, check_sizes
 
 _PAGE_BYTES = 4096
@@ -75,7 +75,7 @@ class LmdbTransaction:
         """The value of each (bin, key), null where there is none."""
         column, stored, long = longkeys.stored_keys(bins, keys)
         cursor = self._handle.cursor(self._rows)
-        found = seals.unseal(column, binary.of(list(map(cursor.get, stored))))
+        found = row_checksums.verify(column, binary.of(list(map(cursor.get, stored))))
         if not long:
             return found
         values: list[bytes | None] = found.to_pylist()
@@ -97,7 +97,7 @@ class LmdbTransaction:
             entries = entries.filter(pc.invert(deleted))
         column, stored, long = longkeys.stored_keys(bins_array(entries), entries.column(1))
         values = self._with_buckets(entries, stored, long) if long else entries.column(2)
-        sealed = seals.seal(column, values).to_pylist()
+        sealed = row_checksums.add(column, values).to_pylist()
         self._handle.cursor(self._rows).putmulti(list(zip(stored, sealed, strict=True)))
 
     def _with_buckets(self, entries: Entries, stored: list[bytes], long: list[int]) -> pa.BinaryArray:
@@ -111,11 +111,11 @@ class LmdbTransaction:
 
     def _bucket(self, stored: bytes) -> dict[bytes, bytes]:
         sealed = binary.of([self._handle.get(stored, db=self._rows)])
-        return longkeys.read_bucket(seals.unseal(binary.of([stored]), sealed)[0].as_py())
+        return longkeys.read_bucket(row_checksums.verify(binary.of([stored]), sealed)[0].as_py())
 
     def _put_bucket(self, stored: bytes, rows: dict[bytes, bytes]) -> bytes:
         bucket = longkeys.write_bucket(rows)
-        sealed = seals.seal(binary.of([stored]), binary.of([bucket]))
+        sealed = row_checksums.add(binary.of([stored]), binary.of([bucket]))
         self._handle.put(stored, sealed[0].as_py(), db=self._rows)
         return bucket
 
@@ -136,7 +136,7 @@ class LmdbTransaction:
     def _check_disk(self, entries: Entries) -> None:
         """A map on a full disk kills the process: leave before. Each row may need a fresh page, at worst."""
         need = (
-            2 * (size_bytes(entries) + seals.SEAL_BYTES * entries.num_rows)
+            2 * (size_bytes(entries) + row_checksums.CHECKSUM_BYTES * entries.num_rows)
             + min(entries.num_rows, self._pages()) * _PAGE_BYTES
         )
         disk.check_room(self._directory, need, self._limits.disk_free_bytes_min)
@@ -209,7 +209,7 @@ class LmdbTransaction:
     def meta(self, name: str) -> bytes | None:
         """The blob called ``name``."""
         blob: bytes | None = self._handle.get(name.encode(), db=self._blobs)
-        return None if blob is None else seals.unseal_blob(name, blob)
+        return None if blob is None else row_checksums.verify_blob(name, blob)
 
     def set_meta(self, name: str, value: bytes | None) -> None:
         """Write a blob; None deletes it."""
@@ -218,13 +218,13 @@ class LmdbTransaction:
             self._handle.delete(name.encode(), db=self._blobs)
         else:
             disk.check_room(self._directory, 2 * len(value), self._limits.disk_free_bytes_min)
-            self._handle.put(name.encode(), seals.seal_blob(name, value), db=self._blobs)
+            self._handle.put(name.encode(), row_checksums.add_to_blob(name, value), db=self._blobs)
 
 
 def _opened(rows: list[longkeys.Row]) -> tuple[list[bytes], pa.BinaryArray]:
     """Full keys, ascending, and values of stored rows of one bin. Groups of long keys have to be complete."""
     stored, sealed = [key for key, _ in rows], [value for _, value in rows]
-    values = seals.unseal(binary.of(stored), binary.of(sealed))
+    values = row_checksums.verify(binary.of(stored), binary.of(sealed))
     if not any(map(longkeys.is_long, stored)):
         return [key[4:] for key in stored], values
     keys, full = longkeys.expand(list(zip(stored, values.to_pylist(), strict=True)))

@@ -19,7 +19,9 @@ Nothing in it waits, and nothing depends on the time of day; all chance comes fr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 
+from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
 from binshift.log.layout import term_name
@@ -164,37 +166,31 @@ class SimulatedCluster:
         """
         for _ in range(SETTLE_EPOCHS_MAX):
             self.background(beside)
-            if all(migration.ended for migration in self.driver.movement.history):
+            if all(migration.ended for migration in self.driver.migrations.history):
                 return
             if self.driver.batches.woken:
                 self.epoch()
-        raise Contradiction(f"migrations do not end: {self.driver.movement.history}")
+        raise Contradiction(f"migrations do not end: {self.driver.migrations.history}")
 
-    def rescale(
-        self,
-        workers: int | Sequence[int],
-        strategy: str | None = None,
-        *,
-        batch_size: int | None = None,
-        pre_copy: bool | None = None,
-    ) -> Migration:
+    def rescale(self, workers: int | Sequence[int], strategy: str | None = None, **given: Any) -> Migration:
         """Ask for all bins to be shared by slots 0 to ``workers``-1, or by these slots.
 
         Raises:
             Killed: the driver was killed meanwhile; it is not known whether the request counts.
-            StorageUnavailable: as `Steering.rescale`.
+            StorageUnavailable: as `TargetController.rescale`.
         """
         slots = range(workers) if isinstance(workers, int) else workers
         driver = self.driver
         try:
-            return driver.steering.rescale(tuple(Worker(w) for w in slots), strategy, batch_size, pre_copy)
+            wanted = tuple(Worker(w) for w in slots)
+            return driver.targets.rescale(wanted, strategy=strategy, **given)
         except Killed as death:
             self._ended(driver, death)
             raise
 
-    def move(self, moves: Mapping[int, int], *, pre_copy: bool | None = None) -> Migration:
+    def move(self, moves: Mapping[int, int], **given: Unpack[MigrationOverrides]) -> Migration:
         """Ask for single bins to be on certain workers."""
-        return self.driver.steering.move({Bin(b): Worker(w) for b, w in moves.items()}, pre_copy)
+        return self.driver.targets.move({Bin(b): Worker(w) for b, w in moves.items()}, **given)
 
     # --------------------------------------------------------------------------------------- what befalls it
 

@@ -13,8 +13,9 @@ from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
 from binshift.engine.housekeeping import Housekeeping
-from binshift.engine.movement import Movement
-from binshift.engine.steering import Steering
+from binshift.engine.migration_controller import MigrationController
+from binshift.engine.ports import Ports
+from binshift.engine.target_controller import TargetController
 from binshift.errors import EpochFailed
 from binshift.log.log import Log
 from binshift.model import Worker
@@ -32,8 +33,8 @@ class Driver:
         process: can be killed.
         log: opened by it.
         coordinator: of its epochs.
-        movement: of its bins.
-        steering: takes requests.
+        migrations: of its bins.
+        targets: takes requests.
         batches: the stream, as its loops see it.
         dataflow: all of that, with its loops.
     """
@@ -50,27 +51,19 @@ class Driver:
             grace_seconds=tuning.grace_seconds,
             nonce=self.process.name,
         )
-        self.movement = Movement(world.terms, flows, self.log.term, world.clock)
-        self.coordinator = Coordinator(self.log, world.bins, flows, self.movement, tuning.undo)
-        self.steering = Steering(self.log, self.coordinator, tuning.defaults)
-        self.steering.resume()
+        self.migrations = MigrationController(world.policy, flows, self.log.term, world.clock)
+        house = Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock)
+        self.coordinator = Coordinator(self.log, flows, self.migrations, house, tuning.undo)
+        self.targets = TargetController(self.log, self.coordinator, tuning.defaults)
+        self.targets.resume()
         self.batches, self._jobs = SimulatedBatches(world), SimulatedJobs(world, self.process)
-        executors, jobs, batches = SimulatedExecutors(world), self._jobs, self.batches
-        lost = self.steering.lost if tuning.take_over else _nobody_takes_over
+        ports = Ports(SimulatedExecutors(world), self._jobs, self.batches, world.clock)
+        lost = self.targets.replace_lost if tuning.take_over else _nobody_takes_over
         limits = EpochLimits(tuning.attempts_max, 0.0, tuning.lost_worker_seconds)
-        epochs = EpochLoop[Batch](self.coordinator, executors, jobs, batches, lost, limits, world.clock)
-        background = BackgroundLoop(
-            self.coordinator,
-            executors,
-            jobs,
-            batches,
-            self.steering,
-            Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock),
-            epochs.in_epoch,
-            tuning.executor_wait_seconds,
-            world.clock,
-        )
-        self.dataflow = Dataflow(self.log, self.coordinator, self.steering, epochs, background)
+        epochs = EpochLoop[Batch](self.coordinator, ports, lost, limits)
+        wait_seconds = tuning.executor_wait_seconds
+        background = BackgroundLoop(self.coordinator, ports, self.targets, house, epochs.in_epoch, wait_seconds)
+        self.dataflow = Dataflow(self.log, self.coordinator, self.targets, epochs, background)
 
     def epoch(self, batch: Batch) -> None:
         """Run one batch until its record exists, as `foreachBatch` does.

@@ -14,18 +14,18 @@ from functools import partial
 
 import pyarrow as pa
 
-from binshift.engine.epochplan import EpochPlan
-from binshift.engine.ports import BatchOffsets, Executor, Placement
+from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.ports import Executor, Placement
 from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
 from binshift.model import Epoch, Worker
-from binshift.protocol.background import Budget
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 from binshift.testing.clock import ManualClock
 from binshift.testing.faults import Killed, Process
 from binshift.testing.flows import shares
 from binshift.testing.machines import Machine, Task
 from binshift.testing.stream import Batch
 from binshift.testing.world import World
+from binshift.worker.background_task import Budget
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 Beside = Callable[[], object]
 """Something that happens while a round of background work runs: epochs, mostly."""
@@ -92,7 +92,7 @@ class SimulatedBatches:
     def wake(self, *, final: bool) -> None:
         """See `Batches`."""
         self.woken = True
-        self.world.stream.owed |= final
+        self.world.stream.final_epoch_required |= final
 
 
 class SimulatedJobs:

@@ -16,15 +16,15 @@ from binshift.errors import InvalidSettings
 from binshift.log.storage import Storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
-from binshift.protocol.background import Budget, run_round
-from binshift.protocol.spec import BackgroundReport, BackgroundSpec, EpochSpec, Summary
-from binshift.protocol.task import EpochTask
 from binshift.store.binstore import BinStore
 from binshift.store.contract import KeyValueStore, StoreLimits
 from binshift.store.memory import MemoryStore
 from binshift.testing.faults import Faults, Killed, Process
 from binshift.testing.faulty import FaultyStorage, FaultyStore
 from binshift.testing.flows import Row
+from binshift.worker.background_task import Budget, run_round
+from binshift.worker.epoch_task import EpochTask
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 NewStore = Callable[[str, Worker], KeyValueStore]
 """Makes an empty store for an operator on a worker."""

@@ -50,7 +50,7 @@ class Stream:
         committed: the newest epoch in the commit log.
         outputs: what the sink holds, by epoch.
         deliveries: how often each epoch was delivered.
-        owed: whether one more epoch belongs to the input so far.
+        final_epoch_required: whether one more epoch belongs to the input so far.
         watch: is shown every delivery before the sink takes it.
     """
 
@@ -59,7 +59,7 @@ class Stream:
     committed: Epoch = BEFORE_FIRST
     outputs: dict[Epoch, Outputs] = field(default_factory=dict)
     deliveries: dict[Epoch, int] = field(default_factory=dict)
-    owed: bool = False
+    final_epoch_required: bool = False
     watch: Callable[[Epoch, Outputs], None] = lambda epoch, outputs: None
 
     @property
@@ -70,7 +70,7 @@ class Stream:
     def offer(self, rows: Sequence[Row], time_ms: int) -> Batch:
         """Write the offsets of the next batch."""
         batch = Batch(Epoch(len(self.batches)), tuple(rows), time_ms, self.watermark_ms)
-        self.owed = False
+        self.final_epoch_required = False
         self.batches.append(batch)
         return batch
 

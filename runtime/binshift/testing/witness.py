@@ -19,15 +19,15 @@ from binshift.log.index import BringUp, Index
 from binshift.log.layout import record_name
 from binshift.log.records import CommitRecord, FileRef, decode_record
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
-from binshift.protocol.bringup import bring_up
 from binshift.store.binstore import BinStore
-from binshift.store.gate import Reader
+from binshift.store.fenced_store import Reader
 from binshift.store.memory import MemoryStore
 from binshift.store.status import Status
 from binshift.testing.flows import Packed, Row
 from binshift.testing.reference import Reference
 from binshift.testing.stream import Batch, Outputs
 from binshift.testing.world import World
+from binshift.worker.bring_up import bring_up
 
 LOAD_EVERY_EPOCHS = 4
 """How often the log is read anew to see whether it is enough; otherwise the driver's picture of it is used."""
@@ -239,7 +239,7 @@ class Witness:
         bins = BinSet(range(self._world.bins))
         for name in self._world.flows:
             for epoch in {index.last, Epoch(max(index.last - 1, index.base))}:
-                plan = index.sources_left(name, bins, {}, epoch)
+                plan = index.sources_or_lost(name, bins, {}, epoch)
                 if not self.spoiled:
                     plan.check_not_lost(bins)
                 yield name, epoch, plan

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from binshift.engine.migrations import Request, Terms
+from binshift.engine.migration_options import MigrationOptions
+from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Executor
 from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.storage import Storage
@@ -67,7 +68,7 @@ class Tuning:
     take_over: bool = False
     limits: Limits = field(default_factory=Limits)
     stores: StoreLimits = field(default_factory=lambda: StoreLimits(background_rows_max=24, lock_seconds_max=0.1))
-    defaults: Request = field(default_factory=lambda: Request(batch_size=2))
+    defaults: MigrationOptions = field(default_factory=lambda: MigrationOptions(batch_size=2))
 
 
 class World:
@@ -148,9 +149,9 @@ class World:
         )
 
     @property
-    def terms(self) -> Terms:
+    def policy(self) -> MigrationPolicy:
         """Under which bins move."""
         tuning = self.tuning
-        return Terms(
+        return MigrationPolicy(
             self.bins, self.workers, tuning.limits, duty=1.0, snapshot_cycle_epochs=tuning.snapshot_cycle_epochs
         )

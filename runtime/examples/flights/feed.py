@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 from pyarrow import parquet
 
-from binshift.demo import dataset
+from flights_demo import dataset
 
 
 def main() -> None:

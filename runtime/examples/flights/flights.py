@@ -8,7 +8,7 @@ stays an event at the time it should have left.
     binshift run flights.py --workers 2 -- FLIGHTS CHECKPOINT
 
 FLIGHTS is a folder of parquet files with the columns of `SCHEMA`, in which more files may appear at any time; CHECKPOINT
-is where the query keeps its state. Hours are those of UTC. `binshift demo` runs this very program, and `manifest.yaml`
+is where the query keeps its state. Hours are those of UTC. `demo.py` runs this very program, and `manifest.yaml`
 runs it on Kubernetes.
 """
 

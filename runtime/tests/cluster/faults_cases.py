@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from faults_world import PATIENCE_SECONDS, POLL_SECONDS, World, send
+from process_tree import command_line, descendants
 
 from binshift.model import Worker
-from binshift.process_tree import command_line, descendants
 
 EPOCHS_AFTER = 3
 CALM_EPOCHS = 20

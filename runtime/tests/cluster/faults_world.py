@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from counted import Reference
+from process_tree import command_line, descendants
 from pyarrow import parquet
 
 from binshift import cds
 from binshift.failpoints import VARIABLE
+from binshift.hosting.processes import ChildProcess
 from binshift.local import DAEMON_OPTIONS, LocalCluster
 from binshift.model import Worker
-from binshift.process_tree import command_line, descendants
 
 HERE = Path(__file__).parent
 POLL_SECONDS = 0.02
@@ -55,9 +56,7 @@ class HurtCluster(LocalCluster):
             time.sleep(POLL_SECONDS)
         return self
 
-    def _spawn(
-        self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]
-    ) -> subprocess.Popen[bytes]:
+    def _spawn(self, main: str, arguments: Sequence[str], log: Path, environment: dict[str, str]) -> ChildProcess:
         kept = self.directory / "kept"
         kept.mkdir(exist_ok=True)
         more = f" -Dspark.worker.timeout={self.timeout_seconds} -Dspark.deploy.recoveryMode=FILESYSTEM"
@@ -65,10 +64,10 @@ class HurtCluster(LocalCluster):
         options = cds.daemon_environment(DAEMON_OPTIONS + more) | {VARIABLE: str(self.points)}
         return super()._spawn(main, arguments, log, environment | options)
 
-    def pids(self, what: str, root: subprocess.Popen[bytes] | None) -> list[int]:
+    def pids(self, what: str, root: ChildProcess | None) -> list[int]:
         """The Java processes of a class below one of this cluster's."""
         below = [] if root is None else descendants(root.pid)
-        return [pid for pid in below if what.encode() in command_line(pid) and b"java" in command_line(pid)[:200]]
+        return [pid for pid in below if what in command_line(pid) and "java" in command_line(pid)[:200]]
 
     @property
     def master_words(self) -> str:
@@ -86,7 +85,7 @@ class HurtCluster(LocalCluster):
     def python_pids(self, worker: Worker) -> list[int]:
         """The Python workers of a slot's executors, and the daemons that fork them."""
         found = [pid for jvm in self.executor_pids(worker) for pid in descendants(jvm)]
-        return [pid for pid in found if b"pyspark" in command_line(pid)]
+        return [pid for pid in found if "pyspark" in command_line(pid)]
 
 
 def send(sig: signal.Signals, pids: Iterable[int]) -> None:

@@ -71,7 +71,7 @@ class Pods:
     def start(self, pod: str, module: str, host: str, *arguments: str, **more: str) -> subprocess.Popen[bytes]:
         """Start a pod's process."""
         with (self.folder / f"{pod}.log").open("ab") as out:
-            command = [sys.executable, "-m", f"binshift.pods.{module}", *arguments]
+            command = [sys.executable, "-m", f"binshift.hosting.pod.{module}", *arguments]
             environment = self.environment(pod, host) | more
             process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         self.processes[pod] = process

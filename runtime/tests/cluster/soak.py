@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from process_tree import command_line, family, kill_executor
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from soak_samples import Samples
@@ -25,7 +26,6 @@ from soak_samples import Samples
 import binshift
 from binshift.local import LocalCluster
 from binshift.model import Worker
-from binshift.process_tree import command_line, family
 from binshift.strategies import Strategy
 
 BINS = 256
@@ -155,7 +155,7 @@ class Soak:
                 if self._random.random() < 0.6:
                     migration.wait(ENDING_SECONDS)
             case "kill executor":
-                self._cluster.kill_executor(Worker(self._random.randrange(WORKERS)))
+                kill_executor(self._cluster, Worker(self._random.randrange(WORKERS)))
             case "kill python":
                 self._kill_python()
             case _:
@@ -181,4 +181,4 @@ class Soak:
 
 def gateways() -> list[int]:
     """The driver's JVM, and the shell that started it if that is still there."""
-    return [pid for pid in family([os.getpid()]) if b"org.apache.spark.deploy.SparkSubmit" in command_line(pid)]
+    return [pid for pid in family([os.getpid()]) if "org.apache.spark.deploy.SparkSubmit" in command_line(pid)]

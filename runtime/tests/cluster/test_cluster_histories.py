@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from counted import Outputs, aggregated, stream
+from process_tree import kill_executor
 from pyspark.sql import SparkSession
 
 from binshift.local import LocalCluster
@@ -88,7 +89,7 @@ class Story:
         """SIGKILL the executor of a random worker, at a random moment."""
         self.query.await_epoch(self.query.epoch + 1, 120)
         time.sleep(self.random.random() * 0.3)  # the moment is the random input here, not a wait for anything
-        self.cluster.kill_executor(Worker(self.random.randrange(WORKERS)))
+        kill_executor(self.cluster, Worker(self.random.randrange(WORKERS)))
         self.epochs()
 
     def restart(self) -> None:

@@ -16,6 +16,7 @@ import pytest
 from guide_code import functions
 from kafka_broker import Broker, broker, connector_jars
 from kafka_program import ROWS_AN_EPOCH
+from process_tree import kill_executor
 
 from binshift.local import LocalCluster
 from binshift.log.inspect import verify
@@ -78,7 +79,7 @@ def test_a_consumer_can_tell_every_duplicate(seed: int, tmp_path: Path) -> None:
                 if number % 2:
                     before = len(kafka.read("out"))
                     _await(lambda b=before: len(kafka.read("out")) > b, program, tmp_path, seed)
-                    cluster.kill_executor(Worker(chance.randrange(2)))
+                    kill_executor(cluster, Worker(chance.randrange(2)))
                 _await(lambda n=number: newest(seen(kafka)) == totals(n + 1), program, tmp_path, seed)
                 if number + 1 < WAVES:
                     kafka.send("in", wave(number + 1)[:half])

@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).resolve().parent / "pods_program.py"
 
 def programs(world: Pods) -> list[int]:
     """The processes that run the user's program."""
-    return [int(each.split()[0]) for each in world.left() if "binshift.pods.program" in each]
+    return [int(each.split()[0]) for each in world.left() if "binshift.hosting.pod.program" in each]
 
 
 def grows(world: Pods) -> None:

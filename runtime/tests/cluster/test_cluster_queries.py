@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from counted import Outputs, Reference, aggregated, stream
+from process_tree import kill_executor
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from totals import Kept, answers, framed, summed
@@ -94,7 +95,7 @@ def test_file_sink_replays_after_a_kill(cluster: LocalCluster, session: SparkSes
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     for worker in (0, 1):
         query.await_epoch(query.epoch + 2, 120)
-        cluster.kill_executor(Worker(worker))
+        kill_executor(cluster, Worker(worker))
     query.await_epoch(query.epoch + 2, 120)
     last = query.epoch
     query.abort()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from counted import NAMES, ROWS, Reference, aggregated, stream
 from guide_code import functions
+from process_tree import kill_executor
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -38,7 +39,7 @@ def test_files(cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> 
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(path)
     for worker in (0, 1):
         query.await_epoch(query.epoch + 2, 120)
-        cluster.kill_executor(Worker(worker))
+        kill_executor(cluster, Worker(worker))
     query.await_epoch(query.epoch + 2, 120)
     query.stop()
     rows = functions("results.md")["newest"](session, path, columns[:2]).select(*columns).collect()

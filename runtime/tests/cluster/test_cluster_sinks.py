@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from counted import Key, Outputs, Reference, aggregated, stream
+from process_tree import kill_executor
 from pyspark.sql import Row, SparkSession
 
 from binshift.local import LocalCluster
@@ -24,7 +25,7 @@ def _through_kills(cluster: LocalCluster, query: Any) -> int:
     """Kill both workers' executors, each after two more epochs; the newest epoch afterwards."""
     for worker in (0, 1):
         query.await_epoch(query.epoch + 2, 120)
-        cluster.kill_executor(Worker(worker))
+        kill_executor(cluster, Worker(worker))
     query.await_epoch(query.epoch + 2, 120)
     return int(query.epoch)
 

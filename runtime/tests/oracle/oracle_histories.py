@@ -208,7 +208,7 @@ class History:
 
     def cancel(self) -> None:
         """The newest migration."""
-        for migration in self.cluster.driver.movement.history[-1:]:
+        for migration in self.cluster.driver.migrations.history[-1:]:
             migration.cancel()
 
     def lose(self) -> None:
@@ -235,7 +235,7 @@ class History:
     def drain(self) -> None:
         """A worker is to go; perhaps it comes back."""
         slot = self.rng.randrange(SLOTS)
-        self.cluster.driver.steering.drain(Worker(slot))
+        self.cluster.driver.targets.drain(Worker(slot))
         if self.rng.random() < 0.5:
             self.cluster.kill(slot)
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from binshift.engine import attendance, background_loop, epoch_loop
-from binshift.engine.attendance import Attendance
+from binshift.engine import background_loop, epoch_loop, executor_wait
 from binshift.engine.background_loop import BackgroundLoop
 from binshift.engine.coordinator import Coordinator
 from binshift.engine.epoch_loop import EpochLimits, EpochLoop
-from binshift.engine.movement import Movement
+from binshift.engine.executor_wait import ExecutorWait
+from binshift.engine.migration_controller import MigrationController
 from binshift.model import Worker
 from binshift.testing import driver
 
@@ -30,7 +30,7 @@ def no_second_run(patch: Patch) -> None:
     """The first lost executor ends the query."""
 
     def ended(self: EpochLoop[Any], plan: Any, run: int, error: Exception) -> Any:
-        self.coordinator.abandoned(plan)
+        self.coordinator.abandon(plan)
         raise error
 
     patch.setattr(EpochLoop, "_failed", ended)
@@ -43,13 +43,13 @@ def failures_of_tasks_not_counted(patch: Patch) -> None:
 
 def taken_over_at_once(patch: Patch) -> None:
     """A worker that is away for a moment loses its bins."""
-    of = Attendance.of
-    patch.setattr(Attendance, "of", lambda self, *how: of(replace(self, lost_worker_seconds=-1.0), *how))
+    of = ExecutorWait.wait_for
+    patch.setattr(ExecutorWait, "wait_for", lambda self, *how: of(replace(self, lost_worker_seconds=-1.0), *how))
 
 
 def nobody_takes_over(patch: Patch) -> None:
     """The others wait for ever for a worker that stays away (I6)."""
-    patch.setattr(attendance, "go_on_without", lambda coordinator, lost, plan, away, alive: plan)
+    patch.setattr(executor_wait, "continue_without", lambda coordinator, lost, plan, away, alive: plan)
 
 
 def rehearsed_for_ever(patch: Patch) -> None:
@@ -62,7 +62,7 @@ def unfit_counts_as_warm(patch: Patch) -> None:
     """A worker whose rehearsal has failed gets bins all the same."""
 
     def warm(self: BackgroundLoop, group: Any, error: Exception) -> None:
-        self.coordinator.movement.warmed(frozenset(group))
+        self.coordinator.migrations.mark_warm(frozenset(group))
 
     patch.setattr(BackgroundLoop, "_not_warm", warm)
 
@@ -86,16 +86,16 @@ def given_up_at_once(patch: Patch) -> None:
 
 def epochs_not_measured(patch: Patch) -> None:
     """The pace does not follow the latency."""
-    patch.setattr(Coordinator, "measured", lambda self, seconds, plan: None)
+    patch.setattr(Coordinator, "finish", lambda self, plan, seconds: not self.migrations.idle)
 
 
 def pace_not_applied(patch: Patch) -> None:
     """The pace is decided, and the migration that runs never hears of it."""
 
-    def measured(self: Movement, seconds: float, *, flipped: bool) -> None:
+    def measured(self: MigrationController, seconds: float, *, flipped: bool) -> None:
         self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped)
 
-    patch.setattr(Movement, "measured", measured)
+    patch.setattr(MigrationController, "measure", measured)
 
 
 def slow_plans_not_checked(patch: Patch) -> None:
@@ -107,7 +107,7 @@ def owed_epochs_forgotten(patch: Patch) -> None:
     """A stream that ends leaves the groups that are over."""
 
     def recorded(self: EpochLoop[Any], plan: Any, timings: Any) -> None:
-        self.coordinator.measured(timings.seconds["total"], plan)
+        self.timings.append(timings)
 
     patch.setattr(EpochLoop, "_recorded", recorded)
 
@@ -118,7 +118,7 @@ def owed_epochs_without_end(patch: Patch) -> None:
 
     def more(self: EpochLoop[Any], plan: Any, timings: Any) -> None:
         recorded(self, plan, timings)
-        self.batches.wake(final=True)
+        self.ports.batches.wake(final=True)
 
     patch.setattr(EpochLoop, "_recorded", more)
 

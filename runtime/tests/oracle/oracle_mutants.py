@@ -27,13 +27,13 @@ from binshift.log.layout import record_name
 from binshift.log.log import Log
 from binshift.log.records import CommitRecord, SnapshotRef, encode_record
 from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
-from binshift.protocol import background, bringup, filling, task
-from binshift.protocol.filling import Filling
-from binshift.protocol.spec import EpochSpec
 from binshift.store import copies as store_copies
 from binshift.store import transitions, undo
 from binshift.store.binstore import BinStore
 from binshift.store.status import Status
+from binshift.worker import background_task, bring_up, epoch_task, rebuild
+from binshift.worker.messages import EpochSpec
+from binshift.worker.rebuild import BinRebuild
 
 Patch = pytest.MonkeyPatch
 
@@ -42,12 +42,12 @@ def undo_skipped(patch: Patch) -> None:
     """What a failed run left in a store stays, under the stamp of the epoch before (I2)."""
 
     def skipped(self: BinStore, fence: Fence, to: Stamp) -> bool:
-        with self._gate.writing(fence) as (transaction, status):
+        with self._fenced.writing(fence) as (transaction, status):
             if status.undo_to != to:
                 return False
             record = undo.read(transaction)
             undo.write(transaction, None)
-            self._gate.save(transaction, transitions.undone(status, to, record.owned, record.base))
+            self._fenced.save(transaction, transitions.undone(status, to, record.owned, record.base))
             return True
 
     patch.setattr(BinStore, "undo", skipped)
@@ -55,7 +55,7 @@ def undo_skipped(patch: Patch) -> None:
 
 def stamps_not_compared(patch: Patch) -> None:
     """A task takes its store for the state recorded for the epoch before, whatever it holds (I2)."""
-    patch.setattr(task.EpochTask, "_at_base", lambda self, status: True)
+    patch.setattr(epoch_task.EpochTask, "_at_base", lambda self, status: True)
 
 
 def task_fence_ignored(patch: Patch) -> None:
@@ -91,36 +91,37 @@ def record_overwritten(patch: Patch) -> None:
 
 def replay_writes(patch: Patch) -> None:
     """A replay keeps the state it computed instead of the recorded one (I3)."""
-    settle = task.EpochTask._settle
+    settle = epoch_task.EpochTask._settle
 
-    def plain(self: task.EpochTask, changes: Sequence[Any]) -> Any:
+    def plain(self: epoch_task.EpochTask, changes: Sequence[Any]) -> Any:
         recorded = self.spec.replay
         if recorded is None:
             return settle(self, changes)
-        return recorded.stamp, recorded.delta, task.merge_last_wins(changes)
+        return recorded.stamp, recorded.delta, epoch_task.merge_last_wins(changes)
 
-    patch.setattr(task.EpochTask, "_settle", plain)
+    patch.setattr(epoch_task.EpochTask, "_settle", plain)
 
 
 def delta_skipped(patch: Patch) -> None:
     """A copy is counted as caught up without the newest delta's rows (I2)."""
-    rows = bringup._delta_rows
+    rows = bring_up._delta_rows
 
-    def fewer(storage: Any, files: BringUp, epoch: Epoch, bins: BinSet) -> Iterator[Any]:
-        return rows(storage, files, epoch, bins) if epoch < files.to else iter(())
+    def fewer(storage: Any, files: BringUp, bins: BinSet, have: Epoch, to: Epoch) -> Iterator[Any]:
+        found = list(rows(storage, files, bins, have, to))
+        return iter([*found[:-1], []])
 
-    patch.setattr(bringup, "_delta_rows", fewer)
+    patch.setattr(bring_up, "_delta_rows", fewer)
 
 
 def loaded_to_the_delta_before(patch: Patch) -> None:
     """A copy that is built from nothing lacks the newest delta (I4)."""
-    read = Filling._read
+    read = BinRebuild._read
 
-    def fewer(self: Filling, bins: BinSet) -> Iterator[Any]:
+    def fewer(self: BinRebuild, bins: BinSet) -> Iterator[Any]:
         deltas = tuple(each for each in self.files.deltas if each.epoch < self.files.to)
-        return read(Filling(self.storage, replace(self.files, deltas=deltas), self.bins), bins)
+        return read(BinRebuild(self.storage, replace(self.files, deltas=deltas), self.bins), bins)
 
-    patch.setattr(Filling, "_read", fewer)
+    patch.setattr(BinRebuild, "_read", fewer)
 
 
 def half_a_copy_counts(patch: Patch) -> None:
@@ -136,7 +137,7 @@ def half_a_copy_counts(patch: Patch) -> None:
 
 def older_rows_stay(patch: Patch) -> None:
     """The rows of an earlier copy are not deleted before a new one begins (I2)."""
-    patch.setattr(store_copies, "_delete", lambda gate, transaction, bins: bins)
+    patch.setattr(store_copies, "_delete", lambda fenced, transaction, bins: bins)
 
 
 def moved_bins_stay(patch: Patch) -> None:
@@ -157,7 +158,7 @@ def flip_forgotten_by_the_record(patch: Patch) -> None:
 
 def snapshot_of_two_moments(patch: Patch) -> None:
     """A snapshot is said to be of the state of which the store's last one was; its rows are those of now (I3)."""
-    take, stamps = background._snapshot, dict[tuple[str, Worker], Stamp]()
+    take, stamps = background_task._snapshot, dict[tuple[str, Worker], Stamp]()
 
     def mixed(spec: Any, store: BinStore, storage: Any) -> SnapshotRef | None:
         found, of = take(spec, store, storage), (spec.operator, spec.worker)
@@ -166,7 +167,7 @@ def snapshot_of_two_moments(patch: Patch) -> None:
             return found
         return msgspec.structs.replace(found, epoch=said.epoch, attempt=said.attempt)
 
-    patch.setattr(background, "_snapshot", mixed)
+    patch.setattr(background_task, "_snapshot", mixed)
 
 
 def one_file_too_many(patch: Patch) -> None:
@@ -199,25 +200,25 @@ def lost_executors_not_noticed(patch: Patch) -> None:
 
 def older_deltas_win(patch: Patch) -> None:
     """Of two deltas of one key the older one counts (I4)."""
-    merge = filling.merge_last_wins
-    patch.setattr(filling, "merge_last_wins", lambda parts: merge(list(parts)[::-1]))
+    merge = rebuild.merge_last_wins
+    patch.setattr(rebuild, "merge_last_wins", lambda parts: merge(list(parts)[::-1]))
 
 
 def deletions_forgotten(patch: Patch) -> None:
     """Keys that were deleted come back with a bring-up (I4)."""
-    read = Filling._read
+    read = BinRebuild._read
 
-    def kept(self: Filling, bins: BinSet) -> Iterator[Any]:
+    def kept(self: BinRebuild, bins: BinSet) -> Iterator[Any]:
         for part in read(self, bins):
             yield part.filter(part.column("value").is_valid())
 
-    patch.setattr(Filling, "_read", kept)
+    patch.setattr(BinRebuild, "_read", kept)
 
 
 def groups_read_their_neighbours(patch: Patch) -> None:
     """A group of bins gets the deltas of another one (I2)."""
-    patch.setattr(Filling, "_deltas", lambda self, group: self._read(self.bins))
-    patch.setattr(background, "ROUND_LIMITS", filling.Limits(bins_at_once=2))
+    patch.setattr(BinRebuild, "_deltas", lambda self, group: self._read(self.bins))
+    patch.setattr(background_task, "ROUND_LIMITS", rebuild.Limits(bins_at_once=2))
 
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {

@@ -157,14 +157,14 @@ def test_slow_flips_become_smaller() -> None:
     limits = Limits(steps_inflight_max=32, flips_per_epoch_max=8)
     tuning = Tuning(epoch_seconds=0.1, flip_seconds=0.1, limits=limits)
     cluster = begun(tuning, 8, bins=512, workers=1, slots=2)
-    cluster.driver.movement.pacer.pace = Pace(1.0, 32)
+    cluster.driver.migrations.pacer.pace = Pace(1.0, 32)
     migration = cluster.rescale(2, "Batched", batch_size=4)
     cluster.settle()
     assert migration.status == "settled"
     owners = cluster.witness.owners
     flipped = [sum(a != b for a, b in zip(*pair, strict=True)) for pair in itertools.pairwise(owners)]
     flips = [bins for bins in flipped if bins]
-    assert cluster.driver.movement.pacer.pace.bins_per_flip < max(flips), flips
+    assert cluster.driver.migrations.pacer.pace.bins_per_flip < max(flips), flips
     assert max(flips[len(flips) // 2 :]) < max(flips), flips
 
 
@@ -191,11 +191,11 @@ def test_what_a_stream_owes_is_paid() -> None:
     cluster = SimulatedCluster(flow, workers=2)
     stream = cluster.world.stream
     cluster.epoch(rows(0))
-    assert not stream.owed
+    assert not stream.final_epoch_required
     cluster.epoch(rows(9))
-    assert stream.owed
+    assert stream.final_epoch_required
     cluster.epoch()
-    assert not stream.owed
+    assert not stream.final_epoch_required
     assert stream.batches[-1].watermark_ms == stream.watermark_ms
 
 

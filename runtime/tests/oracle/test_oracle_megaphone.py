@@ -11,6 +11,7 @@ import random
 import pytest
 from oracle_flows import chain, flows_for, rows_for
 
+from binshift.engine.epoch_plan import BatchOffsets
 from binshift.errors import InvalidRoute, LogDamaged
 from binshift.invariants import InvariantViolated
 from binshift.log.records import CommitRecord, Part, route_changes
@@ -155,7 +156,7 @@ def test_an_epoch_out_of_order_is_refused() -> None:
     busy(cluster, 3)
     for epoch in (cluster.last + 2, cluster.last - 1):
         with pytest.raises(LogDamaged, match=f"batch {epoch}"):
-            cluster.driver.coordinator.plan(epoch, "", 0, 0, cluster.world.alive)  # type: ignore[arg-type]
+            cluster.driver.coordinator.plan(epoch, BatchOffsets(0, 0, ""), cluster.world.alive)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))

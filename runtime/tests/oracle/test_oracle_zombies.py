@@ -182,7 +182,7 @@ def test_a_collection_while_an_epoch_waits_for_its_record() -> None:
 
     def collect() -> None:
         for now in (1e6, 2e6):
-            log, written = cluster.driver.log, cluster.driver.coordinator.movement.snapshots.pending
+            log, written = cluster.driver.log, cluster.driver.coordinator.migrations.snapshots.pending
             log.collect(spark_committed=Epoch(log.index.last - 1), now=now, pending=written)
 
     faults.plan = place("driver", "delivering", 1, collect)

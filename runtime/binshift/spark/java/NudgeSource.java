@@ -28,14 +28,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class NudgeSource implements TableProvider {
   private static final ConcurrentHashMap OFFSETS = new ConcurrentHashMap();
-  private static final ConcurrentHashMap OWED = new ConcurrentHashMap();
+  private static final ConcurrentHashMap REQUIRED = new ConcurrentHashMap();
 
-  public static synchronized long nudge(String name, boolean owed) {
+  public static synchronized long wakeUp(String name, boolean requireFinalEpoch) {
     Long before = (Long) OFFSETS.get(name);
     long after = Math.max(before == null ? 0L : before.longValue() + 1L, System.currentTimeMillis());
     OFFSETS.put(name, Long.valueOf(after));
-    if (owed) {
-      OWED.put(name, Long.valueOf(after));
+    if (requireFinalEpoch) {
+      REQUIRED.put(name, Long.valueOf(after));
     }
     return after;
   }
@@ -43,7 +43,7 @@ public class NudgeSource implements TableProvider {
   /** The query of that name has ended. */
   public static synchronized void forget(String name) {
     OFFSETS.remove(name);
-    OWED.remove(name);
+    REQUIRED.remove(name);
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {
@@ -116,7 +116,7 @@ public class NudgeSource implements TableProvider {
     }
 
     public synchronized Offset latestOffset(Offset start, ReadLimit limit) {
-      Long offset = (Long) (ends ? OWED : OFFSETS).get(name);
+      Long offset = (Long) (ends ? REQUIRED : OFFSETS).get(name);
       if (ends && last != null && (offset == null || offset.longValue() < last.longValue())) {
         offset = last;
       }

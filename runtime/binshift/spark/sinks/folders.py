@@ -55,12 +55,12 @@ class Folders:
 
     def names(self, pattern: str) -> list[str]:
         """Names in the directory that match."""
-        with self._told(pattern):
+        with self._translate_errors(pattern):
             return [str(status.getPath().getName()) for status in self._files.globStatus(self._at(pattern)) or ()]
 
     def make(self, folder: str) -> None:
         """A new folder for a run to write to."""
-        with self._told(folder):
+        with self._translate_errors(folder):
             self._files.mkdirs(self._at(folder))
 
     def seal(self, manifest: Manifest) -> None:
@@ -90,7 +90,7 @@ class Folders:
         self._check_strangers(name, manifest)
         failpoints.reached("publish.between")
         for parent in sorted({f"{name}/{file}".rpartition("/")[0] for _, file in manifest.files}):
-            with self._told(parent):
+            with self._translate_errors(parent):
                 self._files.mkdirs(self._at(parent))
         with ThreadPoolExecutor(MOVES_AT_ONCE) as pool:
             list(pool.map(lambda each: self._move(folder, name, each), manifest.files))
@@ -102,7 +102,7 @@ class Folders:
 
     def remove(self, name: str) -> None:
         """Remove a folder with all it has; what is not there is as good as removed."""
-        with self._told(name):
+        with self._translate_errors(name):
             self._files.delete(self._at(name), True)
 
     def _move(self, folder: str, name: str, file: tuple[int, str]) -> None:
@@ -111,7 +111,7 @@ class Folders:
         trouble = OSError("it is not there")
         if self._size(target) != size:
             try:
-                with self._raised():
+                with self._unwrap_java_errors():
                     self._files.rename(self._at(source), self._at(target))
             except OSError as error:  # perhaps only since another driver has just moved it
                 trouble = error
@@ -121,7 +121,7 @@ class Folders:
 
     def _check_strangers(self, name: str, manifest: Manifest) -> None:
         listed = {f"{name}/{file}" for _, file in manifest.files}
-        with self._told(name):
+        with self._translate_errors(name):
             try:
                 each = self._files.listFiles(self._at(name), True)
             except Py4JJavaError as error:
@@ -135,7 +135,7 @@ class Folders:
 
     def _size(self, name: str) -> int:
         """In bytes; -1 if it is not there."""
-        with self._told(name):
+        with self._translate_errors(name):
             try:
                 return int(self._files.getFileStatus(self._at(name)).getLen())
             except Py4JJavaError as error:
@@ -148,7 +148,7 @@ class Folders:
 
     def _text(self, folder: str) -> str | None:
         """Of its manifest, whole or not; None if there is none."""
-        with self._told(folder):
+        with self._translate_errors(folder):
             try:
                 stream = self._files.open(self._at(f"{folder}/{FINISHED}"))
             except Py4JJavaError as error:
@@ -162,7 +162,7 @@ class Folders:
         return data.decode(errors="replace")
 
     def _write(self, name: str, text: str) -> None:
-        with self._told(name):
+        with self._translate_errors(name):
             stream = self._files.create(self._at(name), True)
             try:
                 stream.write(bytearray(text.encode()))
@@ -170,9 +170,9 @@ class Folders:
                 stream.close()
 
     @contextlib.contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _translate_errors(self, name: str) -> Iterator[None]:
         try:
-            with self._raised():
+            with self._unwrap_java_errors():
                 yield
         except OSError as error:
             place = f"{self.url}/{name}"
@@ -181,7 +181,7 @@ class Folders:
             raise failed(place, error) from None
 
     @contextlib.contextmanager
-    def _raised(self) -> Iterator[None]:
+    def _unwrap_java_errors(self) -> Iterator[None]:
         try:
             yield
         except Py4JJavaError as error:

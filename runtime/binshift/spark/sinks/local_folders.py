@@ -39,7 +39,7 @@ class LocalFolders:
 
     def names(self, pattern: str) -> list[str]:
         """See `Folders`."""
-        with self._told(pattern):
+        with self._translate_errors(pattern):
             try:
                 return fnmatch.filter(os.listdir(self._root), pattern)
             except FileNotFoundError:
@@ -47,12 +47,12 @@ class LocalFolders:
 
     def make(self, folder: str) -> None:
         """See `Folders`."""
-        with self._told(folder):
+        with self._translate_errors(folder):
             (self._root / folder).mkdir(parents=True)
 
     def seal(self, manifest: Manifest) -> None:
         """See `Folders`. The files are durable before the manifest is there."""
-        with self._told(manifest.folder):
+        with self._translate_errors(manifest.folder):
             base = self._root / manifest.folder
             for size, name in manifest.files:
                 _show(base / hidden(name), base / name, size)
@@ -65,7 +65,7 @@ class LocalFolders:
 
     def publish(self, folder: str, name: str) -> bool:
         """See `Folders`."""
-        with self._told(name):
+        with self._translate_errors(name):
             if not self._holds(folder, folder):
                 return self._holds(name, folder)
             failpoints.reached("publish.between")
@@ -82,7 +82,7 @@ class LocalFolders:
 
     def remove(self, name: str) -> None:
         """See `Folders`."""
-        with self._told(name), contextlib.suppress(FileNotFoundError):
+        with self._translate_errors(name), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._root / name)
 
     def _holds(self, name: str, folder: str) -> bool:
@@ -94,7 +94,7 @@ class LocalFolders:
         return found is not None and found.folder == folder
 
     @contextlib.contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _translate_errors(self, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:

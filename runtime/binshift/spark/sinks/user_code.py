@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from binshift.errors import BinshiftError, UserFunctionFailed
 from binshift.invariants import InvariantViolated
-from binshift.spark.failures import interpret
+from binshift.spark.failures import classify
 
 LINES_MAX = 30
 LINE_CHARS_MAX = 500
@@ -30,7 +30,7 @@ def user_failure(what: str, error: Exception, frames_skipped: int = 1) -> Except
     """
     # What a user's own client says of its connection reads like what Spark says of a lost executor.
     if isinstance(error, BinshiftError | InvariantViolated | PySparkException | Py4JError):
-        meaning = interpret(error)
+        meaning = classify(error)
         if isinstance(meaning, BinshiftError | InvariantViolated) and not isinstance(meaning, UserFunctionFailed):
             return meaning
     return UserFunctionFailed(f"{what} raised:\n{traceback_end(error, frames_skipped)}")

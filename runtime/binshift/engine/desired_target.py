@@ -1,0 +1,142 @@
+"""The desired target of a query: who may set it, in which order, and that it is durable before anyone acts on it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+
+import msgspec
+
+from binshift.engine.migrations import Request
+from binshift.errors import MigrationRefused, TargetOutdated, TargetOwned
+from binshift.log import terms, weights
+from binshift.log.log import Log
+from binshift.log.targets import Target
+from binshift.rescale import LOCAL_OWNER
+
+log = logging.getLogger(__name__)
+
+TARGET_TRIES_MAX = 8
+"""How often a target is written anew because another one came in between."""
+
+PROGRAM = ""
+"""The owner of targets that the query's own program sets."""
+
+
+def weights_of(target: Target, bins: int) -> weights.Weights | None:
+    """The loads by which the workers of a target share the bins; None: every bin counts the same."""
+    try:
+        return weights.unpack(target.weights, bins)
+    except ValueError as damage:
+        log.warning(
+            "the bins are shared by their number, as the target of generation %s has %s", target.generation, damage
+        )
+        return None
+
+
+class DesiredTarget:
+    """The newest target of one log, as this driver knows it."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.target: Target | None = None
+
+    def read(self) -> Target | None:
+        """The newest one there is; None before the first."""
+        self.target = self._log.targets.newest().target
+        return self.target
+
+    def check_owner(self, owner: str) -> None:
+        """Refuse the query's own program where somebody else owns the target.
+
+        Raises:
+            TargetOwned: it does.
+        """
+        if owner == PROGRAM and self.target is not None and self.target.owner != PROGRAM:
+            how = "`binshift scale N`" if self.target.owner == LOCAL_OWNER else "`kubectl scale sdf NAME --replicas N`"
+            raise TargetOwned(f"the target of this query belongs to {self.target.owner!r}: use {how}")
+
+    def write(
+        self,
+        owner: str,
+        generation: int | None,
+        request: Request,
+    ) -> bool:
+        """Make a target durable; False if it is there already. ``generation`` None: the one after the newest.
+
+        Raises:
+            TargetOutdated: the owner has set a newer generation already, or this one with other content.
+            TargetOwned: as `check_owner`.
+            MigrationRefused: too many others were set at the same moment.
+            Fenced: a newer driver has taken over.
+            StorageUnavailable: it is not known whether it was written.
+        """
+        options = request.options
+        for _ in range(TARGET_TRIES_MAX):
+            number, last = self._log.targets.newest()
+            self.target = last
+            self.check_owner(owner)
+            target = Target(
+                owner=owner,
+                generation=(last.generation if last else 0) + 1 if generation is None else generation,
+                workers=request.workers or (),
+                strategy=options.strategy.value,
+                batch_size=options.batch_size,
+                pre_copy=options.pre_copy,
+                latency_target_seconds=options.latency_target_seconds,
+                weights=weights.pack(request.weights),
+                nonce=secrets.token_hex(8),
+            )
+            if last is not None and not follows(target, last):
+                return False
+            if self._written(target, number):
+                return True
+        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
+
+    def reweigh(self, request: Request) -> None:
+        """Make durable by which loads the workers share the bins; whose target it is, and of which generation, stays.
+
+        Where there is no target yet, ``request`` becomes the program's first. Errors as `write`.
+        """
+        for _ in range(TARGET_TRIES_MAX):
+            number, last = self._log.targets.newest()
+            self.target = last
+            if last is None:
+                self.write(PROGRAM, None, request)
+                return
+            packed = weights.pack(request.weights)
+            if self._written(
+                msgspec.structs.replace(last, weights=packed, assignments=(), nonce=secrets.token_hex(8)), number
+            ):
+                return
+        raise MigrationRefused(f"{TARGET_TRIES_MAX} other targets were set at the same moment; ask again")
+
+    def _written(self, target: Target, after: int) -> bool:
+        if not self._log.targets.write(target, after):
+            return False
+        # A driver that came after this one has read the targets already: ask it, not this one.
+        terms.check_newest(self._log.storage, self._log.term)
+        self.target = target
+        return True
+
+
+def _asked_for(target: Target) -> Target:
+    """What its owner asked for: not by which measured loads bins are shared."""
+    return msgspec.structs.replace(target, nonce="", weights="", assignments=())
+
+
+def follows(target: Target, last: Target) -> bool:
+    """Whether ``target`` is newer than ``last``; False if it asks for the same with the same generation.
+
+    Raises:
+        TargetOutdated: it is older, or of the same generation and different.
+    """
+    if target.owner != last.owner or target.generation > last.generation:
+        return True
+    if target.generation < last.generation:
+        raise TargetOutdated(
+            f"generation {target.generation} was outdated by {last.generation}: read the target, then set a newer one"
+        )
+    if _asked_for(target) == _asked_for(last):
+        return False
+    raise TargetOutdated(f"generation {target.generation} was set already, with other workers or settings")

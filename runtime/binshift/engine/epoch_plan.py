@@ -1,0 +1,82 @@
+"""What one epoch will do, the same in each of its runs; and what its tasks must have said before it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from binshift.errors import EpochFailed
+from binshift.invariants import invariant
+from binshift.log.records import CommitRecord
+from binshift.model import Epoch, Moves, Worker
+from binshift.routing import Route
+from binshift.worker.messages import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOffsets:
+    """One batch as Spark recorded it.
+
+    Attributes:
+        batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
+        watermark_ms: the query's watermark in this batch, milliseconds since 1970; 0 before the first.
+        digest: hash of the sources' end offsets.
+    """
+
+    batch_time_ms: int
+    watermark_ms: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """What one epoch will do, the same in each of its runs.
+
+    Attributes:
+        epoch: the micro-batch's id.
+        route: who owns which bin in it.
+        before: the route of the epoch before; None for the first.
+        workers: all workers that take part, also those without bins; position = partition.
+        moves: the control updates that take effect in it.
+        batch: its input, with its logical time and watermark.
+        previous_watermark_ms: that of the epoch before; 0 in the first.
+        replay: its record, if it exists already.
+        moving: whether a migration was under way when it was planned.
+        absent: in a replay, workers that stay away: others run their part, for its output alone.
+    """
+
+    epoch: Epoch
+    route: Route
+    before: Route | None
+    workers: tuple[Worker, ...]
+    moves: Moves
+    batch: BatchOffsets
+    previous_watermark_ms: int
+    replay: CommitRecord | None = None
+    absent: frozenset[Worker] = frozenset()
+    moving: bool = False
+
+    @property
+    def needed(self) -> tuple[Worker, ...]:
+        """The workers whose own executors have to be there."""
+        return tuple(worker for worker in self.workers if worker not in self.absent)
+
+
+def one_each(plan: EpochPlan, operators: Sequence[str], summaries: Sequence[Summary]) -> list[Summary]:
+    """Exactly one summary of one run for each operator and worker, in order (architecture 4.4)."""
+    found: dict[tuple[str, Worker], Summary] = {}
+    for summary in summaries:
+        invariant(summary.fence.epoch == plan.epoch, "a summary of another epoch")
+        held = found.setdefault((summary.operator, summary.worker), summary)
+        if held.stamp != summary.stamp:
+            raise EpochFailed(
+                f"worker {summary.worker} reported epoch {plan.epoch} twice: {held.stamp}, {summary.stamp}"
+            )
+    wanted = [(operator, worker) for operator in operators for worker in plan.workers]
+    missing = [each for each in wanted if each not in found]
+    if missing or len(found) != len(wanted):
+        raise EpochFailed(
+            f"epoch {plan.epoch} ended without the summaries of (operator, worker) {missing or sorted(set(found) - set(wanted))}: "
+            "did the sink take every row?"
+        )
+    return [found[each] for each in wanted]

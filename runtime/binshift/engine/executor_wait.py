@@ -1,0 +1,110 @@
+"""Who is there for an epoch: waits for the executors of its workers, and has it go on without those that stay away.
+
+A worker that owns no bin in the epoch is left out at once. Others are waited for. If they stay away, an epoch without a
+record is planned again, and other workers take over the bins. An epoch with a record (a replay) keeps the workers of its
+record: route, stamps and deltas are decided. Only the output of the absent workers is missing, and the log is enough to
+compute it: a live executor runs their part in a scratch store, which is thrown away. The next epoch moves the bins, as after
+any other loss.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.ports import Executor, Ports
+from binshift.errors import EpochFailed
+from binshift.model import Worker
+
+log = logging.getLogger(__name__)
+
+EXECUTOR_POLL_SECONDS = 0.05
+
+Lost = Callable[[Sequence[Worker], Sequence[Worker]], object]
+"""Gives the bins of some workers to those that are alive; `TargetController.replace_lost`."""
+
+
+def without_idle(plan: EpochPlan, alive: Sequence[Worker]) -> EpochPlan:
+    """The plan without workers that are away and own no bin in the epoch: they have nothing to do in it.
+
+    Such a worker is about to get its first bin, or gives its last one away.
+    """
+    kept = {*plan.route.workers, *alive}
+    return plan if kept.issuperset(plan.workers) else replace(plan, workers=tuple(w for w in plan.workers if w in kept))
+
+
+def continue_without(
+    coordinator: Coordinator, lost: Lost, plan: EpochPlan, away: Sequence[Worker], alive: Sequence[Worker]
+) -> EpochPlan:
+    """The plan by which an epoch goes on without the workers of ``away``, which have stayed away for too long.
+
+    Raises:
+        MigrationRefused: ``alive`` is empty.
+    """
+    coordinator.abandon(plan)
+    lost(away, alive)
+    if plan.replay is not None:
+        return replace(plan, absent=plan.absent | frozenset(away))
+    return coordinator.plan(plan.epoch, plan.batch, alive)
+
+
+def hosts(plan: EpochPlan, alive: Sequence[Worker]) -> Mapping[Worker, Worker]:
+    """Whose executor runs which worker's part: its own, or for an absent worker one of ``alive``, in turns."""
+    stand_ins = {worker: alive[at % len(alive)] for at, worker in enumerate(sorted(plan.absent))}
+    return {worker: stand_ins.get(worker, worker) for worker in plan.workers}
+
+
+@dataclass(frozen=True)
+class ExecutorWait:
+    """See the module.
+
+    Attributes:
+        coordinator: plans again.
+        ports: executors, and a clock to wait by.
+        lost: gives the bins of workers that stay away to those that are there.
+        stopping: set once no further epoch shall begin; ends every wait.
+        executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
+        lost_worker_seconds: how long it waits for one before it goes on without.
+    """
+
+    coordinator: Coordinator
+    ports: Ports[Any]
+    lost: Lost
+    stopping: threading.Event
+    executor_wait_seconds: float = 60.0
+    lost_worker_seconds: float = 30.0
+
+    def wait_for(
+        self, plan: EpochPlan, go_on: Callable[[EpochPlan, str], None]
+    ) -> tuple[EpochPlan, Mapping[Worker, Executor]]:
+        """The plan to run, and all executors there are; those of the workers it needs are among them.
+
+        Args:
+            plan: of the epoch.
+            go_on: called while somebody is missing; raises if the epoch shall not go on.
+
+        Raises:
+            EpochFailed: they did not come back in time, and there is nobody to take over.
+        """
+        started = self.ports.clock()
+        while True:
+            executors = self.ports.executors.alive()
+            alive = tuple(sorted(executors))
+            plan = without_idle(plan, alive)
+            missing = [w for w in plan.needed if w not in executors]
+            if not missing:
+                return plan, executors
+            go_on(plan, f"worker {missing[0]} has no executor")
+            waited = self.ports.clock() - started
+            if waited > self.lost_worker_seconds and executors:
+                log.warning("workers %s stay away: %s go on without them", missing, list(alive))
+                plan = continue_without(self.coordinator, self.lost, plan, missing, alive)
+                started = self.ports.clock()
+            elif waited > self.executor_wait_seconds + self.lost_worker_seconds:
+                raise EpochFailed(f"no executor for worker {missing[0]} within {waited:.0f} s; none is registered")
+            self.ports.clock.wait(self.stopping, EXECUTOR_POLL_SECONDS)

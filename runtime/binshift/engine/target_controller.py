@@ -1,0 +1,282 @@
+"""How requests for movement reach a query, and how they outlive its driver.
+
+*Desired* is what was asked for: the newest target, durable before its request is answered, ordered by (owner, generation).
+*Effective* is what can be had of it now: the desired workers less those that drain or are lost. A migration leads from the
+route to the effective workers; when a worker is back, the query converges again by itself. Draining and lost workers are
+known to the driver only: one that starts anew finds out for itself who is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Unpack
+
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.desired_target import PROGRAM, DesiredTarget, weights_of
+from binshift.engine.migration_options import MigrationOptions, MigrationOverrides
+from binshift.engine.migrations import Migration, Request
+from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
+from binshift.log.log import Log
+from binshift.log.targets import Target
+from binshift.log.weights import rounded
+from binshift.model import Bin, Worker
+from binshift.planner import SLACK, Weights
+
+
+@dataclass
+class TargetController:
+    """Accepts requests for one query; any thread may call it.
+
+    Attributes:
+        log: where targets are kept.
+        coordinator: carries requests out.
+        defaults: options of requests that leave them open.
+    """
+
+    log: Log
+    coordinator: Coordinator
+    defaults: MigrationOptions
+    _first: tuple[Worker, ...] = ()
+    _draining: dict[Worker, str] = field(default_factory=dict)
+    _lost: set[Worker] = field(default_factory=set)
+    _executors: Mapping[Worker, str] = field(default_factory=dict)
+    _diverged: bool = False
+    _taken_up: Target | None = None  # the newest target that something was begun for in this driver
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _desired_target: DesiredTarget = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._desired_target = DesiredTarget(self.log)
+
+    # -------------------------------------------------------------------------------------------------------- targets
+
+    @property
+    def target(self) -> Target | None:
+        """The desired target; None before the first."""
+        return self._desired_target.target
+
+    @property
+    def effective(self) -> tuple[Worker, ...]:
+        """The desired workers less those that drain or are lost; empty before the first epoch."""
+        with self.coordinator.lock:
+            return tuple(w for w in self._desired() if w not in self._draining and w not in self._lost)
+
+    def rescale(self, workers: tuple[Worker, ...], **given: Unpack[MigrationOverrides]) -> Migration:
+        """Ask, as the query's own program, for all bins to be shared by ``workers``.
+
+        Raises:
+            MigrationRefused: the strategy is unknown.
+            TargetOwned: the target is an operator's; it is the one to ask.
+            Fenced: a newer driver has taken over; it is the one to ask.
+            StorageUnavailable: the target could not be made durable; nothing was begun.
+        """
+        request = Request(workers, options=self.defaults.override(**given), weights=self._weights())
+        with self._writing:
+            self._desired_target.write(PROGRAM, None, request)
+            self._aim()
+            return self._begin_effective(request)
+
+    def put(
+        self,
+        owner: str,
+        generation: int,
+        workers: tuple[Worker, ...],
+        latency_target_seconds: float | None = None,
+        **given: Unpack[MigrationOverrides],
+    ) -> Migration | None:
+        """Set the target as ``owner``. Another owner's is replaced; the same generation again changes nothing (None).
+
+        Raises:
+            TargetOutdated: the owner has set a newer generation already, or this one with other content.
+            MigrationRefused: the strategy is unknown, or there is no worker.
+            Fenced, StorageUnavailable: as `rescale`.
+        """
+        if not workers:
+            raise MigrationRefused("a target without workers was asked for: name at least one worker to hold the bins")
+        shared = tuple(sorted(set(workers)))
+        options = self.defaults.override(latency_target_seconds=latency_target_seconds, **given)
+        request = Request(shared, options=options, weights=self._weights())
+        with self._writing:
+            written = self._desired_target.write(owner, generation, request)
+            if not written and self._taken_up == self.target:
+                return None
+            # Or it was written before, with an answer that was lost.
+            self._aim()
+            return self._begin_effective(request)
+
+    def rebalance(self, **given: Unpack[MigrationOverrides]) -> Migration:
+        """Have the workers share the bins by their load as measured now, with little movement: see `balanced_route`.
+
+        The target stays its owner's, with its generation and workers, so anyone may ask. Strategy, batch size and pre-copy are those
+        of this one migration; what is left open is the target's. If no worker has more than 1.05 times the mean load, nothing moves.
+
+        Raises:
+            MigrationRefused: no load is known yet, or the strategy is unknown.
+            Fenced, StorageUnavailable: as `rescale`.
+        """
+        weights, workers = self._weights(), self.effective
+        if weights is None or self.log.index.route is None or not workers:
+            raise MigrationRefused(
+                "no load of a bin has been measured yet: ask again later, after some epochs with input"
+            )
+        request = Request(workers, options=self.defaults.override(**given), weights=weights)
+        with self._writing:
+            self._desired_target.reweigh(request)
+            self._aim()
+            self._taken_up = self.target
+            if self.target is not None:
+                request = self._towards(self.target)
+                request = replace(request, options=request.options.override(**given))
+            return self._begin(replace(request, tolerated=SLACK))
+
+    def move(self, moves: Mapping[Bin, Worker], **given: Unpack[MigrationOverrides]) -> Migration:
+        """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target.
+
+        Raises:
+            TargetOwned: as `rescale`.
+        """
+        self._desired_target.check_owner(PROGRAM)
+        return self._begin(Request(moves=dict(moves), options=self.defaults.override(**given)))
+
+    def resume(self) -> Migration | None:
+        """Go on towards the newest target, if the recorded route is not there yet."""
+        target, route = self._desired_target.read(), self.log.index.route
+        if target is None:
+            return None
+        self._aim()
+        self._taken_up = target
+        request = self._towards(target)
+        if route is None:
+            return self._begin(request)
+        # The same workers are not enough: a driver that died early has moved some of their bins only.
+        return None if request.target(route) == route else self._begin(request)
+
+    # ------------------------------------------------------------------------------------------- workers that go
+
+    def drain(self, worker: Worker) -> Migration:
+        """Move everything off ``worker``, until it comes back with another executor.
+
+        Raises:
+            DrainRefused: no other worker would remain.
+        """
+        with self.coordinator.lock:
+            self._remember()
+            left = tuple(w for w in self.effective if w != worker)
+            if not left:
+                raise DrainRefused(f"worker {worker} is the last one: start another one first, or stop the query")
+            self._draining[worker] = self._executors.get(worker, "")
+            return self._begin(Request(left, options=self.defaults, weights=self._weights()))
+
+    def replace_lost(self, workers: Collection[Worker], alive: Collection[Worker]) -> Migration:
+        """Workers that an epoch waits for stay away: give their bins, and no others, to those that are there.
+
+        To be called between epochs: the one that waited is abandoned.
+
+        Raises:
+            MigrationRefused: nobody is there.
+        """
+        with self.coordinator.lock:
+            self._remember()
+            # One that is back may not have been noticed yet.
+            self._lost = (self._lost - set(alive)) | set(workers)
+            route = self.log.index.route
+            there = set(alive) - self._lost
+            # Better a worker that nobody asked for than a stream that stands still.
+            left = sorted((set(self.effective) | set(route.workers if route else ())) & there or there)
+            if not left:
+                raise MigrationRefused(f"workers {sorted(workers)} are lost and no other one is there: start one")
+            self._diverged = True
+            options = self.defaults.override("AllAtOnce", pre_copy=False)
+            request = Request(tuple(left), options=options, weights=self._weights(), only_leaving=True)
+            return self.coordinator.migrations.replace_lost(workers, request, self.log.index)
+
+    def observe(self, executors: Mapping[Worker, str]) -> None:
+        """Who is there now, by executor id; a worker that is back gets its share of the bins again."""
+        with self.coordinator.lock:
+            self._executors = dict(executors)
+            drained = {w for w, was in self._draining.items() if executors.get(w, was) != was}
+            found = self._lost & executors.keys()
+            if drained or found:
+                self._draining = {w: was for w, was in self._draining.items() if w not in drained}
+                self._lost -= found
+                self._diverged = True
+            if self._diverged and self.coordinator.migrations.idle and self.log.index.route is not None:
+                self._diverged = False
+                request = (
+                    self._towards(self.target)
+                    if self.target
+                    else Request(options=self.defaults, weights=self._weights())
+                )
+                request = replace(request, workers=self.effective or self._desired())
+                if request.target(self.log.index.route) != self.log.index.route:
+                    self._begin(request)
+
+    def cancel(self, number: int, *, rollback: bool = False) -> Migration:
+        """Stop a migration where it does no harm; with ``rollback``, move back what it has moved.
+
+        The target stands: a driver that starts anew goes on towards it. Returns the migration back, or the cancelled one.
+
+        Raises:
+            NoSuchMigration: there is none of that number.
+        """
+        migrations = self.coordinator.migrations
+        with self.coordinator.lock:
+            found = next((each for each in migrations.history if each.id == number), None)
+            if found is None:
+                raise NoSuchMigration(f"there is no migration {number} in this run, or not any more")
+            found.cancel("rolled back on request" if rollback else "cancelled on request")
+            state, route = found.state, self.log.index.route
+            if not rollback or state is None or route is None:
+                return found
+            moves = state.plan.schedule.moves
+            owners = route.owners[moves.bins]
+            moved, waits = owners == moves.destinations, owners == moves.sources
+            if state.running is None and not moved.any():
+                return found
+            ours = moved | waits  # the running epoch may be flipping some that wait
+            back = {Bin(b): Worker(w) for b, w in zip(moves.bins[ours], moves.sources[ours], strict=True)}
+            return self._begin(Request(moves=back, options=self.defaults))
+
+    # ------------------------------------------------------------------------------------------------------ the parts
+
+    def _desired(self) -> tuple[Worker, ...]:
+        if self.target is not None:
+            return tuple(Worker(w) for w in self.target.workers)
+        route = self.log.index.route
+        return self._first or (() if route is None else route.workers)
+
+    def _aim(self) -> None:
+        """Pace by the target's own latency, or by the setting where it names none."""
+        own = None if self.target is None else self.target.latency_target_seconds
+        migrations = self.coordinator.migrations
+        migrations.pacer.aim_seconds = migrations.policy.latency_target_seconds if own is None else own
+
+    def _remember(self) -> None:
+        """Without a target, what there was before the first worker went is what should be again."""
+        self._first = self._desired()
+
+    def _towards(self, target: Target) -> Request:
+        workers = self.effective or tuple(Worker(w) for w in target.workers)
+        moves = {b: Worker(a.worker) for a in target.assignments if a.worker in workers for b in a.bins}
+        weights = weights_of(target, self.coordinator.bins)
+        options = MigrationOptions.of(target)
+        return Request(workers, moves, options, weights=weights, generation=target.generation)
+
+    def _weights(self) -> Weights | None:
+        """The load of every bin as measured now, rounded as a target keeps it."""
+        return rounded(self.coordinator.bin_weights())
+
+    def _begin_effective(self, request: Request) -> Migration:
+        self._taken_up = self.target
+        assert self.target is not None
+        weights, generation = weights_of(self.target, self.coordinator.bins), self.target.generation
+        workers = self.effective or request.workers
+        return self._begin(replace(request, workers=workers, weights=weights, generation=generation))
+
+    def _begin(self, request: Request) -> Migration:
+        with self.coordinator.lock:
+            migration = self.coordinator.migrations.request(request)
+            self.coordinator.migrations.settle(self.log.index)
+            return migration

@@ -1,0 +1,6 @@
+"""The processes around a user's program: on this machine (`local`, for `binshift run`) and in pods (`pod`, for the operator).
+
+Both start Spark's processes and the program as children (`processes`), run the program with the control API next to it
+(`program`), and copy what executors print to where users read it (`log_tail`). What is only here is how long processes live;
+what they compute is not decided here. Nothing below this package may import it, except `binshift.local`, which starts processes.
+"""

@@ -1,0 +1,106 @@
+"""Asks the control API of a run. Answers are the API's own models; its errors are raised as the same errors here.
+
+One request at a time, each with a time limit; nothing is tried again here, as whoever asks does so anyway.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, Request, build_opener
+
+from binshift import errors
+from binshift.control import models
+from binshift.control.requests import RebalanceRequest, TargetRequest
+from binshift.errors import BinshiftError, ControlUnreachable, GiveUp
+
+TIMEOUT_SECONDS: Final = 30.0
+ANSWER_BYTES_MAX: Final = 64_000_000
+
+_OPENER: Final = build_opener(ProxyHandler({}))
+"""Without proxies: the API is on this machine."""
+
+
+class ControlClient:
+    """The control API at ``url``, opened by ``token``."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = url
+        self._token = token
+
+    def dataflow(self) -> models.Dataflow:
+        """The dataflow as a whole."""
+        return models.Dataflow.model_validate_json(self._ask("GET", "/v1/dataflow"))
+
+    def workers(self) -> models.Workers:
+        """Load by worker."""
+        return models.Workers.model_validate_json(self._ask("GET", "/v1/workers"))
+
+    def bins(self, worker: int | None = None) -> Iterator[models.BinLoad]:
+        """All bins, of ``worker`` only if one is named."""
+        first: int | None = 0
+        while first is not None:
+            wanted = {"first": first} | ({} if worker is None else {"worker": worker})
+            page = models.Bins.model_validate_json(self._ask("GET", f"/v1/bins?{urlencode(wanted)}"))
+            yield from page.bins
+            first = page.next
+
+    def migrations(self) -> models.Migrations:
+        """The newest migrations."""
+        return models.Migrations.model_validate_json(self._ask("GET", "/v1/migrations"))
+
+    def migration(self, number: int) -> models.Migration:
+        """One migration."""
+        return models.Migration.model_validate_json(self._ask("GET", f"/v1/migrations/{number}"))
+
+    def put_target(self, wanted: TargetRequest) -> models.Migration | None:
+        """Set the target."""
+        body = wanted.model_dump_json(by_alias=True).encode()
+        return models.Accepted.model_validate_json(self._ask("PUT", "/v1/target", body)).migration
+
+    def rebalance(self, wanted: RebalanceRequest) -> models.Migration | None:
+        """Share the bins by their load as it is now."""
+        body = wanted.model_dump_json(by_alias=True).encode()
+        return models.Accepted.model_validate_json(self._ask("POST", "/v1/rebalance", body)).migration
+
+    def cancel(self, number: int, *, rollback: bool) -> models.Migration | None:
+        """Cancel a migration."""
+        query = urlencode({"rollback": str(rollback).lower()})
+        return models.Accepted.model_validate_json(self._ask("DELETE", f"/v1/migrations/{number}?{query}")).migration
+
+    def stop(self) -> None:
+        """Stop the query after its running epoch; returns at once."""
+        self._ask("POST", "/v1/stop")
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        request = Request(self._url + path, data=body, headers=headers, method=method)
+        try:
+            with _OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
+                return bytes(answer.read(ANSWER_BYTES_MAX))
+        except HTTPError as refused:
+            raise error_of(refused.code, refused.read(ANSWER_BYTES_MAX)) from None
+        except OSError as gone:
+            raise ControlUnreachable(f"the control API at {self._url} does not answer: {gone}") from gone
+
+
+def error_of(status: int, body: bytes) -> BinshiftError:
+    """What the API's answer says, as the error of the same name.
+
+    >>> error_of(409, b'{"error": "TargetOutdated", "message": "there is a newer one"}')
+    TargetOutdated('there is a newer one')
+    >>> error_of(502, b"<html>")
+    ControlUnreachable('the control API answered 502')
+    """
+    try:
+        said: dict[str, Any] = json.loads(body)
+        name, message = str(said["error"]), str(said["message"])
+    except (ValueError, TypeError, KeyError):
+        return ControlUnreachable(f"the control API answered {status}")
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, BinshiftError):
+        return kind(message)
+    return (ControlUnreachable if status >= 500 else GiveUp)(f"{name}: {message}")

@@ -1,0 +1,137 @@
+"""What the commands around a run have in common: options, how they print, and when a wish has come true."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+from rich.table import Table
+
+from binshift.control import models
+from binshift.errors import MigrationRefused, RunFailed
+from binshift.hosting.local.client import ControlClient
+from binshift.hosting.local.directory import DesiredScale, RunDirectory, find
+from binshift.ports import PORT_MAX
+from binshift.rescale import LOCAL_OWNER
+
+
+def parser(name: str, description: str, epilog: str = "", *, of_run: bool = True) -> argparse.ArgumentParser:
+    """A parser with the options that every command has; ``of_run``: it is about a run that is there."""
+    made = argparse.ArgumentParser(
+        f"binshift {name}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--output", choices=("text", "json"), default="text", help="how to print (default: text)")
+    if of_run:
+        made.add_argument("--run", metavar="NAME", help="which run, where there are several")
+    return made
+
+
+def count(most: int, least: int = 1) -> Callable[[str], int]:
+    """A type of argument: ``least`` to ``most``."""
+
+    def counted(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
+        return int(text)
+
+    return counted
+
+
+def memory(text: str) -> str:
+    """A type of argument: memory in Spark's notation, in whole MiB or GiB.
+
+    >>> memory("600m")
+    '600m'
+    """
+    if not re.fullmatch(r"[1-9][0-9]{0,5}[mg]", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of memory, such as 600m or 2g")
+    return text
+
+
+def conf_entry(text: str) -> tuple[str, str]:
+    """A type of argument: Spark conf.
+
+    >>> conf_entry("spark.sql.session.timeZone=UTC")
+    ('spark.sql.session.timeZone', 'UTC')
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not re.fullmatch(r"(spark|binshift)\.[\w.-]+", key):
+        raise argparse.ArgumentTypeError(f"{text!r} is not Spark conf, such as spark.sql.session.timeZone=UTC")
+    return key, value
+
+
+def port(text: str) -> int:
+    """A type of argument: a port, 0 for any."""
+    if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to {PORT_MAX}")
+    return int(text)
+
+
+def open_run(name: str | None) -> tuple[RunDirectory, ControlClient]:
+    """The run that is meant, and its control API.
+
+    Raises:
+        NoRun: there is none.
+        RunFailed: its program has not started the API yet.
+    """
+    directory = find(os.environ, name)
+    run = directory.run
+    if run.url is None:
+        raise RunFailed(f"{run.name} is still starting its program: try again in a few seconds")
+    return directory, ControlClient(run.url, run.token)
+
+
+def as_json(value: Any) -> str:
+    """Values of the API and of the run's folder, and what is made of them, as one line."""
+    return msgspec.json.encode(value, enc_hook=_plain).decode()
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json", by_alias=True)
+
+
+def columns(justify: Literal["left", "right"], *names: str) -> Table:
+    """An empty table of plain columns, as all these commands show them."""
+    table = Table(box=None, padding=(0, 3, 0, 0))
+    for name in names:
+        table.add_column(name, justify=justify, header_style="dim")
+    return table
+
+
+def write(text: str) -> None:
+    """A line on standard output."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def settled(directory: RunDirectory, dataflow: models.Dataflow, wish: DesiredScale) -> bool:
+    """Whether ``wish`` has come true.
+
+    Raises:
+        MigrationRefused: the target was not accepted, its migration ended otherwise, or something else is asked for by now.
+        RunFailed: the query does not run any more.
+    """
+    if dataflow.state not in (models.State.LOADING, models.State.RUNNING):
+        raise RunFailed(f"the query is {dataflow.state.value.lower()}: {dataflow.reason or 'it was stopped'}")
+    now, verdict = directory.wish, directory.verdict
+    if now.count != wish.count:
+        raise MigrationRefused(f"{wish.count} workers were asked for, and then {now.count}: that is on its way now")
+    if verdict is not None and verdict.generation >= wish.generation and verdict.refused:
+        raise MigrationRefused(verdict.refused)
+    target, migration = dataflow.target, dataflow.migration
+    if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
+        return False
+    mine = migration is not None and migration.generation == target.generation
+    if migration is not None and mine and migration.phase in ("failed", "cancelled"):
+        raise MigrationRefused(
+            f"migration {migration.id} is {migration.phase}: {migration.reason or 'no reason given'}"
+        )
+    return target.settled

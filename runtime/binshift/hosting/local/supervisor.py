@@ -1,0 +1,177 @@
+"""Looks at what is, has `binshift.rescale.decide` say what to do next, and does it: one `step` at a time.
+
+Level-triggered: a step knows nothing of the one before it except when the target has settled and when a process was started,
+and losing that costs a little time only. Every failure of a step is a reason to look again. A worker's process that dies is
+missing at the next look, and so is started again; one that dies at once is given more time before each new try.
+
+What is asked for is read anew at each step. A checkpoint that an earlier run has used has that run's generation on its log:
+what is asked for is then given a higher number. Its first epoch needs the workers that run has left the bins with, wanted or not:
+they are started until the control API tells who holds what. The cluster belongs to this run, so the target of another owner is replaced.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from binshift.backoff import backoff_seconds
+from binshift.control.models import Dataflow, State
+from binshift.control.requests import TargetRequest
+from binshift.errors import GiveUp, Retryable
+from binshift.hosting.local.client import ControlClient
+from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
+from binshift.local import LocalCluster
+from binshift.model import Worker
+from binshift.rescale import (
+    LOCAL_OWNER,
+    Action,
+    Desired,
+    Observed,
+    PutTarget,
+    Runtime,
+    StartWorkers,
+    StopWorkers,
+    Target,
+    Wait,
+    Workers,
+    decide,
+    lowest,
+)
+
+RESTART_SECONDS: Final = 1.0
+RESTART_SECONDS_MAX: Final = 30.0
+"""Longest time between two tries to start a process that keeps dying."""
+STEADY_SECONDS: Final = 60.0
+"""A process that lived for so long is started again at once."""
+
+
+@dataclass
+class Supervisor:
+    """Brings what is to what is asked for.
+
+    Attributes:
+        cluster: whose processes come and go.
+        asked: wishes and statuss.
+        control: the control API; None before the program has one.
+        clock: seconds, for the time between two tries.
+        seen: the dataflow as the control API told it last; None before it answered.
+    """
+
+    cluster: LocalCluster
+    asked: RunDirectory
+    control: Callable[[], ControlClient | None]
+    clock: Callable[[], float] = time.monotonic
+    seen: Dataflow | None = field(default=None, init=False)
+    _met: bool = field(default=False, init=False)
+    _settled: tuple[int, int] | None = field(default=None, init=False)
+    _starts: dict[Worker, tuple[int, float]] = field(default_factory=dict, init=False)
+    _status: ScaleStatus | None = field(default=None, init=False)
+
+    def step(self) -> tuple[Action, ...]:
+        """Look, decide, do. Returns what was decided."""
+        wish, control = self.asked.wish, self.control()
+        runtime = None
+        if control is not None:
+            runtime = self._runtime(control)
+            wish = self._numbered(wish, runtime)
+        desired = Desired(LOCAL_OWNER, wish.generation, lowest(wish.count), takes_over=True)
+        actions = decide(Observed(self.cluster.running, runtime), desired)
+        self._met = self._met or runtime is not None
+        if not self._met and (left := self.asked.recorded - self.cluster.running - desired.workers):
+            actions = (StartWorkers(left), *actions)
+        status = ScaleStatus(wish.generation)
+        for action in actions:
+            status = self._carry_out(action, wish, control) or status
+        if status != self._status:
+            self.asked.set_status(status)
+            self._status = status
+        return actions
+
+    # ------------------------------------------------------------------------------------------------------------ look
+
+    def _runtime(self, control: ControlClient) -> Runtime | None:
+        """What the control API says; None while no epoch is recorded by a running query."""
+        try:
+            self.seen = seen = control.dataflow()
+        except (Retryable, GiveUp):
+            return None
+        if seen.state is not State.RUNNING or seen.route_version is None:
+            return None
+        target = seen.target
+        known = None if target is None else Target(target.owner, target.generation, _workers(target.workers))
+        settled = target is not None and target.settled
+        held = self._held(known, seen.epoch) if settled else 0
+        return Runtime(known, _workers(seen.registered), _workers(seen.workers), settled, held)
+
+    def _held(self, target: Target | None, epoch: int) -> int:
+        """Epochs since the target was first seen settled."""
+        assert target is not None
+        if self._settled is None or self._settled[0] != target.generation:
+            self._settled = (target.generation, epoch)
+        return epoch - self._settled[1]
+
+    def _numbered(self, wish: DesiredScale, runtime: Runtime | None) -> DesiredScale:
+        """The wish, outnumbering the target of an earlier run on the same checkpoint."""
+        target = None if runtime is None else runtime.target
+        if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
+            return wish
+        same = target.generation == wish.generation and len(target.workers) == wish.count
+        return wish if same else self.asked.supersede(target.generation)
+
+    # -------------------------------------------------------------------------------------------------------------- do
+
+    def _carry_out(self, action: Action, wish: DesiredScale, control: ControlClient | None) -> ScaleStatus | None:
+        match action:
+            case StartWorkers(workers):
+                for worker in sorted(workers):
+                    if self._due(worker):
+                        self.cluster.start_worker(worker)
+            case StopWorkers(workers):
+                for worker in sorted(workers, reverse=True):
+                    self.cluster.stop_worker(worker)
+                    self._starts.pop(worker, None)
+            case PutTarget(target):
+                assert control is not None
+                return self._put(target, wish, control)
+            case Wait(awaiting, workers):
+                return ScaleStatus(wish.generation, awaiting.value, tuple(sorted(workers)))
+            case _:
+                assert_never(action)
+        return None
+
+    def _put(self, target: Target, wish: DesiredScale, control: ControlClient) -> ScaleStatus:
+        before = self._status
+        if before is not None and before.generation == wish.generation and before.refused:
+            return before  # the same again would be refused again
+        wanted = {
+            "owner": target.owner,
+            "generation": target.generation,
+            "workers": sorted(target.workers),
+            "strategy": wish.strategy,
+            "batchSize": wish.batch_size,
+            "preCopy": wish.pre_copy,
+        }
+        try:
+            control.put_target(TargetRequest.model_validate(wanted))
+        except Retryable as later:
+            return ScaleStatus(wish.generation, awaiting=str(later))
+        except GiveUp as never:
+            return ScaleStatus(wish.generation, refused=str(never))
+        return ScaleStatus(wish.generation)
+
+    def _due(self, worker: Worker) -> bool:
+        """Whether a process may be started now; if so, this is noted as a try."""
+        now = self.clock()
+        tries, last = self._starts.get(worker, (0, now))
+        if now - last > STEADY_SECONDS:
+            tries = 0
+        if now - last < backoff_seconds(tries, RESTART_SECONDS, RESTART_SECONDS_MAX):
+            return False
+        self._starts[worker] = (tries + 1, now)
+        return True
+
+
+def _workers(slots: list[int]) -> Workers:
+    return frozenset(map(Worker, slots))

@@ -1,0 +1,203 @@
+"""Runs the user's program in a process of its own, and answers for its query: ``python -m binshift.hosting.pod.program APP ...``.
+
+Started by `binshift.hosting.pod.supervisor`, which holds the control API's sockets and answers on them until there is a query. The
+program knows nothing of this: it finds its master and its conf as under ``spark-submit``. Tokens come through a pipe and
+are in no environment. When the driver's process is gone, however that happened, this one ends too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+import msgspec
+
+from binshift.control import Control, ControlSettings, Listeners, QueryService, Tokens
+from binshift.control.models import State
+from binshift.errors import BinshiftError
+from binshift.hosting.pod import channel, lifecycle
+from binshift.hosting.pod.conf import prepare
+from binshift.hosting.pod.daemons import await_name, await_port, configure_logging
+from binshift.hosting.pod.settings import DriverSettings, address_of
+from binshift.hosting.program import run_script, watch_parent
+from binshift.model import Worker
+from binshift.spark.host import Host, hosting
+
+if TYPE_CHECKING:
+    from binshift.spark.dataflow import DataflowQuery
+
+LOOK_SECONDS: Final = 0.25
+"""How often is looked whether a query that was asked to stop has."""
+REMEMBERED_CHARACTERS: Final = 1000
+"""Of the end of standard error."""
+
+
+class Child:
+    """The program's side of the channel.
+
+    Args:
+        teller: to the driver.
+        control: not started yet.
+    """
+
+    def __init__(self, teller: channel.ChannelWriter, control: Control) -> None:
+        self._teller, self._control = teller, control
+        self._services: list[QueryService] = []
+        self._told = self._gone = False
+        self._serving = self._over = False
+        self._lock = threading.Lock()
+
+    def recorded(self, workers: frozenset[Worker]) -> None:
+        """Workers without which the first epoch cannot be."""
+        if workers and not self._running():  # beside another query, there are workers already
+            self._teller.tell(channel.Recorded(tuple(sorted(workers))))
+
+    def started(self, started: DataflowQuery) -> None:
+        """The program has a query, perhaps beside others: answer for it as soon as nobody else answers."""
+        with self._lock:
+            service, alone = self._control.attach(started), not self._running()
+            self._services = [*self._running(), service]
+            self._told = self._gone = False
+        threading.Thread(target=self._watch, args=(service,), name="binshift-stopped", daemon=True).start()
+        if alone:
+            self._teller.tell(channel.Started(started.application))
+
+    def _running(self) -> list[QueryService]:
+        return [each for each in self._services if each.state()[0] is State.RUNNING]
+
+    def heard(self, line: bytes) -> None:
+        """The driver wishes something."""
+        with self._lock:
+            if line.strip() == channel.SERVE and not (self._over or self._serving):
+                self._serving = True
+                self._control.start()
+            elif line.strip() == channel.STOP and self._services:
+                for each in self._services:
+                    each.stop()
+            elif line.strip() == channel.STOP and not self._over:
+                # Without a query no epoch can be under way.
+                self._teller.tell(channel.Ended(State.STOPPED, "", True))
+                os._exit(0)
+
+    def ended(self, error: BaseException | None, text: str) -> None:
+        """The program has ended: leave the sockets to the driver, and say how."""
+        seen, asked = self._seen(), self._asked()
+        outcome = lifecycle.of_program(seen, asked, error, text)
+        with self._lock:
+            self._over = True
+            self._control.stop()
+        self._teller.tell(channel.Ended(outcome.state, outcome.reason, asked))
+
+    def _seen(self) -> tuple[State, str] | None:
+        """What the queries did last, and why: of one that runs, else of one that failed; None if there was none."""
+        states = [each.state() for each in self._services]
+        running = [each for each in states if each[0] is State.RUNNING]
+        failed = [each for each in states if each[0] in (State.FAILED, State.FENCED)]
+        return next(iter((*running, *failed, *states)), None)
+
+    def _asked(self) -> bool:
+        """Whether the program was asked to stop from outside: every query it has."""
+        return bool(self._services) and all(each.stop_asked for each in self._services)
+
+    def _watch(self, service: QueryService) -> None:
+        """Say that the queries were asked to stop, and when the last of them has ended."""
+        never = threading.Event()
+        while not never.wait(LOOK_SECONDS):
+            ended = service.state()[0] is not State.RUNNING
+            with self._lock:
+                news = self._asked() and not self._told
+                self._told |= news
+                last = ended and service in self._services and not self._gone and not self._running()
+                self._gone |= last
+            if news:
+                self._teller.tell(channel.Stopping())
+            if last:
+                self._teller.tell(channel.Over(self._asked()))
+            if ended:
+                return
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a program; returns its exit status."""
+    configure_logging()
+    api, health, pipe = channel.inherited(os.environ)
+    os.environ.pop(channel.DESCRIPTORS_VARIABLE)
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    watch_parent(lines.put)
+    hello = msgspec.json.decode(lines.get(), type=channel.Hello)
+    listeners = Listeners(socket.socket(fileno=api), socket.socket(fileno=health))
+    settings = ControlSettings(tokens=Tokens(hello.admin, hello.drain))
+    child = Child(channel.ChannelWriter(pipe), Control(settings, listeners))
+    threading.Thread(target=_hear, args=(lines, child), name="binshift-wishes", daemon=True).start()
+    app = Path(arguments[0])
+    given = replace(DriverSettings.from_environment(os.environ), secret=hello.secret)
+    try:
+        os.environ.update(prepare(given, app, os.environ.get("PYTHONPATH", ""), Path(hello.folder)))
+    except (BinshiftError, OSError) as error:
+        child.ended(error, f"{type(error).__name__}: {error}")
+        return 1
+    # Else Spark would end at a name that nobody knows yet, and ask a master again only after twenty seconds.
+    await_name(given.host)
+    await_port(*address_of(given.master))
+    with hosting(Host(child.recorded, child.started)):
+        return _run(app, arguments[1:], child)
+
+
+class StderrTee(io.TextIOBase):
+    """Standard error, whose end is remembered: it tells why a program that only gives an exit status has ended."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self.end = out, ""
+
+    def write(self, text: str) -> int:
+        """Write on, and remember."""
+        self.end = (self.end + text)[-REMEMBERED_CHARACTERS:]
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        """Flush what is written to."""
+        self._out.flush()
+
+    def fileno(self) -> int:
+        """That of what is written to."""
+        return self._out.fileno()
+
+
+def _run(app: Path, arguments: Sequence[str], child: Child) -> int:
+    overheard = StderrTee(sys.stderr)
+    try:
+        with contextlib.redirect_stderr(overheard):
+            failure = run_script(app, arguments)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        said = "" if isinstance(end.code, int) or end.code is None else str(end.code)
+        if said:
+            sys.stderr.write(f"{said}\n")
+        silent = f"the program ended with exit status {status}; the end of what it said:\n{overheard.end.strip()}"
+        child.ended(None, said if said or not status else silent)
+        return status
+    if failure is not None:
+        sys.stderr.write(failure.traceback)
+        sys.stderr.flush()
+        child.ended(failure.error, failure.traceback)
+        return 1
+    child.ended(None, "")
+    return 0
+
+
+def _hear(lines: queue.SimpleQueue[bytes], child: Child) -> None:
+    while True:
+        child.heard(lines.get())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

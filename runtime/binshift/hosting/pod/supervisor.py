@@ -1,0 +1,283 @@
+"""Runs the user's program as a child for as long as it shall run, and knows what to answer while it does not.
+
+One run after another: what the end of one means and whether there is another is `lifecycle`'s to say. A stop (asked for
+over HTTP, or by SIGTERM) lets the query finish its epoch; a program that then does not end, or a second signal, has its
+whole group of processes ended. After the last run the control API stays up until a signal comes.
+
+The sockets of the API are open for as long as this process lives. It answers on them while the program has no query, and the
+program's process does so otherwise, both on copies: when one hands over to the other, callers wait for a moment and are never refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, assert_never
+
+import msgspec
+
+from binshift.control import Control, ControlSettings, Listeners
+from binshift.control.models import State
+from binshift.control.services import ControlService
+from binshift.hosting.pod import channel, lifecycle
+from binshift.hosting.pod.connection import MasterWatch
+from binshift.hosting.pod.lifecycle import Again, Outcome
+from binshift.hosting.processes import ChildProcess, Interrupts
+from binshift.model import Worker
+
+log = logging.getLogger(__name__)
+
+STEP_SECONDS: Final = 0.2
+END_SECONDS: Final = 20.0
+"""How long a program may take to end after its query has stopped, and its process after the program."""
+LOST_SECONDS: Final = 10.0
+"""How long a program that has lost its master may take to stop: without one its executors may be gone, and then its epoch
+never ends. It is run again anyway."""
+STATUS_SECONDS: Final = 5.0
+"""How long a process that has closed its pipe may take to be gone."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The master does not know the program any more."""
+
+
+Event = channel.Message | Lost
+
+
+@dataclass
+class _Run:
+    """One run of the program.
+
+    Attributes:
+        process: its group.
+        reason: why the run before it failed; empty if it did not.
+        failures: how many runs before it have failed in a row.
+        events: what was heard of it and has not been looked at.
+        served_at: since when it has a query.
+        ended: what it said of its end.
+        asked: whether it was asked to stop from here.
+        why: the reason to restart it, if it is to be.
+        deadline: when it is ended by force.
+    """
+
+    process: ChildProcess
+    reason: str
+    failures: int
+    events: queue.Queue[Event]
+    served_at: float | None = None
+    ended: Outcome | None = None
+    asked: bool = False
+    why: str = ""
+    deadline: float = float("inf")
+    watch: MasterWatch | None = None
+
+    def by(self, moment: float) -> None:
+        """It shall have ended by then."""
+        self.deadline = min(self.deadline, moment)
+
+    def unwatch(self) -> None:
+        """It needs its master no longer."""
+        if self.watch is not None:
+            self.watch.stop()
+            self.watch = None
+
+    def next(self, seconds: float) -> Event | None:
+        """The next event, if there is one within so many seconds."""
+        try:
+            return self.events.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+
+@dataclass
+class Supervisor:
+    """Supervises one program; made by `binshift.hosting.pod.driver`.
+
+    Attributes:
+        command: starts the program's process.
+        environment: of it.
+        hello: said to it first.
+        control: who may use the API.
+        listeners: the API's sockets.
+        interrupts: signals that have arrived.
+        stop_seconds: how long a stop in order may take.
+        status_port: of the master's status page.
+        failed: told the reason of each failure.
+        clock: seconds that only grow.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    hello: channel.Hello
+    control: ControlSettings
+    listeners: Listeners
+    interrupts: Interrupts
+    stop_seconds: float
+    status_port: int
+    failed: Callable[[str], None] = lambda reason: None
+    clock: Callable[[], float] = time.monotonic
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _forced: bool = field(default=False, init=False)
+    _serving: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._api = Control(self.control, self.listeners)
+
+    def run(self) -> int:
+        """Run the program until it rests, then wait for a signal; 0, or 1 if it had to be killed in the end."""
+        failures, reason = 0, ""
+        while True:
+            outcome = self._run_once(reason, failures)
+            log.info("%s%s%s", outcome.state.value, outcome.reason and ": ", outcome.reason)
+            if outcome.state in {State.FAILED, State.FENCED}:
+                self.failed(outcome.reason)
+            step = lifecycle.after(outcome, failures)
+            if self.interrupts.seen or not isinstance(step, Again):
+                break
+            failures, reason = step.failures, lifecycle.again_reason(outcome, step.failures)
+            log.info("the program is run again in %.0f s (failures in a row: %s)", step.after_seconds, failures)
+            if not self._waited(step.after_seconds):
+                self._show(State.STOPPED, outcome.reason)
+                break
+        while not self.interrupts.event.wait():
+            pass
+        self._release()
+        return int(self._forced)
+
+    def _waited(self, seconds: float) -> bool:
+        """Whether so many seconds have passed without a signal or a stop."""
+        until = self.clock() + seconds
+        while not (self.interrupts.seen or self._stop.is_set()):
+            if self.clock() >= until:
+                return True
+            self.interrupts.event.wait(STEP_SECONDS)
+        return False
+
+    # ----------------------------------------------------------------------------------------------- without a query
+
+    def _show(self, state: State, reason: str = "", holding: Sequence[Worker] = (), failures: int = 0) -> None:
+        """Answer so from now on, for a program without a query. Errors as `ControlServer.start`."""
+        known = {"workers": list(holding), "failures": failures}
+        self._api.services.current = ControlService(state, reason, self._stop.set, **known)
+        if not self._serving:
+            self._api.start()
+            self._serving = True
+
+    def _release(self) -> None:
+        """Leave the sockets to the program, once requests under way are answered. May be called again."""
+        if self._serving:
+            self._serving = False
+            self._api.stop()
+
+    # -------------------------------------------------------------------------------------------------------- one run
+
+    def _run_once(self, reason: str, failures: int) -> Outcome:
+        self._forced = False
+        self._show(State.LOADING, reason, failures=failures)
+        events: queue.Queue[Event] = queue.Queue()
+        run = _Run(self._started(events), reason, failures, events)
+        try:
+            outcome = self._watched(run)
+            self._show(outcome.state, outcome.reason)
+        finally:
+            run.unwatch()
+            run.process.end_group()
+        return outcome
+
+    def _started(self, events: queue.Queue[Event]) -> ChildProcess:
+        ours, theirs = os.pipe()
+        inherited = (self.listeners.api.fileno(), self.listeners.health.fileno(), theirs)
+        try:
+            environment = dict(self.environment) | channel.described(inherited)
+            process = ChildProcess(self.command, environment, inherited)
+        finally:
+            os.close(theirs)
+        process.say(msgspec.json.encode(self.hello))
+        channel.listen(ours, events.put)
+        return process
+
+    def _watched(self, run: _Run) -> Outcome:
+        """Until the process is gone, or has to go."""
+        while True:
+            event = run.next(STEP_SECONDS)
+            if isinstance(event, channel.Gone):
+                return self._outcome(run)
+            if event is not None:
+                self._note(run, event)
+            if (self.interrupts.seen or self._stop.is_set()) and not run.asked:
+                self._ask(run, self.stop_seconds)
+            if self.interrupts.seen > 1 or self.clock() > run.deadline:
+                self._forced = run.ended is None
+                log.warning("the program does not end in time: its processes are ended")
+                run.ended = run.ended or Outcome(State.FAILED, run.why or "the program did not end in time")
+                return self._outcome(run)
+
+    def _note(self, run: _Run, event: channel.Word | Lost) -> None:
+        match event:
+            case channel.Recorded(workers):
+                need = f"the query needs the workers that hold its bins: {', '.join(map(str, workers))}"
+                self._show(State.LOADING, run.reason or need, tuple(map(Worker, workers)), run.failures)
+            case channel.Started(application):
+                run.served_at = self.clock()
+                self._release()
+                run.process.say(channel.SERVE)
+                self._watch_master(run, application)
+            case channel.Stopping():
+                if not run.why:
+                    self._stop.set()
+            case channel.Over(asked):
+                run.unwatch()  # a program may end its session, and do something else
+                if asked:
+                    run.by(self.clock() + END_SECONDS)
+            case channel.Ended(state, reason, asked):
+                if asked and not run.why:
+                    self._stop.set()
+                run.ended = Outcome(State(state), reason)
+                run.by(self.clock() + END_SECONDS)
+                shown = self._meant(run, run.ended)
+                self._show(shown.state, shown.reason)
+            case Lost():
+                run.why = "Spark's master has not known the program for a minute: it is started again"
+                log.warning("%s", run.why)
+                self._ask(run, LOST_SECONDS)
+            case _:
+                assert_never(event)
+
+    def _ask(self, run: _Run, seconds: float) -> None:
+        run.asked = True
+        run.by(self.clock() + seconds)
+        run.process.say(channel.STOP)
+
+    def _watch_master(self, run: _Run, application: str) -> None:
+        run.unwatch()
+        run.watch = MasterWatch(self.status_port, application, lambda: run.events.put(Lost()))
+        run.watch.start()
+
+    def _outcome(self, run: _Run) -> Outcome:
+        healthy = 0.0 if run.served_at is None else self.clock() - run.served_at
+        outcome = run.ended
+        if outcome is None:
+            run.process.wait(STATUS_SECONDS)
+            outcome = lifecycle.of_process(run.process.status or 0)
+        meant = self._meant(run, outcome)
+        return Outcome(meant.state, meant.reason, healthy)
+
+    def _meant(self, run: _Run, outcome: Outcome) -> Outcome:
+        """What an end is taken for, which depends on who wanted it."""
+        if self._stop.is_set() or self.interrupts.seen:
+            return lifecycle.stopped(outcome)
+        if run.why and outcome.state is State.STOPPED:
+            return Outcome(State.FAILED, run.why)
+        return outcome
+
+
+def program_command(program: Path, arguments: Sequence[str]) -> list[str]:
+    """The command line of the program's process."""
+    return [sys.executable, "-m", "binshift.hosting.pod.program", str(program), *arguments]

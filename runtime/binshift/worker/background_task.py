@@ -1,0 +1,168 @@
+"""One round of background work on one worker: copy and catch up, drop, snapshot, within a budget of time.
+
+A round never holds the store's write lock for long, reads only recorded state from the log, and stops at its budget, so
+an epoch waits neither for a task slot nor for a lock (invariant I6). Whatever a round leaves undone the next one does:
+it is told what should be, not what to change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from binshift import failpoints
+from binshift.entries import Entries, size_bytes
+from binshift.errors import BinshiftError, Fenced, LogDamaged, NeedsBringUp, StoreBusy, StoreDamaged
+from binshift.log.bin_sizes import pack
+from binshift.log.blocks import write_file
+from binshift.log.layout import snapshot_name
+from binshift.log.records import SnapshotRef
+from binshift.log.storage import Storage
+from binshift.model import BinSet, Fence
+from binshift.store.binstore import BinStore
+from binshift.store.fenced_store import Reader
+from binshift.worker.bring_up import bring_up
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, CopyOrder
+from binshift.worker.rebuild import Limits
+
+log = logging.getLogger(__name__)
+
+ROUND_LIMITS = Limits(bins_at_once=128, rows_at_once=64_000, rows_per_transaction=2_500)
+"""Small transactions: an epoch must never wait long for the write lock. Small groups: a round ends soon after its budget."""
+
+Sleep = Callable[[float], None]
+
+
+@dataclass
+class Budget:
+    """Keeps a round within its time and its duty cycle.
+
+    Attributes:
+        seconds: start nothing new after this long.
+        duty: share of a core it may use; after each piece of work the round rests as long as that asks for, less the
+            time it waited for a core or a disk anyway.
+        clock: wall time.
+        cpu: processor time of this thread.
+        sleep: rests.
+    """
+
+    seconds: float
+    duty: float
+    clock: Callable[[], float] = time.monotonic
+    cpu: Callable[[], float] = time.thread_time
+    sleep: Sleep = time.sleep
+    _started: float = field(init=False)
+    _resumed: float = field(init=False)
+    _used: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._started = self._resumed = self.clock()
+        self._used = self.cpu()
+
+    def __call__(self) -> bool:
+        """Rest as the duty cycle asks; whether there is time for more."""
+        now, used = self.clock(), self.cpu()
+        rest = (used - self._used) / max(self.duty, 0.01) - (now - self._resumed)
+        left = self.seconds - (self.clock() - self._started)
+        if rest > 0 and left > 0:
+            self.sleep(min(rest, left))
+        self._resumed, self._used = self.clock(), self.cpu()
+        return self._resumed - self._started < self.seconds
+
+
+def run_round(
+    spec: BackgroundSpec, store: BinStore, storage: Storage, budget: Budget | None = None
+) -> BackgroundReport:
+    """Do what ``spec`` asks as far as its budget goes, and report what the store holds.
+
+    Raises:
+        Fenced: the store belongs to a newer driver.
+        StoreDamaged: it will be found empty.
+    """
+    budget = budget or Budget(spec.budget_seconds, spec.duty)
+    failed = damaged = None
+    rows = size = 0
+    try:
+        if spec.idle and store.status().owned:
+            _forget(store, spec.fence)
+        for order in spec.copies:
+            if not budget():
+                break
+            _let_go(store, spec, order)
+            progress = bring_up(
+                store, storage, spec.fence, order.bins, order.epoch, order.bring_up, limits=ROUND_LIMITS, pause=budget
+            )
+            rows, size = rows + progress.rows, size + progress.bytes
+        _retire(store, spec, budget)
+    except (Fenced, StoreDamaged):  # a damaged store is found empty, and filled anew, by whoever opens it next
+        raise
+    except (NeedsBringUp, StoreBusy) as error:
+        log.info("a round of worker %s was overtaken by an epoch: %s", spec.worker, error)
+    except BinshiftError as error:  # this worker's trouble is not that of the others
+        failed = f"{type(error).__name__}: {error}"
+        damaged = error.file if isinstance(error, LogDamaged) else None
+    snapshot = _snapshot(spec, store, storage) if spec.snapshot and not failed else None
+    status = store.status()
+    return BackgroundReport(
+        operator=spec.operator,
+        worker=spec.worker,
+        copies={int(b): int(e) for b, e in status.copies.items()},
+        dropping=status.dropping | spec.drop & (status.held_copies.bin_set() | status.partial_bins),
+        bytes_copied=size,
+        rows_copied=rows,
+        snapshot=snapshot,
+        failed=failed,
+        damaged=damaged,
+        seconds=budget.clock() - budget._started,
+    )
+
+
+def _retire(store: BinStore, spec: BackgroundSpec, budget: Budget) -> None:
+    """Drop what was given away; a bin may have come back since the order."""
+    if drop := spec.drop - store.status().owned:
+        failpoints.reached("retire.before")
+        store.drop_copies(spec.fence, drop, budget)
+
+
+def _let_go(store: BinStore, spec: BackgroundSpec, order: CopyOrder) -> None:
+    """Empty a store that owns bins which it is to get copies of: a run that never counted left it so.
+
+    Or an epoch that runs now has just given it those bins: its fence is higher than the order's, and all stays as it is.
+    """
+    if store.status().owned & order.bins:
+        _forget(store, spec.fence)
+
+
+def _forget(store: BinStore, fence: Fence) -> None:
+    """Empty the store, unless an epoch newer than the order uses it."""
+    with contextlib.suppress(Fenced):
+        store.reset(fence)
+
+
+def _snapshot(spec: BackgroundSpec, store: BinStore, storage: Storage) -> SnapshotRef | None:
+    """Write the owned among the wanted bins, as of the stamp read in the same transaction."""
+    with store.reader() as reader:
+        bins = spec.snapshot & reader.status.owned
+        stamp = reader.status.stamp
+        if not bins or stamp.epoch < 0:
+            return None
+        failpoints.reached("snapshot.before")
+        name = snapshot_name(stamp.epoch, spec.operator, spec.worker, spec.snapshot_attempt, 0)
+        rows: dict[int, int] = {}
+        size: dict[int, int] = {}
+        file = write_file(storage, name, _counted(reader, bins, rows, size))
+    failpoints.reached("snapshot.after")
+    return SnapshotRef.of(spec.operator, spec.worker, stamp, bins, file, pack([*rows.values()], [*size.values()]))
+
+
+def _counted(reader: Reader, bins: BinSet, rows: dict[int, int], size: dict[int, int]) -> Iterator[Entries]:
+    """All rows of ``bins``; how many, and their bytes, are noted for each bin that has any, in the bins' order."""
+    for b in bins:
+        for part in reader.scan(b):
+            if part.num_rows:
+                rows[b] = rows.get(b, 0) + part.num_rows
+                size[b] = size.get(b, 0) + size_bytes(part)
+            yield part

@@ -1,0 +1,193 @@
+"""One worker's part of one run of an epoch, from opening the store to the summary.
+
+The straight line: raise the fence, check what the store holds and bring it to the recorded state of the epoch before
+(usually: nothing to do), run the operator, write the delta, commit the store, report. Output rows are yielded as they
+come; whatever ends the generator early (a failing sink, a cancelled job) leaves a store that the next run undoes.
+
+In replay mode (the epoch's record exists already, but Spark has not heard of it) the operator runs for its output
+alone, and the store adopts the recorded changes: the state of the record wins, always (invariant I3).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from binshift import failpoints
+from binshift.entries import Entries, merge_last_wins
+from binshift.errors import NeedsBringUp, SparkRetried
+from binshift.invariants import invariant
+from binshift.log.blocks import read_all, write_file
+from binshift.log.layout import delta_name
+from binshift.log.records import FileRef
+from binshift.log.storage import Storage
+from binshift.model import Epoch, Stamp
+from binshift.operators.contract import EpochContext, EpochState, Operator, states_changed
+from binshift.store.binstore import BinStore
+from binshift.store.status import Status
+from binshift.worker.bring_up import bring_up
+from binshift.worker.messages import EpochSpec, Summary
+from binshift.worker.record_counter import RecordCounter
+
+Clock = Callable[[], float]
+"""Seconds that only ever grow; for measuring, never for deciding."""
+
+
+@dataclass
+class EpochTask:
+    """Runs one `EpochSpec` against a store and a log.
+
+    Attributes:
+        spec: what to do.
+        operator: the state operator.
+        store: this worker's bins of this operator.
+        storage: the log's files.
+        attempt: the id of this attempt, unique for ever; starts with the spec's ``run_prefix``.
+        clock: measures the parts.
+        seconds: the parts measured so far.
+    """
+
+    spec: EpochSpec
+    operator: Operator
+    store: BinStore
+    storage: Storage
+    attempt: str
+    clock: Clock = time.perf_counter
+    seconds: dict[str, float] = field(default_factory=dict)
+    _counter: RecordCounter = field(init=False)
+    _rows_out: int = 0
+    _brought_up: int = 0
+    _undone: bool = False
+
+    def __post_init__(self) -> None:
+        self._counter = RecordCounter(self.spec.owned if self.spec.count_bins else None)
+
+    def run(self, batches: Iterable[pa.RecordBatch], report: Callable[[Summary], None]) -> Iterator[pa.RecordBatch]:
+        """Yield the output rows, then commit and report. Nothing is reported unless every row was taken.
+
+        Raises:
+            SparkRetried: the store carries a state of this very run.
+            NeedsBringUp: the store cannot be brought to the epoch before with the files given.
+            Fenced: a newer run or driver owns the store.
+        """
+        invariant(self.attempt.startswith(self.spec.run_prefix), "an attempt id belongs to its run")
+        self.store.raise_fence(self.spec.fence)
+        failpoints.reached("epoch.fenced")
+        with self._timed("bring_up"):
+            self._prepare()
+        base = self.store.status().stamp  # another task of this very run may commit before this one does
+        started = self.clock()
+        with self.store.reader() as reader:
+            state = EpochState(reader)
+            for output in self.operator.run(self._counted(batches), state, self._context()):
+                self._rows_out += output.num_rows
+                yield output
+                failpoints.reached("sink.middle")
+        self.seconds["process"] = self.clock() - started
+        stamp, delta, changes = self._settle(state.changes)
+        failpoints.reached("commit.before")
+        with self._timed("commit"):
+            self.store.commit_epoch(
+                self.spec.fence,
+                expect=base,
+                stamp=stamp,
+                owned=self.spec.owned,
+                changes=[changes] if changes.num_rows else [],
+                undo=self.spec.undo,
+            )
+        failpoints.reached("commit.after")
+        report(self._summary(stamp, delta, changes, state))
+
+    def _prepare(self) -> None:
+        """Bring the store to the state that record ``epoch - 1`` names, or say what is missing."""
+        spec, status = self.spec, self.store.status()
+        if status.stamp.attempt.startswith(spec.run_prefix):
+            raise SparkRetried(f"worker {spec.worker} has run epoch {spec.epoch} as {status.stamp.attempt} already")
+        if not self._at_base(status) and status.undo_to is not None and status.undo_to == spec.expect:
+            self._undone = self.store.undo(spec.fence, spec.expect)
+            status = self.store.status()
+        if not self._at_base(status):
+            self.store.reset(spec.fence)
+            status = self.store.status()
+        missing = spec.owned - status.owned
+        if not missing:
+            return
+        if spec.bring_up is None and any(status.copies.get(b) != spec.epoch - 1 for b in missing):
+            raise NeedsBringUp(f"worker {spec.worker} lacks {len(missing)} of its bins at epoch {spec.epoch - 1}")
+        if spec.bring_up is not None:
+            progress = bring_up(self.store, self.storage, spec.fence, missing, Epoch(spec.epoch - 1), spec.bring_up)
+            self._brought_up = progress.bins
+
+    def _at_base(self, status: Status) -> bool:
+        """Whether the owned bins are exactly in the state recorded for the epoch before."""
+        if not self.spec.owned_before:
+            return not status.owned
+        return status.stamp == self.spec.expect and status.owned == self.spec.owned_before
+
+    def _settle(self, changes: Sequence[Entries]) -> tuple[Stamp, FileRef | None, Entries]:
+        """Decide the new state: in replay the recorded one, else this attempt's, whose delta is made durable first."""
+        with self._timed("delta"):
+            if self.spec.replay is not None:
+                recorded = self.spec.replay
+                rows = list(read_all(self.storage, recorded.delta)) if recorded.delta else []
+                return recorded.stamp, recorded.delta, merge_last_wins(rows)
+            stamp = Stamp(self.spec.epoch, self.attempt)
+            merged = merge_last_wins(changes)
+            if not merged.num_rows:
+                return stamp, None, merged
+            name = delta_name(self.spec.epoch, self.spec.operator, self.spec.worker, self.attempt)
+            failpoints.reached("delta.before")
+            delta = write_file(self.storage, name, [merged])
+            failpoints.reached("delta.after")
+            return stamp, delta, merged
+
+    def _context(self) -> EpochContext:
+        spec = self.spec
+        return EpochContext(spec.epoch, spec.batch_time_ms, spec.watermark_ms, spec.previous_watermark_ms, spec.owned)
+
+    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            self._counter.add(batch)
+            yield batch
+
+    def _summary(self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState) -> Summary:
+        states_set, states_deleted = states_changed(changes)
+        return Summary(
+            fence=self.spec.fence,
+            operator=self.spec.operator,
+            worker=self.spec.worker,
+            stamp=stamp,
+            delta=delta,
+            rows_in=self._counter.rows - state.rows_late,
+            rows_out=self._rows_out,
+            keys_changed=changes.num_rows,
+            seconds=dict(self.seconds),
+            brought_up=self._brought_up,
+            undone=self._undone,
+            states_set=states_set,
+            states_deleted=states_deleted,
+            rows_late=state.rows_late,
+            rows_stored=self.store.row_count(),
+            bytes_stored=self.store.size_bytes(),
+            records_in=self._counter.records,
+            bin_records=self._counter.packed(),
+        )
+
+    def _timed(self, part: str) -> _Timer:
+        return _Timer(self, part)
+
+
+@dataclass
+class _Timer:
+    task: EpochTask
+    part: str
+    started: float = 0.0
+
+    def __enter__(self) -> None:
+        self.started = self.task.clock()
+
+    def __exit__(self, *error: object) -> None:
+        self.task.seconds[self.part] = self.task.clock() - self.started

@@ -1,0 +1,113 @@
+"""The rows of bins that are built from nothing: their newest snapshots, then every delta after those, merged.
+
+Bins are taken in groups, so that memory and the time between two looks at a budget are bounded whatever the size of a bin.
+Deltas are many small files with rows of many bins each: they are read once for all groups, as long as they are small together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+
+from binshift.entries import EMPTY, Entries, bins_array, merge_last_wins
+from binshift.log.blocks import read_bins, read_parts
+from binshift.log.bringup import DeltaPart, SnapshotPart
+from binshift.log.index import BringUp
+from binshift.log.storage import Storage
+from binshift.model import BinSet, IntArray
+
+SHARED_ROWS_MAX = 500_000
+"""Rows of deltas that are kept for the groups to come; with more, each group reads its own."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is done at once.
+
+    Attributes:
+        bins_at_once: bins read and merged together.
+        rows_at_once: about how many rows these may have; a bin with more is alone.
+        rows_per_transaction: rows written while the store's write lock is held.
+    """
+
+    bins_at_once: int = 256
+    rows_at_once: int = 1_000_000
+    rows_per_transaction: int = 20_000
+
+
+@dataclass
+class BinRebuild:
+    """Builds ``bins``, all of which are among the fresh ones of ``files``.
+
+    Attributes:
+        storage: the log's files.
+        files: which to read.
+        bins: what is built.
+    """
+
+    storage: Storage
+    files: BringUp
+    bins: BinSet
+    _shared: Entries | None = field(default=None, init=False)
+
+    def groups(self, limits: Limits) -> Iterator[BinSet]:
+        """The bins, ascending, in groups within the limits."""
+        rows = sum(map(self._rows_of, self.files.parts))
+        fitting = limits.rows_at_once * len(self.bins) // max(rows, 1)
+        size = max(1, min(limits.bins_at_once, fitting)) if rows else max(1, len(self.bins))
+        for at in range(0, len(self.bins), size):
+            yield BinSet(np.array(self.bins.array[at : at + size]))
+
+    def rows(self, group: BinSet) -> Entries:
+        """All rows of one of the groups, sorted, without deletions."""
+        return _live(merge_last_wins([EMPTY, *self._snapshots(group), *self._deltas(group)]))
+
+    def _snapshots(self, group: BinSet) -> Iterator[Entries]:
+        for snapshot in self.files.snapshots:
+            if wanted := snapshot.bins & group:
+                yield from read_bins(self.storage, snapshot.file, wanted)
+
+    def _deltas(self, group: BinSet) -> Iterator[Entries]:
+        if not self._are_shared:
+            yield from self._read(group)
+            return
+        if self._shared is None:
+            self._shared = merge_last_wins([EMPTY, *self._read(self.bins)])
+        bins = bins_array(self._shared)
+        first, last = np.searchsorted(bins, group.array[0], "left"), np.searchsorted(bins, group.array[-1], "right")
+        yield self._shared.slice(first, last - first)
+
+    @cached_property
+    def _are_shared(self) -> bool:
+        """Whether the deltas are small enough together; asked for every group, and the same for all."""
+        return sum(map(self._rows_of, self.files.deltas)) <= SHARED_ROWS_MAX
+
+    def _read(self, bins: BinSet) -> Iterator[Entries]:
+        """Oldest first; of each bin only what came after its snapshot."""
+        starts = self._starts()
+        parts = []
+        for delta in self.files.deltas:
+            found = (delta.bins & bins).array
+            if wanted := BinSet(found[starts[found] < delta.epoch]):
+                parts.append((delta.file, wanted))
+        yield from chain.from_iterable(read_parts(self.storage, parts))
+
+    def _starts(self) -> IntArray:
+        """By bin, the epoch of its snapshot; -1 without one."""
+        starts = np.full(int(self.bins.array.max(initial=0)) + 1, -1, dtype=np.int32)
+        for snapshot in self.files.snapshots:
+            starts[(snapshot.bins & self.bins).array] = snapshot.epoch
+        return starts
+
+    def _rows_of(self, part: SnapshotPart | DeltaPart) -> int:
+        """About how many rows of its file are of the bins that are built."""
+        return part.file.rows * len(part.bins & self.bins) // max(1, len(part.file.bins))
+
+
+def _live(entries: Entries) -> Entries:
+    """Only the rows that are not deletions."""
+    return entries.filter(entries.column("value").is_valid()) if entries.column("value").null_count else entries
