@@ -17,7 +17,6 @@ import hashlib
 import logging
 import os
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -39,8 +38,6 @@ FORMAT = 2
 DATA, HEADER, LOCK, USERS = "data.mdb", "header.json", "writer.lock", "users.lock"
 _READERS = "lock.mdb"
 _OURS = (HEADER, DATA, _READERS)
-_META = struct.Struct("<II8xQI")
-_LMDB_MAGIC = 0xBEEFC0DE
 _POLL_SECONDS_MIN, _POLL_SECONDS_MAX = 0.0005, 0.02
 
 
@@ -88,22 +85,6 @@ def unusable(directory: Path, expected: Header) -> str | None:
     size = data.stat().st_size
     if size < found.map_bytes:
         return f"its file has {size} bytes and was made with {found.map_bytes}"
-    return _garbled(data)
-
-
-def _garbled(data: Path) -> str | None:
-    """Why LMDB's two meta pages are not what LMDB writes."""
-    with data.open("rb") as file:
-        first = file.read(16 + _META.size)
-        page_bytes = _META.unpack_from(first, 16)[3]
-        if not 512 <= page_bytes <= 65536:
-            return f"its page size is {page_bytes}"
-        file.seek(page_bytes)
-        metas = (first, file.read(16 + _META.size))
-    for meta in metas:
-        magic, version, _, page = _META.unpack_from(meta, 16)
-        if magic != _LMDB_MAGIC or version != 1 or page != page_bytes:
-            return "its file does not start as LMDB's do"
     return None
 
 
