@@ -17,8 +17,8 @@ from options import WATCH, parsed, parser
 from tables import text
 
 from binshift import binary, entries
-from binshift.store.contract import StoreLimits
-from binshift.store.lmdb import close_environments, discard_environments, open_lmdb
+from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.lmdb_store import close_environments, discard_environments, open_lmdb
 
 LIMITS = StoreLimits(map_bytes_max=4 << 30)
 BINS = 1024

@@ -27,7 +27,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "migrations": ("binshift.running.migrations", "show what has moved and what moves"),
     "cancel": ("binshift.running.cancel", "cancel a migration"),
     "demo": ("binshift.demo.command", "a year of real flights as a stream on a local cluster, rescaled while it runs"),
-    "log": ("binshift.log.inspect", "inspect or verify a checkpoint's log, offline"),
+    "log": ("binshift.log.tools.inspect", "inspect or verify a checkpoint's log, offline"),
 }
 """Name -> (module, what it does in a line)."""
 

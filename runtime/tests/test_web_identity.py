@@ -11,7 +11,7 @@ import pytest
 
 from binshift import s3
 from binshift.errors import StorageUnavailable
-from binshift.log.storage import open_storage
+from binshift.log.storage.opening import open_storage
 from binshift.pods import conf
 
 ROLE = {"AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/clicks"}

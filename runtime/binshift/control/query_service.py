@@ -21,7 +21,7 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.errors import DrainRefused, Fenced, NoSuchMigration
-from binshift.log.targets import Target
+from binshift.log.records.targets import Target
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.model import Epoch, Worker

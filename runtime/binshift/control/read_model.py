@@ -13,7 +13,7 @@ from typing import Protocol
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_progress import EpochProgress
 from binshift.engine.worker_backoff import WorkerFailure
-from binshift.log.index import Index
+from binshift.log.index.index import Index
 from binshift.model import Worker
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from binshift.control import models, statistics
 from binshift.control.read_model import ReadModel
 from binshift.engine.epoch_progress import EpochProgress
 from binshift.engine.migrations import Migration
-from binshift.log.index import Index
-from binshift.log.targets import Target
+from binshift.log.index.index import Index
+from binshift.log.records.targets import Target
 from binshift.metrics import Observed
 from binshift.metrics.measured import EpochMeasured
 from binshift.migration import Phase

@@ -18,7 +18,7 @@ from kafka_broker import Broker, broker, connector_jars
 from kafka_program import ROWS_AN_EPOCH
 
 from binshift.local import LocalCluster
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 from binshift.model import Worker
 from binshift.spark.sinks.formats import EPOCH_HEADER
 
