@@ -55,7 +55,7 @@ class SimulatedCluster:
         workers: how many the query starts with: slots 0 to workers-1.
         slots: how many machines there are; by default two more than ``workers``.
         tuning: settings, with short cycles by default.
-        files: where the log is; by default in memory. Any `binshift.log.storage.contract.contract.open_storage` will do.
+        files: where the log is; by default in memory. Any `binshift.log.storage.opening.open_storage` will do.
         new_store: makes a worker's local store; by default in memory.
         faults: what goes wrong; by default nothing.
         seed: of all chance.

@@ -38,7 +38,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         pre_copy: whether bins are copied ahead of their flips.
         latency_target_seconds: what pacing aims at; None for its default.
         assignments: bins that must be on a certain worker; the others are balanced.
-        weights: the load of every bin by which they are balanced, as `binshift.log.records.commits.commits.weights` packs it; empty: all count the same.
+        weights: the load of every bin by which they are balanced, as `binshift.log.records.weights` packs it; empty: all count the same.
         nonce: makes each request's bytes unique, so that a lost reply can be told from another's success.
     """
 

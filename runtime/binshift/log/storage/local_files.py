@@ -31,7 +31,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 
 
 class LocalStorage:
-    """A directory; see `binshift.log.storage.contract.contract.Storage` for what the methods promise."""
+    """A directory; see `binshift.log.storage.contract.Storage` for what the methods promise."""
 
     def __init__(self, root: Path, *, durable: bool = True) -> None:
         self.root = root
@@ -210,7 +210,7 @@ class _PartialFile:
 
 
 class _LocalUpload:
-    """See `binshift.log.storage.contract.contract.Upload`."""
+    """See `binshift.log.storage.contract.Upload`."""
 
     def __init__(self, storage: LocalStorage, name: str) -> None:
         self._storage, self._name = storage, name

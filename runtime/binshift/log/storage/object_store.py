@@ -40,7 +40,7 @@ _REFUSED = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, e
 
 
 def open_s3(url: str, options: Mapping[str, str]) -> ObjectStorage:
-    """A prefix of an S3 bucket; options as in `binshift.log.storage.contract.contract.open_storage`."""
+    """A prefix of an S3 bucket; options as in `binshift.log.storage.opening.open_storage`."""
     timeout = number(options, "timeout_seconds", TIMEOUT_SECONDS)
     config: S3Config = {"virtual_hosted_style_request": flag(options, "virtual_hosted", False)}
     if server := options.get("endpoint", s3.endpoint(os.environ)):
@@ -72,7 +72,7 @@ def open_memory(url: str) -> ObjectStorage:
 
 
 class ObjectStorage:
-    """An obstore store; see `binshift.log.storage.contract.contract.Storage` for what the methods promise."""
+    """An obstore store; see `binshift.log.storage.contract.Storage` for what the methods promise."""
 
     def __init__(self, store: ObjectStore, url: str) -> None:
         self._store = store
@@ -189,7 +189,7 @@ class ObjectStorage:
 
 
 class _ObjectUpload:
-    """See `binshift.log.storage.contract.contract.Upload`. An upload that is never closed leaves no object behind."""
+    """See `binshift.log.storage.contract.Upload`. An upload that is never closed leaves no object behind."""
 
     def __init__(self, storage: ObjectStorage, name: str) -> None:
         self._storage, self._name = storage, name
