@@ -21,7 +21,7 @@ from binshift import entries
 from binshift.entries import make
 from binshift.errors import DiskFull, InvalidSettings, StateTooLarge, StoreBusy, StoreDamaged
 from binshift.model import Bin
-from binshift.store.engine import addressspace, cache_directory
+from binshift.store.engine import cache_directory, room
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 
@@ -233,7 +233,7 @@ def test_a_nearly_full_disk_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_map_beyond_the_address_space_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under RLIMIT_AS the message says which settings contradict each other, before LMDB is asked."""
-    limit = addressspace.used_bytes() + (16 << 20)
+    limit = room.used_bytes() + (16 << 20)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     with pytest.raises(InvalidSettings, match=r"map_bytes_max.*spark\.executor\.pyspark\.memory"):
         open_lmdb(tmp_path, LIMITS)

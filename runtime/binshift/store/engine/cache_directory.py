@@ -28,7 +28,7 @@ from pathlib import Path
 import msgspec
 
 from binshift.errors import StoreBusy
-from binshift.store.engine import disk
+from binshift.store.engine import room
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class WriteLock:
         if not self._threads.acquire(timeout=timeout_seconds):
             raise self._busy(timeout_seconds)
         try:
-            with disk.translate_os_errors(self._path.parent):
+            with room.translate_os_errors(self._path.parent):
                 handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 self._lock_file(handle, deadline, timeout_seconds)

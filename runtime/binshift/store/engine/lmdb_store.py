@@ -25,7 +25,7 @@ from typing import Any
 import lmdb
 
 from binshift.errors import InvalidSettings, StateTooLarge, StoreBusy, StoreDamaged
-from binshift.store.engine import addressspace, cache_directory, disk, lmdb_file, row_checksums
+from binshift.store.engine import cache_directory, lmdb_file, room, row_checksums
 from binshift.store.engine.contract import StoreLimits, Transaction
 from binshift.store.engine.lmdb_places import Places
 from binshift.store.engine.lmdb_transaction import LmdbTransaction, Opened
@@ -83,7 +83,7 @@ class LmdbStore:
             self._place.environment(lock_held=True) as opened,
             self._place.translated(opened, self._limits),
         ):
-            disk.check_room(self.directory, 0, self._limits.disk_free_bytes_min)
+            room.check_room(self.directory, 0, self._limits.disk_free_bytes_min)
             opened.environment.reader_check()  # the slot of a killed reader would keep old pages for ever
             handle = opened.environment.begin(write=True)
             try:
@@ -172,7 +172,7 @@ class _Place:
 
     def _reopen(self) -> Opened:
         """Judge, wipe if need be, open. Needs the write lock."""
-        with disk.translate_os_errors(self.directory):
+        with room.translate_os_errors(self.directory):
             presence, alone = cache_directory.join_users(self.directory)
             try:
                 environment, handles = self._judged(alone)
@@ -208,11 +208,11 @@ class _Place:
         return found
 
     def _open(self) -> tuple[lmdb.Environment, tuple[Any, Any]]:
-        addressspace.check_fits(self._map_bytes)
+        room.check_fits(self._map_bytes)
         try:
             environment = lmdb.open(str(self.directory), map_size=self._map_bytes, **SETTINGS)
         except lmdb.MemoryError as error:
-            raise InvalidSettings(addressspace.refusal(self._map_bytes, str(error))) from error
+            raise InvalidSettings(room.refusal(self._map_bytes, str(error))) from error
         except _TORN:
             raise
         except lmdb.Error as error:
@@ -269,7 +269,7 @@ def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = No
     """
     limits = limits or StoreLimits()
     path = Path(directory).resolve()
-    with disk.translate_os_errors(path):
+    with room.translate_os_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     place = _places.of(path, identity, lambda: _Place(path, limits.map_bytes_max, identity))
     with place.environment():

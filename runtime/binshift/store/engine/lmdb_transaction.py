@@ -25,7 +25,7 @@ from binshift import binary
 from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_last_wins, size_bytes
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
-from binshift.store.engine import disk, long_keys, row_checksums
+from binshift.store.engine import long_keys, room, row_checksums
 from binshift.store.engine.contract import StoreLimits, check_sizes
 
 _PAGE_BYTES = 4096
@@ -139,7 +139,7 @@ class LmdbTransaction:
             2 * (size_bytes(entries) + row_checksums.CHECKSUM_BYTES * entries.num_rows)
             + min(entries.num_rows, self._pages()) * _PAGE_BYTES
         )
-        disk.check_room(self._directory, need, self._limits.disk_free_bytes_min)
+        room.check_room(self._directory, need, self._limits.disk_free_bytes_min)
 
     def _pages(self) -> int:
         return int(self._handle.stat(self._rows)["leaf_pages"])
@@ -217,7 +217,7 @@ class LmdbTransaction:
         if value is None:
             self._handle.delete(name.encode(), db=self._blobs)
         else:
-            disk.check_room(self._directory, 2 * len(value), self._limits.disk_free_bytes_min)
+            room.check_room(self._directory, 2 * len(value), self._limits.disk_free_bytes_min)
             self._handle.put(name.encode(), row_checksums.add_to_blob(name, value), db=self._blobs)
 
 

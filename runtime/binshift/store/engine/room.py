@@ -1,15 +1,20 @@
-"""The disk under a local store: is there room, and may we write?
+"""Is there room for a local store: on its disk, and in this process's address space? And may we write?
 
-This module owns what is said when not. A file that is mapped into memory ends its process when the disk has no room for a
-page of it, so room is asked for before: when a transaction begins, and for whatever is large in it. That a disk is full
-passes, and is tried again; that a directory may not be written takes a person.
+A file that is mapped into memory ends its process when the disk has no room for a page of it, so room is asked for before: when a
+transaction begins, and for whatever is large in it. A full disk passes, and the write is tried again; a directory that may not be
+written needs a change of rights.
+
+LMDB maps its whole file. Under a limit on address space (RLIMIT_AS, which Spark sets in Python workers from
+`spark.executor.pyspark.memory`) a map that does not fit fails with a bare "cannot allocate memory"; asking first lets the message
+name the two settings that contradict each other.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from binshift import diskerrors
@@ -56,3 +61,32 @@ def translate_os_errors(directory: Path) -> Iterator[None]:
                 "space there, or give executors a larger disk (BINSHIFT_STORE_DIR, or the setting store_directory)"
             ) from error
         raise StoreDamaged(f"the local store {directory} cannot be used ({why}): it is built again") from error
+
+
+def check_fits(map_bytes: int) -> None:
+    """Refuse a map that cannot be had.
+
+    Raises:
+        InvalidSettings: names both settings and what would fit.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and used_bytes() + map_bytes > limit:
+        raise InvalidSettings(refusal(map_bytes, f"limit {limit} bytes, of which {used_bytes()} are used"))
+
+
+def used_bytes() -> int:
+    """Address space in use now; 0 where the system does not say."""
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    return 0
+
+
+def refusal(map_bytes: int, why: str) -> str:
+    """The message for a map that cannot be had."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    fits = max(0, limit - used_bytes()) // 2 if limit != resource.RLIM_INFINITY else map_bytes // 2
+    return (
+        f"a local store needs {map_bytes} bytes of address space, and this process cannot have them ({why}). Set "
+        f"StoreLimits.map_bytes_max to at most {fits} (it bounds the state of one worker and operator), or raise or "
+        "remove spark.executor.pyspark.memory"
+    )
