@@ -66,6 +66,15 @@ def test_no_damage_gives_a_state_that_never_was(was: Past, directory: Path, capl
     assert found["of an earlier time: earlier"] > 3, found
 
 
+@pytest.mark.parametrize("seed", [1649, 3476])
+def test_damage_that_a_cursor_does_not_see_is_noticed(
+    was: Past, directory: Path, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    """A key that no lookup leads to, and a page with the content of another, are damage."""
+    found = play(was, directory, range(seed, seed + 1), caplog)
+    assert [each.partition(": ")[2] for each in found] == ["discarded"]
+
+
 @pytest.mark.oracle
 def test_many_damages(was: Past, directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The same for many seeds."""
