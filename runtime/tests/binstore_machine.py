@@ -14,8 +14,8 @@ from binshift.entries import Entries
 from binshift.errors import Fenced
 from binshift.invariants import InvariantViolated
 from binshift.model import Bin, BinSet, Epoch, Fence, Term
-from binshift.store.binstore import BinStore
-from binshift.store.contract import KeyValueStore, StoreLimits
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import KeyValueStore, StoreLimits
 
 BINS = 6
 LIMITS = StoreLimits(map_bytes_max=16 << 20, background_rows_max=8, scan_bytes_max=60)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from binshift import entries
 from binshift.entries import Entries
 from binshift.model import GENESIS, Fence, Stamp
-from binshift.store.status import NO_FENCE
+from binshift.store.bins.status import NO_FENCE
 
 Row = tuple[int, bytes, bytes | None]
 

@@ -21,8 +21,8 @@ from binshift.engine.migration_options import MigrationOptions
 from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Executor, Placement, Ports
 from binshift.engine.target_controller import TargetController
-from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
+from binshift.log.records.formats import LogFormat, OperatorFormat
 from binshift.model import Epoch, Stamp, Worker
 from binshift.testing.clock import ManualClock
 from binshift.testing.faulty import Files

@@ -15,11 +15,13 @@ import msgspec
 from log_drivers import FORMAT, Driver, files_of
 from log_worlds import DictStorage, Rows
 
-from binshift.log import layout, retention
-from binshift.log.blocks import read_bins
-from binshift.log.index import BringUp, Index
+from binshift.log.files.blocks import read_bins
+from binshift.log.index import retention
+from binshift.log.index.bringup import BringUp
+from binshift.log.index.index import Index
 from binshift.log.log import GRACE_SECONDS
-from binshift.log.targets import Target
+from binshift.log.records.targets import Target
+from binshift.log.storage import layout
 from binshift.model import BinSet, Epoch
 
 Files = dict[str, bytes]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from log_worlds import DictStorage, World
 
-from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
-from binshift.log.records import CommitRecord
-from binshift.log.storage import Storage
+from binshift.log.records.commits import CommitRecord
+from binshift.log.records.formats import LogFormat, OperatorFormat
+from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
 
 COUNT = OperatorFormat("count", "f1", "count by user")

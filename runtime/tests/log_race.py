@@ -11,8 +11,8 @@ import json
 import os
 import sys
 
-from binshift.log import local_files, object_store
-from binshift.log.storage import open_storage
+from binshift.log.storage import local_files, object_store
+from binshift.log.storage.opening import open_storage
 
 assert local_files
 assert object_store

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from binshift import entries
 from binshift.errors import LogDamaged, LogFileMissing
-from binshift.log import bin_sizes, layout
-from binshift.log.blocks import read_all, write_file
-from binshift.log.checksums import Bytes
-from binshift.log.index import BringUp, Index
-from binshift.log.records import CommitRecord, FileRef, Part, SnapshotRef, route_changes, whole_route
-from binshift.log.storage import ByteRange, Listed, Storage
+from binshift.log.files.blocks import read_all, write_file
+from binshift.log.index.bringup import BringUp
+from binshift.log.index.index import Index
+from binshift.log.records import bin_sizes
+from binshift.log.records.commits import CommitRecord, FileRef, Part, SnapshotRef, route_changes, whole_route
+from binshift.log.storage import layout
+from binshift.log.storage.contract import ByteRange, Bytes, Listed, Storage
 from binshift.model import BEFORE_FIRST, BinSet, Epoch, Moves, Worker
 from binshift.routing import Route
 

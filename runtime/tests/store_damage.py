@@ -15,10 +15,10 @@ import numpy as np
 
 from binshift import entries
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
-from binshift.store import cachedir
-from binshift.store.binstore import BinStore
-from binshift.store.contract import StoreLimits
-from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine import cache_directory
+from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 
 BINS = 32
 PAGE_BYTES = 4096
@@ -62,7 +62,7 @@ def opened(directory: Path) -> BinStore:
 
 def files_of(directory: Path) -> Files:
     """Everything in it but locks; zeros at the end left out."""
-    names = (cachedir.DATA, cachedir.HEADER, "lock.mdb")
+    names = (cache_directory.DATA, cache_directory.HEADER, "lock.mdb")
     return {name: (directory / name).read_bytes().rstrip(b"\0") for name in names}
 
 
@@ -73,7 +73,10 @@ def past(directory: Path, seed: int) -> Past:
     states: list[State] = []
     earlier = grow(directory / "this", rng, IDENTITY, states)
     return Past(
-        files_of(directory / "this"), states, earlier, (directory / "other" / cachedir.DATA).read_bytes().rstrip(b"\0")
+        files_of(directory / "this"),
+        states,
+        earlier,
+        (directory / "other" / cache_directory.DATA).read_bytes().rstrip(b"\0"),
     )
 
 
@@ -95,7 +98,7 @@ def grow(directory: Path, rng: np.random.Generator, identity: str, states: list[
             states.append(held(store))
         if epoch == 4:
             close_environments(directory)
-            earlier = (directory / cachedir.DATA).read_bytes().rstrip(b"\0")
+            earlier = (directory / cache_directory.DATA).read_bytes().rstrip(b"\0")
             store = BinStore(open_lmdb(directory, LIMITS, identity), BINS, LIMITS)
     close_environments(directory)
     return earlier
@@ -117,7 +120,7 @@ Act = Callable[[random.Random, Files, Past], None]
 
 
 def _flip(rng: random.Random, files: Files, was: Past) -> None:
-    name = rng.choice((cachedir.DATA,) * 12 + (cachedir.HEADER, "lock.mdb"))
+    name = rng.choice((cache_directory.DATA,) * 12 + (cache_directory.HEADER, "lock.mdb"))
     data = bytearray(files[name])
     for _ in range(rng.choice((1, 1, 1, 1, 2, 8))):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
@@ -126,30 +129,30 @@ def _flip(rng: random.Random, files: Files, was: Past) -> None:
 
 def _flip_structure(rng: random.Random, files: Files, was: Past) -> None:
     """Bits of page heads, of lists of nodes and of meta pages: few of all bytes, and the ones that lead elsewhere."""
-    data = bytearray(files[cachedir.DATA])
+    data = bytearray(files[cache_directory.DATA])
     page = rng.randrange(len(data) // PAGE_BYTES)
     at = page * PAGE_BYTES + rng.randrange(160 if page < 2 else 40)
     data[at] ^= 1 << rng.randrange(8)
-    files[cachedir.DATA] = bytes(data)
+    files[cache_directory.DATA] = bytes(data)
 
 
 def _overwrite(rng: random.Random, files: Files, was: Past) -> None:
-    data = bytearray(files[cachedir.DATA])
+    data = bytearray(files[cache_directory.DATA])
     length = rng.choice((1, 8, 64, 512, PAGE_BYTES, 3 * PAGE_BYTES))
     at = rng.randrange(len(data))
     at -= at % rng.choice((1, 8, 512, PAGE_BYTES))
     data[at : at + length] = rng.choice((bytes(length), b"\xff" * length, rng.randbytes(length)))
-    files[cachedir.DATA] = bytes(data)
+    files[cache_directory.DATA] = bytes(data)
 
 
 def _swap_pages(rng: random.Random, files: Files, was: Past) -> None:
-    data = bytearray(files[cachedir.DATA])
+    data = bytearray(files[cache_directory.DATA])
     one, two = (rng.randrange(len(data) // PAGE_BYTES) * PAGE_BYTES for _ in range(2))
     one_page, two_page = data[one : one + PAGE_BYTES], data[two : two + PAGE_BYTES]
     data[one : one + PAGE_BYTES] = two_page
     if rng.random() < 0.5:
         data[two : two + PAGE_BYTES] = one_page
-    files[cachedir.DATA] = bytes(data)
+    files[cache_directory.DATA] = bytes(data)
 
 
 def _cut(rng: random.Random, files: Files, was: Past) -> None:
@@ -163,11 +166,11 @@ def _delete(rng: random.Random, files: Files, was: Past) -> None:
 
 
 def _another_worker(rng: random.Random, files: Files, was: Past) -> None:
-    files[cachedir.DATA] = was.other
+    files[cache_directory.DATA] = was.other
 
 
 def _an_earlier_file(rng: random.Random, files: Files, was: Past) -> None:
-    files[cachedir.DATA] = was.earlier
+    files[cache_directory.DATA] = was.earlier
 
 
 def _another_file(rng: random.Random, files: Files, was: Past) -> None:
@@ -200,8 +203,8 @@ def damaged(was: Past, directory: Path, seed: int) -> str:
         (directory / name).unlink(missing_ok=True)
         if name in files:
             (directory / name).write_bytes(files[name])
-    data = directory / cachedir.DATA
+    data = directory / cache_directory.DATA
     if data.exists() and not (act == "cut" and rng.random() < 0.5):
         with data.open("r+b") as file:
-            file.truncate(max(len(files[cachedir.DATA]), LIMITS.map_bytes_max))
+            file.truncate(max(len(files[cache_directory.DATA]), LIMITS.map_bytes_max))
     return act

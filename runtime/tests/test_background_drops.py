@@ -9,9 +9,9 @@ from log_worlds import DictStorage
 from binshift import entries
 from binshift.engine.copies import Copies
 from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Term, Worker
-from binshift.store.binstore import BinStore
-from binshift.store.contract import StoreLimits
-from binshift.store.memory import MemoryStore
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.memory import MemoryStore
 from binshift.worker.background_task import Budget, run_round
 from binshift.worker.messages import BackgroundReport, BackgroundSpec
 

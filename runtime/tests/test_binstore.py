@@ -17,11 +17,11 @@ from hypothesis.stateful import (
 
 from binshift.errors import Fenced, NeedsBringUp
 from binshift.invariants import InvariantViolated
-from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term
-from binshift.store.binstore import BinStore
-from binshift.store.contract import KeyValueStore
-from binshift.store.lmdb import close_environments, open_lmdb
-from binshift.store.memory import MemoryStore
+from binshift.model import BEFORE_FIRST, BinSet, Epoch, Fence, Stamp, Term
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import KeyValueStore
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
+from binshift.store.engine.memory import MemoryStore
 
 SETS = st.sets(st.integers(0, BINS - 1), max_size=4)
 KEYS = st.sampled_from([b"a", b"b", b"c", b"l" * 500, b"l" * 500 + b"!"])
@@ -203,16 +203,6 @@ class BinStoreMachine(ComparingMachine):
         model = self.model
         self.call(fence, lambda f: self.store.drop_copies(f, BinSet(bins)), background=True)
         model.forget_bins(bins - model.owned)
-
-    @rule(fence=FENCES)
-    def demote(self, fence: int) -> None:
-        """What was owned are copies at the stamp's epoch."""
-        model = self.model
-        with pytest.raises(NeedsBringUp):
-            self.store.demote(model.fence, Stamp(Epoch(7), "stale"))
-        self.call(fence, lambda f: self.store.demote(f, model.stamp))
-        model.copies |= dict.fromkeys(model.owned, model.stamp.epoch)
-        model.owned, model.stamp, model.before = set(), GENESIS, None
 
     @rule(fence=FENCES, really=st.integers(0, 3))
     def reset(self, fence: int, really: int) -> None:

@@ -11,11 +11,11 @@ from binshift import entries
 from binshift.entries import Entries
 from binshift.errors import Fenced, StateTooLarge, StoreDamaged
 from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
-from binshift.store.binstore import BinStore
-from binshift.store.contract import KeyValueStore, StoreLimits
-from binshift.store.lmdb import close_environments, open_lmdb
-from binshift.store.memory import MemoryStore
-from binshift.store.undo import CHUNK_BYTES
+from binshift.store.bins.binstore import BinStore
+from binshift.store.bins.undo import CHUNK_BYTES
+from binshift.store.engine.contract import KeyValueStore, StoreLimits
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
+from binshift.store.engine.memory import MemoryStore
 
 BINS = 16
 LIMITS = StoreLimits(map_bytes_max=32 << 20, background_rows_max=16)

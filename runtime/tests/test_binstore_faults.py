@@ -16,10 +16,10 @@ from binshift import entries
 from binshift.entries import Entries
 from binshift.errors import NeedsBringUp
 from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
-from binshift.store.binstore import BinStore
-from binshift.store.contract import KeyValueStore, StoreLimits, Transaction
-from binshift.store.lmdb import close_environments, open_lmdb
-from binshift.store.memory import MemoryStore
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
+from binshift.store.engine.memory import MemoryStore
 
 BINS = 16
 LIMITS = StoreLimits(map_bytes_max=32 << 20, background_rows_max=16)
@@ -168,9 +168,10 @@ def test_a_process_killed_inside_an_epoch_leaves_the_earlier_state(tmp_path: Pat
         import os
         from binshift.entries import make
         from binshift.model import BinSet, Fence, Stamp
-        from binshift.store import binstore, contract, fenced_store, lmdb
+        from binshift.store.bins import binstore, fenced_store
+        from binshift.store.engine import contract, lmdb_store
         limits = contract.StoreLimits(map_bytes_max={LIMITS.map_bytes_max})
-        store = binstore.BinStore(lmdb.open_lmdb({str(tmp_path)!r}, limits), {BINS}, limits)
+        store = binstore.BinStore(lmdb_store.open_lmdb({str(tmp_path)!r}, limits), {BINS}, limits)
         fenced_store.FencedStore.save = lambda *_: os._exit(9)
         change = make([1] * 9000, [b"%05d" % n for n in range(9000)], [b"1"] * 9000)
         store.commit_epoch(Fence(1, 0, 1), expect=Stamp(0, "a"), stamp=Stamp(1, "a"), owned=BinSet([1]),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from binshift.errors import InvalidSettings, LogDamaged
-from binshift.log.storage import open_storage
+from binshift.log.storage.opening import open_storage
 from binshift.model import Epoch
 from binshift.spark import checkpoint, offsets
 

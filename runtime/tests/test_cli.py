@@ -8,7 +8,7 @@ import pytest
 
 from binshift import cli
 from binshift.errors import InvalidSettings
-from binshift.log import inspect
+from binshift.log.tools import inspect
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,13 +17,13 @@ from test_local_checkpoint_files import OURS, Files
 from binshift import entries
 from binshift.entries import Entries
 from binshift.errors import DiskFull, InvalidSettings
-from binshift.log import layout
-from binshift.log.inspect import verify
 from binshift.log.log import Log
+from binshift.log.storage import layout
+from binshift.log.tools.inspect import verify
 from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
-from binshift.store.binstore import BinStore
-from binshift.store.contract import StoreLimits
-from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 
 FENCE = Fence(Term(1), Epoch(0), 1)
 ONE = BinSet([1])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_worlds import DictStorage, World, loads_of
 
-from binshift.log import bin_sizes
+from binshift.log.records import bin_sizes
 from binshift.testing import SimulatedCluster, Totals
 
 BINS = 16

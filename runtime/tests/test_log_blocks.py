@@ -16,10 +16,10 @@ from log_worlds import DictStorage, DictUpload
 from binshift import entries
 from binshift.errors import ForeignLog, LogDamaged, LogFileMissing
 from binshift.invariants import InvariantViolated
-from binshift.log import blocks, trailer
-from binshift.log.blocks import FileWriter, read_all, read_bins, read_parts, read_trailer, write_file
-from binshift.log.checksums import digest
-from binshift.log.records import FileRef
+from binshift.log.files import blocks, trailer
+from binshift.log.files.blocks import FileWriter, read_all, read_bins, read_parts, write_file
+from binshift.log.records.commits import FileRef
+from binshift.log.records.envelope import digest
 from binshift.model import BinSet
 
 Row = tuple[int, bytes, bytes | None]
@@ -29,6 +29,12 @@ ROWS = st.lists(
     unique_by=lambda row: row[:2],
     max_size=60,
 )
+
+
+def read_trailer(storage: DictStorage, file: FileRef) -> trailer.Trailer:
+    """Where the file's blocks are."""
+    (tail,) = storage.get_ranges(file.name, [(file.bytes - file.trailer, file.bytes)])
+    return trailer.decode_trailer(file.name, tail, file.checksum, file.bytes)
 
 
 def batch(rows: Sequence[Row]) -> entries.Entries:

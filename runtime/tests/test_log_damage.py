@@ -11,7 +11,7 @@ from log_worlds import DictStorage
 
 from binshift.errors import LogError
 from binshift.log.log import Log
-from binshift.log.verification import verify
+from binshift.log.tools.verification import verify
 
 DAMAGES, MANY = 500, 5000
 SEEDS = (1, 2)

@@ -16,10 +16,11 @@ from binshift.errors import (
     LogFileMissing,
     StorageUnavailable,
 )
-from binshift.log import envelope, layout, terms
-from binshift.log.checksums import named_digest
-from binshift.log.formats import LogFormat
 from binshift.log.log import GRACE_SECONDS, Log
+from binshift.log.records import envelope, terms
+from binshift.log.records.envelope import named_digest
+from binshift.log.records.formats import LogFormat
+from binshift.log.storage import layout
 from binshift.model import Epoch, Term
 
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from log_worlds import DictStorage, World
 
 from binshift.errors import LogDamaged
-from binshift.log import layout, manifests, retention
-from binshift.log.bringup import CATCH_UP_EPOCHS_MAX
-from binshift.log.index import BringUp, Index
-from binshift.log.records import Assignment, CommitRecord, SnapshotRef
+from binshift.log.index import manifests, retention
+from binshift.log.index.bringup import CATCH_UP_EPOCHS_MAX, BringUp
+from binshift.log.index.index import Index
+from binshift.log.records.commits import Assignment, CommitRecord, SnapshotRef
+from binshift.log.storage import layout
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Stamp, Term, Worker
 
 ACTIONS = (
@@ -145,7 +146,8 @@ def test_nothing_is_needed_of_a_current_copy() -> None:
         world.epoch()
     bins = BinSet([1, 5, 9])
     plan = world.index.sources("count", bins, dict.fromkeys(bins, 4), Epoch(4))
-    assert plan.nothing_needed
+    assert not plan.lost
+    assert {epoch for epoch, _ in plan.starts} == {plan.to}
     assert (plan.parts, plan.fresh, plan.oldest, plan.bytes_total) == ((), BinSet(), 4, 0)
 
 

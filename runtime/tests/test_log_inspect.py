@@ -11,10 +11,10 @@ from log_drivers import FORMAT, snapshot
 from log_worlds import World
 
 from binshift.errors import ForeignLog
-from binshift.log import layout
-from binshift.log.inspect import describe, inspect, main, verify
 from binshift.log.log import Log
-from binshift.log.targets import Target
+from binshift.log.records.targets import Target
+from binshift.log.storage import layout
+from binshift.log.tools.inspect import describe, inspect, main, verify
 from binshift.model import BinSet, Epoch, Worker
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from binshift.errors import InvalidSettings
-from binshift.log.local_files import LocalStorage
-from binshift.log.storage import Storage, open_storage
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.local_files import LocalStorage
+from binshift.log.storage.opening import open_storage
 
 
 def names(storage: Storage, prefix: str = "") -> list[str]:
@@ -24,7 +25,7 @@ def names(storage: Storage, prefix: str = "") -> list[str]:
 def test_a_killed_writer_leaves_no_file(tmp_path: Path) -> None:
     """A process killed while it writes leaves nothing under the final name, only a hidden part."""
     script = (
-        "import sys; from binshift.log.storage import open_storage\n"
+        "import sys; from binshift.log.storage.opening import open_storage\n"
         "upload = open_storage(sys.argv[1]).upload('deltas/1/x'); upload.write(b'half')\n"
         "print('written', flush=True); sys.stdin.read()"
     )

@@ -9,8 +9,11 @@ from log_drivers import Driver
 from log_worlds import DictStorage
 
 from binshift.errors import Fenced, LogOwned
-from binshift.log import layout, owners, retention, verification
-from binshift.log.owners import Heartbeat, await_release
+from binshift.log.index import retention
+from binshift.log.records import owners
+from binshift.log.records.owners import Heartbeat, await_release
+from binshift.log.storage import layout
+from binshift.log.tools import verification
 from binshift.model import Epoch
 from binshift.testing.clock import ManualClock
 

@@ -8,9 +8,9 @@ import pytest
 from log_drivers import FORMAT
 
 from binshift.errors import InvalidSettings
-from binshift.log import layout
-from binshift.log.local_files import LocalStorage
 from binshift.log.log import PARTIAL_GRACE_SECONDS, Log
+from binshift.log.storage import layout
+from binshift.log.storage.local_files import LocalStorage
 from binshift.model import Epoch
 from binshift.settings import Settings
 

@@ -15,9 +15,11 @@ from log_worlds import DictStorage, World
 
 from binshift.errors import ForeignLog, InvalidSettings, LogDamaged, StateTooLarge
 from binshift.invariants import InvariantViolated
-from binshift.log import binsets, envelope, layout, manifests, records
-from binshift.log.checksums import digest, named_digest
-from binshift.log.records import CommitRecord, decode_record, encode_record
+from binshift.log.index import manifests
+from binshift.log.records import binsets, commits, envelope
+from binshift.log.records.commits import CommitRecord, decode_record, encode_record
+from binshift.log.records.envelope import digest, named_digest
+from binshift.log.storage import layout
 from binshift.model import BINS_MAX, BinSet, Epoch, Term, Worker
 
 NAME = layout.record_name(Epoch(2))
@@ -151,12 +153,12 @@ def test_size_limits_hold_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record above its limit is neither written nor read."""
     record = some_record()
     data = encode_record(record)
-    monkeypatch.setattr(records, "RECORD_BYTES_MAX", len(data) - 1)
+    monkeypatch.setattr(commits, "RECORD_BYTES_MAX", len(data) - 1)
     with pytest.raises(StateTooLarge, match=f"more than {len(data) - 1}"):
         encode_record(record)
     with pytest.raises(LogDamaged, match=f"{len(data)} bytes"):
         decode_record(NAME, data)
-    monkeypatch.setattr(records, "RECORD_BYTES_MAX", len(data))
+    monkeypatch.setattr(commits, "RECORD_BYTES_MAX", len(data))
     assert decode_record(NAME, encode_record(record)) == record
 
 

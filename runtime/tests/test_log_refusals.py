@@ -18,9 +18,10 @@ from binshift.errors import (
     InvalidSettings,
     LogDamaged,
 )
-from binshift.log import envelope, layout
-from binshift.log.formats import OperatorFormat
 from binshift.log.log import Log
+from binshift.log.records import envelope
+from binshift.log.records.formats import OperatorFormat
+from binshift.log.storage import layout
 from binshift.model import Epoch
 
 

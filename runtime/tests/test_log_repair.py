@@ -9,9 +9,9 @@ import pytest
 from target_world import begun, rows
 
 from binshift.errors import LogDamaged
-from binshift.log import layout
-from binshift.log.index import Index
-from binshift.log.records import FileRef, SnapshotRef
+from binshift.log.index.index import Index
+from binshift.log.records.commits import FileRef, SnapshotRef
+from binshift.log.storage import layout
 from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.testing import SimulatedCluster

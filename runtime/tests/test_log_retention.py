@@ -9,7 +9,8 @@ from log_worlds import DictStorage, World
 
 from binshift.errors import LogDamaged
 from binshift.invariants import InvariantViolated
-from binshift.log import layout, retention
+from binshift.log.index import retention
+from binshift.log.storage import layout
 from binshift.model import BinSet, Epoch, Term, Worker
 
 

@@ -12,9 +12,9 @@ from binshift.errors import (
     LogDamaged,
 )
 from binshift.invariants import InvariantViolated
-from binshift.log import layout
 from binshift.log.log import GRACE_SECONDS, Log
-from binshift.log.targets import Target
+from binshift.log.records.targets import Target
+from binshift.log.storage import layout
 from binshift.model import Epoch
 
 

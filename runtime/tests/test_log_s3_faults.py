@@ -15,10 +15,11 @@ from log_s3 import BUCKET, credentials
 from s3_faults import EVERYWHERE, SILENT, Chance, Fault, Proxy, Request, faulty_s3, unwatched
 
 from binshift.errors import LogFileMissing, StorageUnavailable
-from binshift.log.inspect import verify
 from binshift.log.log import Log
-from binshift.log.storage import Storage, open_storage
-from binshift.log.terms import read_term
+from binshift.log.records.terms import read_term
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.opening import open_storage
+from binshift.log.tools.inspect import verify
 from binshift.model import Term
 from binshift.testing import SimulatedCluster, Totals
 from binshift.testing.flows import Row

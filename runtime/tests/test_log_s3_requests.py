@@ -11,7 +11,7 @@ from log_s3 import BUCKET, credentials
 from s3_faults import Proxy, faulty_s3, unwatched
 
 from binshift.engine.snapshots import SLICES
-from binshift.log.storage import open_storage
+from binshift.log.storage.opening import open_storage
 from binshift.testing import SimulatedCluster, Totals, Tuning
 
 CYCLE_EPOCHS = 2 * SLICES

@@ -18,7 +18,8 @@ from log_worlds import DictStorage
 from obstore import exceptions
 
 from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, StorageUnavailable
-from binshift.log.storage import READS_AT_ONCE, Listed, Storage, open_storage, probe, together
+from binshift.log.storage.contract import READS_AT_ONCE, Listed, Storage, together
+from binshift.log.storage.opening import open_storage, probe
 
 RACERS = 50
 

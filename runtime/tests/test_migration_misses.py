@@ -7,13 +7,12 @@ from log_worlds import DictStorage
 from migration_script import NOW, asked, copied, flips, made, run
 
 from binshift import entries
-from binshift.log.blocks import write_file
-from binshift.log.bringup import DeltaPart
-from binshift.log.index import BringUp
+from binshift.log.files.blocks import write_file
+from binshift.log.index.bringup import BringUp, DeltaPart
 from binshift.migration import Event, Limits, MigrationState, RoundReported
 from binshift.model import BinSet, Epoch, Fence, Term, Worker
-from binshift.store.binstore import BinStore
-from binshift.store.memory import MemoryStore
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.memory import MemoryStore
 from binshift.testing import SimulatedCluster, Totals
 from binshift.worker.background_task import ROUND_LIMITS
 from binshift.worker.bring_up import bring_up

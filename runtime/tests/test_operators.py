@@ -17,8 +17,8 @@ from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode, e
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator, states_changed
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState, bin_groups
-from binshift.store.binstore import BinStore
-from binshift.store.memory import MemoryStore
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.memory import MemoryStore
 
 BINS = BinSet(range(4))
 KEYS = pa.schema([("k0", pa.string())])

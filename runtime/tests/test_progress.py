@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
 
 from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.timings import EpochTimings, figures
-from binshift.log.records import FileRef
+from binshift.log.records.commits import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
 from binshift.routing import Route
 from binshift.spark.listening import state_listener

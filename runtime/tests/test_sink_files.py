@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from binshift.errors import Fenced, InvalidQuery, TaskFailed
-from binshift.log import outputs, terms
-from binshift.log.storage import open_storage
+from binshift.log.records import outputs, terms
+from binshift.log.storage.opening import open_storage
 from binshift.model import Epoch, Term
 from binshift.spark.jvm import Jvm
 from binshift.spark.sinks import FileSink, sink_for

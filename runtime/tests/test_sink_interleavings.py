@@ -15,8 +15,8 @@ from hadoop_store import FakeStore
 from interleaved import Walker, every_order
 
 from binshift import failpoints
-from binshift.log import outputs, terms
-from binshift.log.local_files import LocalStorage
+from binshift.log.records import outputs, terms
+from binshift.log.storage.local_files import LocalStorage
 from binshift.model import Epoch
 from binshift.spark.sinks import FileSink, folders
 from binshift.spark.sinks.manifest import FINISHED, parsed

@@ -15,7 +15,7 @@ from binshift.model import Worker
 from binshift.spark import warmup
 from binshift.spark.task import Environment, store_of
 from binshift.store.abandoned import ABANDONED_SECONDS, remove_abandoned
-from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.opening import StoreSettings, scratch_store
 from binshift.worker.messages import LogLocation
 

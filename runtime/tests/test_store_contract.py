@@ -18,10 +18,10 @@ from binshift import entries
 from binshift.errors import StateTooLarge, StoreBusy
 from binshift.invariants import InvariantViolated
 from binshift.model import Bin
-from binshift.store import longkeys
-from binshift.store.contract import KeyValueStore, StoreLimits, Transaction
-from binshift.store.lmdb import close_environments, open_lmdb
-from binshift.store.memory import MemoryStore
+from binshift.store.engine import long_keys
+from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
+from binshift.store.engine.memory import MemoryStore
 
 LIMITS = StoreLimits(map_bytes_max=16 << 20, key_bytes_max=600, value_bytes_max=2000, scan_bytes_max=900)
 Model = dict[tuple[int, bytes], bytes]
@@ -182,7 +182,7 @@ def _contents(transaction: Transaction) -> Model:
 
 
 def _has_long(rows: Model, bin: int) -> bool:
-    return any(len(key) > longkeys.PLAIN_BYTES_MAX for b, key in rows if b == bin)
+    return any(len(key) > long_keys.PLAIN_BYTES_MAX for b, key in rows if b == bin)
 
 
 class MemoryMachine(StoreMachine):
@@ -215,7 +215,7 @@ class LmdbMachine(StoreMachine):
 def test_store_behaves_as_a_dict(machine: type[StoreMachine], colliding: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any sequence of transactions, snapshots, scans and reopenings agrees with a dict, also if all digests collide."""
     if colliding:
-        monkeypatch.setattr(longkeys, "digest", lambda _: b"0" * 16)
+        monkeypatch.setattr(long_keys, "digest", lambda _: b"0" * 16)
     steps = settings(
         max_examples=settings().max_examples // 2,
         stateful_step_count=15,
@@ -291,7 +291,7 @@ def test_long_keys_of_one_prefix_come_in_order(
 ) -> None:
     """A group of long keys that spans several batches is scanned in key order, whole and bounded."""
     if colliding:
-        monkeypatch.setattr(longkeys, "digest", lambda _: b"0" * 16)
+        monkeypatch.setattr(long_keys, "digest", lambda _: b"0" * 16)
     keys = [b"a", *(b"p" * 480 + b"%03d" % n for n in range(60)), b"q"]
     with store.write(1) as transaction:
         put(transaction, [(1, key, b"v") for key in reversed(keys)])

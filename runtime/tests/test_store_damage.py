@@ -16,9 +16,9 @@ from store_damage import ACTS, BINS, IDENTITY, LIMITS, Past, damaged, held, open
 from binshift import entries
 from binshift.errors import StoreDamaged
 from binshift.model import GENESIS, Bin
-from binshift.store import cachedir
-from binshift.store.binstore import BinStore
-from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine import cache_directory
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 
 DAMAGES, MANY = 500, 6000
 
@@ -66,6 +66,15 @@ def test_no_damage_gives_a_state_that_never_was(was: Past, directory: Path, capl
     assert found["of an earlier time: earlier"] > 3, found
 
 
+@pytest.mark.parametrize("seed", [1649, 3476])
+def test_damage_that_a_cursor_does_not_see_is_noticed(
+    was: Past, directory: Path, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    """A key that no lookup leads to, and a page with the content of another, are damage."""
+    found = play(was, directory, range(seed, seed + 1), caplog)
+    assert [each.partition(": ")[2] for each in found] == ["discarded"]
+
+
 @pytest.mark.oracle
 def test_many_damages(was: Past, directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The same for many seeds."""
@@ -76,7 +85,7 @@ def test_an_undamaged_store_is_not_discarded(was: Past, directory: Path, caplog:
     """Opened by nobody else, it is judged, and found as it was."""
     for name, data in was.files.items():
         (directory / name).write_bytes(data)
-    with (directory / cachedir.DATA).open("r+b") as file:
+    with (directory / cache_directory.DATA).open("r+b") as file:
         file.truncate(LIMITS.map_bytes_max)
     with caplog.at_level(logging.WARNING):
         assert held(opened(directory)) == was.states[-1]
@@ -89,7 +98,7 @@ ROW = entries.make([3], [b"key"], [b"a value to be found"])
 
 def look(store: BinStore, read: str) -> list[object]:
     """What is stored of `ROW`, read in one of two ways."""
-    with store._gate.kv.read() as transaction:
+    with store._fenced.kv.read() as transaction:
         if read == "scan":
             return list(transaction.scan(Bin(3)))
         found: list[object] = transaction.get_many(entries.bins_array(ROW), ROW.column(1)).to_pylist()
@@ -100,9 +109,9 @@ def test_a_row_that_is_altered_while_the_store_is_open_is_noticed(tmp_path: Path
     """Whoever reads it learns that the store is damaged, by point or by scan; the next one finds it empty."""
     for read in ("point", "scan"):
         store = BinStore(open_lmdb(tmp_path / read, LIMITS, IDENTITY), BINS, LIMITS)
-        with store._gate.kv.write(1) as transaction:
+        with store._fenced.kv.write(1) as transaction:
             transaction.put_many(ROW)
-        data = tmp_path / read / cachedir.DATA
+        data = tmp_path / read / cache_directory.DATA
         at = data.read_bytes().find(b"a value to be found")
         assert at > 0
         with data.open("r+b") as file:
@@ -119,7 +128,7 @@ def test_a_header_that_is_no_text_is_damage(tmp_path: Path) -> None:
     """A flipped bit may leave bytes that are no UTF-8."""
     opened(tmp_path)
     close_environments(tmp_path)
-    path = tmp_path / cachedir.HEADER
+    path = tmp_path / cache_directory.HEADER
     path.write_bytes(path.read_bytes().replace(b"-", b"\xb9", 1))
     assert held(opened(tmp_path))[1] == "BinSet()"
     close_environments(tmp_path)
@@ -128,14 +137,14 @@ def test_a_header_that_is_no_text_is_damage(tmp_path: Path) -> None:
 def test_a_store_whose_last_user_was_killed_while_writing_is_kept(tmp_path: Path) -> None:
     """What a killed writer leaves is judged whole: its transaction never was, and all before it is there."""
     store = opened(tmp_path)
-    with store._gate.kv.write(1) as transaction:
+    with store._fenced.kv.write(1) as transaction:
         transaction.put_many(ROW)
     close_environments(tmp_path)
     program = f"""
         import os
         from binshift.entries import make
-        from binshift.store.contract import StoreLimits
-        from binshift.store.lmdb import open_lmdb
+        from binshift.store.engine.contract import StoreLimits
+        from binshift.store.engine.lmdb_store import open_lmdb
         limits = StoreLimits(map_bytes_max={LIMITS.map_bytes_max}, disk_free_bytes_min=0)
         with open_lmdb({str(tmp_path)!r}, limits, {IDENTITY!r}).write(1) as transaction:
             transaction.put_many(make([3] * 9000, [b"%05d" % n for n in range(9000)], [b"1" * 20] * 9000))

@@ -21,9 +21,9 @@ from binshift import entries
 from binshift.entries import make
 from binshift.errors import DiskFull, InvalidSettings, StateTooLarge, StoreBusy, StoreDamaged
 from binshift.model import Bin
-from binshift.store import addressspace, cachedir
-from binshift.store.contract import KeyValueStore, StoreLimits
-from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.engine import cache_directory, room
+from binshift.store.engine.contract import KeyValueStore, StoreLimits
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 
 LIMITS = StoreLimits(map_bytes_max=32 << 20)
 
@@ -52,8 +52,8 @@ def in_child(directory: Path, program: str) -> subprocess.Popen[str]:
     start = f"""
         import os, sys
         from binshift.entries import make
-        from binshift.store.contract import StoreLimits
-        from binshift.store.lmdb import open_lmdb
+        from binshift.store.engine.contract import StoreLimits
+        from binshift.store.engine.lmdb_store import open_lmdb
         store = open_lmdb({str(directory)!r}, StoreLimits(map_bytes_max={LIMITS.map_bytes_max}))
     """
     return subprocess.Popen(
@@ -136,7 +136,7 @@ def test_a_store_made_elsewhere_is_discarded_with_a_warning(
     """Another boot, host, format, engine or owner means an empty store, and the reason is said."""
     fill(open_lmdb(tmp_path, LIMITS), b"a")
     close_environments(tmp_path)
-    path = tmp_path / cachedir.HEADER
+    path = tmp_path / cache_directory.HEADER
     path.write_bytes(msgspec.json.encode({**msgspec.json.decode(path.read_bytes()), name: value}))
     with caplog.at_level(logging.WARNING):
         assert values_in(open_lmdb(tmp_path, LIMITS)) == []
@@ -148,8 +148,8 @@ def _truncate(data: Path) -> None:
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "no header": lambda data: (data.parent / cachedir.HEADER).unlink(),
-    "garbage header": lambda data: (data.parent / cachedir.HEADER).write_bytes(b"\0{]"),
+    "no header": lambda data: (data.parent / cache_directory.HEADER).unlink(),
+    "garbage header": lambda data: (data.parent / cache_directory.HEADER).write_bytes(b"\0{]"),
     "truncated": _truncate,
     "empty": lambda data: os.truncate(data, 0),
     "garbage": lambda data: data.write_bytes(os.urandom(1 << 16)),
@@ -165,7 +165,7 @@ def test_a_damaged_directory_is_discarded_with_a_warning(
     """Whatever is wrong with the files, the store opens empty, works, and is found again."""
     fill(open_lmdb(tmp_path, LIMITS), b"a")
     close_environments(tmp_path)
-    DAMAGE[damage](tmp_path / cachedir.DATA)
+    DAMAGE[damage](tmp_path / cache_directory.DATA)
     with caplog.at_level(logging.WARNING):
         store = open_lmdb(tmp_path, LIMITS)
     assert "discarded" in caplog.text
@@ -180,7 +180,7 @@ def test_a_store_wiped_by_another_process_is_opened_anew(tmp_path: Path) -> None
     store = open_lmdb(tmp_path, LIMITS)
     fill(store, b"a")
     with store.read() as old:
-        cachedir.mark_unusable(tmp_path)
+        cache_directory.mark_unusable(tmp_path)
         program = 'with store.write(1) as t: t.put_many(make([1], [b"k"], [b"theirs"]))'
         assert in_child(tmp_path, program).wait(timeout=300) == 0
         assert [batch.column(2).to_pylist() for batch in old.scan(Bin(1))] == [[b"a"]]
@@ -233,7 +233,7 @@ def test_a_nearly_full_disk_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_map_beyond_the_address_space_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under RLIMIT_AS the message says which settings contradict each other, before LMDB is asked."""
-    limit = addressspace.used_bytes() + (16 << 20)
+    limit = room.used_bytes() + (16 << 20)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     with pytest.raises(InvalidSettings, match=r"map_bytes_max.*spark\.executor\.pyspark\.memory"):
         open_lmdb(tmp_path, LIMITS)
@@ -297,4 +297,4 @@ def test_a_forked_child_opens_its_own_environment(tmp_path: Path) -> None:
 
 def test_boot_id_is_stable_and_not_empty() -> None:
     """The same boot has the same id."""
-    assert cachedir.kernel_boot() == cachedir.kernel_boot() != ""
+    assert cache_directory.kernel_boot() == cache_directory.kernel_boot() != ""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from binshift import entries
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
-from binshift.store.contract import StoreLimits
-from binshift.store.lmdb import close_environments, open_lmdb
-from binshift.store.lmdb_places import OPEN_MAX, Places
+from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.lmdb_places import OPEN_MAX, Places
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.opening import StoreSettings, scratch_store
 
 MAP_BYTES = 1 << 20

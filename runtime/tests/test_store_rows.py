@@ -8,10 +8,10 @@ import pytest
 
 from binshift import entries
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
-from binshift.store.binstore import BinStore
-from binshift.store.contract import KeyValueStore
-from binshift.store.lmdb import open_lmdb
-from binshift.store.memory import MemoryStore
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import KeyValueStore
+from binshift.store.engine.lmdb_store import open_lmdb
+from binshift.store.engine.memory import MemoryStore
 
 
 @pytest.mark.parametrize("kind", ["memory", "lmdb"])

@@ -10,7 +10,7 @@ from target_world import UID, rows, slots, targets, workers
 
 from binshift.engine.bin_records import COUNTED_EVERY_EPOCHS, RECORDS_MIN, BinRecords
 from binshift.errors import MigrationRefused
-from binshift.log import weights as packed
+from binshift.log.records import weights as packed
 from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.planner import SLACK, TOLERATED
@@ -221,7 +221,7 @@ def test_weights_of_a_target_are_short_and_bounded() -> None:
 def test_damaged_weights_share_by_numbers() -> None:
     """A target is never a reason not to start."""
     from binshift.engine.desired_target import weights_of
-    from binshift.log.targets import Target
+    from binshift.log.records.targets import Target
 
     target = Target(owner="", generation=1, workers=(0,), strategy="Fluid", batch_size=1, pre_copy=True, weights="x")
     assert weights_of(target, 4) is None

@@ -10,7 +10,7 @@ from target_world import UID, begun, rows, slots, targets, workers
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.migrations import Migration
 from binshift.errors import StorageUnavailable
-from binshift.log import terms
+from binshift.log.records import terms
 from binshift.migration import Phase
 from binshift.model import Worker
 from binshift.testing import SimulatedCluster, Totals

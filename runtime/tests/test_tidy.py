@@ -196,7 +196,7 @@ BAD = {
     "broad except, tool comment": (broad_excepts, "try:\n    f()\nexcept Exception:  # noqa: BLE001\n    pass\n"),
     "clock": (impurities, "import time\n"),
     "third party": (impurities, "from pyarrow import compute\n"),
-    "impure module": (impurities, "from binshift.store.binstore import BinStore\n"),
+    "impure module": (impurities, "from binshift.store.bins.binstore import BinStore\n"),
     "impure module by package": (impurities, "from binshift import entries\n"),
     "print": (impurities, "print(1)\n"),
     "chance": (impurities, "np.random.default_rng()\n"),

@@ -10,7 +10,7 @@ import pytest
 from log_worlds import DictStorage, World
 
 from binshift.errors import IncompatibleState
-from binshift.log.storage import open_storage
+from binshift.log.storage.opening import open_storage
 from binshift.operators.aggregate import OutputMode
 from binshift.spark import offsets
 from binshift.testing import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning

@@ -12,7 +12,7 @@ import pytest
 from binshift import s3
 from binshift.errors import StorageUnavailable
 from binshift.hosting.pod import conf
-from binshift.log.storage import open_storage
+from binshift.log.storage.opening import open_storage
 
 ROLE = {"AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/clicks"}
 JARS = Path(__file__).resolve().parents[2] / "build" / "s3-jars"

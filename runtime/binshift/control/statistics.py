@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from binshift.control.models import Latency, Rates
 from binshift.engine.timings import EpochTimings
-from binshift.log.bringup import snapshot_starts
-from binshift.log.index import Index
-from binshift.log.records import FileRef, SnapshotRef
+from binshift.log.index.bringup import snapshot_starts
+from binshift.log.index.index import Index
+from binshift.log.records.commits import FileRef, SnapshotRef
 from binshift.metrics.measured import arrivals
 from binshift.model import Worker
 

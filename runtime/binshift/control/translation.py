@@ -11,8 +11,8 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_progress import EpochProgress
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
-from binshift.log.index import Index
-from binshift.log.targets import Target
+from binshift.log.index.index import Index
+from binshift.log.records.targets import Target
 from binshift.metrics import Observed
 from binshift.migration import Phase
 from binshift.model import Worker

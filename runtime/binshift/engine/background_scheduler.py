@@ -13,7 +13,7 @@ from dataclasses import replace
 from binshift.engine.copies import Copies
 from binshift.engine.snapshots import SnapshotCycle
 from binshift.engine.worker_backoff import WorkerBackoff
-from binshift.log.index import Index
+from binshift.log.index.index import Index
 from binshift.migration import CopyFailed, Event
 from binshift.model import BinSet, Fence, Term, Worker
 from binshift.routing import Route

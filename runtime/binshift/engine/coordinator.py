@@ -20,9 +20,9 @@ from binshift.engine.epoch_plan import BatchOffsets, EpochPlan, one_each
 from binshift.engine.housekeeping import Housekeeping
 from binshift.engine.migration_controller import NO_MOVES, MigrationController
 from binshift.errors import EpochFailed, LogDamaged, ReplayMismatch
-from binshift.log import terms
 from binshift.log.log import Log
-from binshift.log.records import CommitRecord, Part, route_changes, whole_route
+from binshift.log.records import terms
+from binshift.log.records.commits import CommitRecord, Part, route_changes, whole_route
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.planner import bin_weights
 from binshift.routing import Route
@@ -208,8 +208,7 @@ class Coordinator:
     def replan_without_file(self, plan: EpochPlan, error: LogDamaged) -> EpochPlan:
         """The plan of the next run after a task has met a damaged file, if the epoch can do without that file.
 
-        What an older snapshot leads to is built from that one. Moves that were to happen do not: bins stay with those who
-        have them, and who may well be the last ones.
+        What an older snapshot leads to is built from that one. Planned moves are given up: their bins stay where they are.
 
         Raises:
             LogDamaged: it cannot; the message names the file.

@@ -9,9 +9,9 @@ import msgspec
 
 from binshift.engine.migrations import Request
 from binshift.errors import MigrationRefused, TargetOutdated, TargetOwned
-from binshift.log import terms, weights
 from binshift.log.log import Log
-from binshift.log.targets import Target
+from binshift.log.records import terms, weights
+from binshift.log.records.targets import Target
 from binshift.rescale import LOCAL_OWNER
 
 log = logging.getLogger(__name__)

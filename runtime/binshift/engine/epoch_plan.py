@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from binshift.errors import EpochFailed
 from binshift.invariants import invariant
-from binshift.log.records import CommitRecord
+from binshift.log.records.commits import CommitRecord
 from binshift.model import Epoch, Moves, Worker
 from binshift.routing import Route
 from binshift.worker.messages import Summary

@@ -21,7 +21,7 @@ from binshift.engine.pacer import CopyRate, Pacer
 from binshift.engine.snapshots import SnapshotCycle
 from binshift.engine.worker_backoff import WorkerBackoff
 from binshift.errors import BinshiftError
-from binshift.log.index import Index
+from binshift.log.index.index import Index
 from binshift.migration import (
     Action,
     Cancel,

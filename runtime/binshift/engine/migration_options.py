@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from binshift.errors import MigrationRefused
-from binshift.log.targets import Target
+from binshift.log.records.targets import Target
 from binshift.strategies import Strategy
 
 

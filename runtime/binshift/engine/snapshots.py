@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from binshift.log.bin_sizes import Counts
-from binshift.log.index import Index
-from binshift.log.records import SnapshotRef
+from binshift.log.index.index import Index
+from binshift.log.records.bin_sizes import Counts
+from binshift.log.records.commits import SnapshotRef
 from binshift.model import BinSet, Epoch, Worker
 
 PENDING_MAX = 64

@@ -19,8 +19,8 @@ from binshift.engine.migration_options import MigrationOptions, MigrationOverrid
 from binshift.engine.migrations import Migration, Request
 from binshift.errors import DrainRefused, MigrationRefused, NoSuchMigration
 from binshift.log.log import Log
-from binshift.log.targets import Target
-from binshift.log.weights import rounded
+from binshift.log.records.targets import Target
+from binshift.log.records.weights import rounded
 from binshift.model import Bin, Worker
 from binshift.planner import SLACK, Weights
 

@@ -20,12 +20,15 @@ from typing import Literal
 from binshift import failpoints
 from binshift.errors import ForeignLog, LogDamaged
 from binshift.invariants import InvariantViolated, invariant
-from binshift.log import formats, layout, loading, manifests, retention, terms
-from binshift.log.formats import LogFormat
-from binshift.log.index import Index
-from binshift.log.records import CommitRecord, decode_record, encode_record
-from binshift.log.storage import Storage, open_storage, probe
-from binshift.log.targets import Targets
+from binshift.log.index import loading, manifests, retention
+from binshift.log.index.index import Index
+from binshift.log.records import formats, terms
+from binshift.log.records.commits import CommitRecord, decode_record, encode_record
+from binshift.log.records.formats import LogFormat
+from binshift.log.records.targets import Targets
+from binshift.log.storage import layout
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.opening import open_storage, probe
 from binshift.model import Epoch, Term
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from binshift.engine.epoch_plan import BatchOffsets
-from binshift.log.storage import Storage
+from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
 from binshift.spark import offsets
 from binshift.spark.definition import Definition, GroupedAggregation

@@ -13,7 +13,7 @@ import uuid
 from urllib.parse import unquote, urlsplit
 
 from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing
-from binshift.log.storage import Storage
+from binshift.log.storage.contract import Storage
 from binshift.model import BEFORE_FIRST, Epoch
 
 METADATA = "metadata"

@@ -21,7 +21,7 @@ from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.engine.timings import EpochTimings
 from binshift.errors import MigrationRefused
-from binshift.log.targets import Target
+from binshift.log.records.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
 from binshift.spark.progress import filled

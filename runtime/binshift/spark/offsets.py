@@ -12,8 +12,8 @@ import json
 
 from binshift.engine.epoch_plan import BatchOffsets
 from binshift.errors import IncompatibleState, LogDamaged
-from binshift.log.records import CommitRecord
-from binshift.log.storage import Storage
+from binshift.log.records.commits import CommitRecord
+from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
 
 HEADER_LINES = 2

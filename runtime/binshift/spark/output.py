@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 
 from binshift.errors import Retryable, TaskFailed
-from binshift.log import outputs
 from binshift.log.log import Log
+from binshift.log.records import outputs
 from binshift.model import Epoch
 from binshift.spark.definition import Definition, replay
 from binshift.spark.sinks import FileSink, Sink

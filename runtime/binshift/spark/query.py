@@ -23,10 +23,11 @@ from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Executor, Ports
 from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
-from binshift.log.formats import LogFormat, OperatorFormat
 from binshift.log.log import Log
-from binshift.log.owners import OWNER_VARIABLE, Heartbeat, await_release
-from binshift.log.storage import Storage, open_storage
+from binshift.log.records.formats import LogFormat, OperatorFormat
+from binshift.log.records.owners import OWNER_VARIABLE, Heartbeat, await_release
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.opening import open_storage
 from binshift.migration import Limits
 from binshift.model import BEFORE_FIRST, Worker
 from binshift.settings import Settings

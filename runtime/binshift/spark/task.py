@@ -23,11 +23,12 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.accumulators import Accumulator
 
 from binshift.errors import SparkRetried, WrongExecutor
-from binshift.log.storage import Storage, open_storage
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.opening import open_storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
 from binshift.store import abandoned
-from binshift.store.binstore import BinStore
+from binshift.store.bins.binstore import BinStore
 from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
 from binshift.worker.background_task import run_round
 from binshift.worker.epoch_task import EpochTask

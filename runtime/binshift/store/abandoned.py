@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from binshift.store import cachedir
+from binshift.store.engine import cache_directory
 from binshift.store.opening import STAND_IN
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ _PLACE = re.compile(r"[\w.-]+-\d+")
 _SCRATCH_PLACE = re.compile(rf"[\w.-]+\.{re.escape(STAND_IN)}-\d+")
 _SCRATCH = re.compile(r"[\w.]+")
 """A scratch store whose task was killed; named by the attempt."""
-_FILE = re.compile(rf"{re.escape(cachedir.HEADER)}\.\d+|\d+(\.met)?")
-_FILES = {cachedir.DATA, cachedir.HEADER, cachedir.LOCK, cachedir.USERS, "lock.mdb"}
+_FILE = re.compile(rf"{re.escape(cache_directory.HEADER)}\.\d+|\d+(\.met)?")
+_FILES = {cache_directory.DATA, cache_directory.HEADER, cache_directory.LOCK, cache_directory.USERS, "lock.mdb"}
 _REMOVED = ".abandoned-"
 
 
@@ -102,7 +102,7 @@ def _nobody_uses(folder: Path) -> Iterator[bool]:
     """Whether no process has a store below open; meanwhile none can open one."""
     with ExitStack() as locks:
         try:
-            for users in (*folder.glob(f"*/{cachedir.USERS}"), *folder.glob(f"*/*/{cachedir.USERS}")):
+            for users in (*folder.glob(f"*/{cache_directory.USERS}"), *folder.glob(f"*/*/{cache_directory.USERS}")):
                 file = locks.enter_context(users.open("rb"))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

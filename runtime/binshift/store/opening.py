@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from binshift.store.binstore import BinStore
-from binshift.store.contract import StoreLimits
-from binshift.store.lmdb import close_environments, discard_environments, open_lmdb
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.lmdb_store import close_environments, discard_environments, open_lmdb
 
 STAND_IN = "stand-in"
 """Ends the name of an operator's scratch stores: they stand in for those of a worker that is away."""

@@ -24,12 +24,12 @@ from typing import Any, Unpack
 from binshift.engine.migration_options import MigrationOverrides
 from binshift.engine.migrations import Migration
 from binshift.errors import BinshiftError, EpochFailed, Fenced, Retryable, StorageUnavailable
-from binshift.log.layout import term_name
-from binshift.log.storage import Storage
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.layout import term_name
 from binshift.model import Bin, BinSet, Epoch, Term, Worker
 from binshift.routing import Route
-from binshift.store.contract import KeyValueStore
-from binshift.store.memory import MemoryStore
+from binshift.store.engine.contract import KeyValueStore
+from binshift.store.engine.memory import MemoryStore
 from binshift.testing.driver import Driver
 from binshift.testing.faults import Faults, Killed
 from binshift.testing.flows import Flow, Key, Row
@@ -55,7 +55,7 @@ class SimulatedCluster:
         workers: how many the query starts with: slots 0 to workers-1.
         slots: how many machines there are; by default two more than ``workers``.
         tuning: settings, with short cycles by default.
-        files: where the log is; by default in memory. Any `binshift.log.storage.open_storage` will do.
+        files: where the log is; by default in memory. Any `binshift.log.storage.opening.open_storage` will do.
         new_store: makes a worker's local store; by default in memory.
         faults: what goes wrong; by default nothing.
         seed: of all chance.

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from binshift.errors import LogDamaged, LogFileMissing, StoreBusy
-from binshift.log.checksums import Bytes
-from binshift.log.storage import ByteRange, Listed, Storage, Upload
-from binshift.store.contract import KeyValueStore, Transaction
+from binshift.log.storage.contract import ByteRange, Bytes, Listed, Storage, Upload
+from binshift.store.engine.contract import KeyValueStore, Transaction
 from binshift.testing.faults import Faults, Killed, Process
 
 

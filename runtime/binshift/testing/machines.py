@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from binshift.engine.ports import Executor
 from binshift.errors import InvalidSettings
-from binshift.log.storage import Storage
+from binshift.log.storage.contract import Storage
 from binshift.model import Worker
 from binshift.operators.contract import Operator
-from binshift.store.binstore import BinStore
-from binshift.store.contract import KeyValueStore, StoreLimits
-from binshift.store.memory import MemoryStore
+from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.contract import KeyValueStore, StoreLimits
+from binshift.store.engine.memory import MemoryStore
 from binshift.testing.faults import Faults, Killed, Process
 from binshift.testing.faulty import FaultyStorage, FaultyStore
 from binshift.testing.flows import Row

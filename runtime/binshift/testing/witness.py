@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from binshift.log import loading
-from binshift.log.blocks import read_all
-from binshift.log.index import BringUp, Index
-from binshift.log.layout import record_name
-from binshift.log.records import CommitRecord, FileRef, decode_record
+from binshift.log.files.blocks import read_all
+from binshift.log.index import loading
+from binshift.log.index.bringup import BringUp
+from binshift.log.index.index import Index
+from binshift.log.records.commits import CommitRecord, FileRef, decode_record
+from binshift.log.storage.layout import record_name
 from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, Term, Worker
-from binshift.store.binstore import BinStore
-from binshift.store.fenced_store import Reader
-from binshift.store.memory import MemoryStore
-from binshift.store.status import Status
+from binshift.store.bins.binstore import BinStore
+from binshift.store.bins.fenced_store import Reader
+from binshift.store.bins.status import Status
+from binshift.store.engine.memory import MemoryStore
 from binshift.testing.flows import Packed, Row
 from binshift.testing.reference import Reference
 from binshift.testing.stream import Batch, Outputs

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from binshift.engine.migration_options import MigrationOptions
 from binshift.engine.migrations import MigrationPolicy
 from binshift.engine.ports import Executor
-from binshift.log.formats import LogFormat, OperatorFormat
-from binshift.log.storage import Storage
+from binshift.log.records.formats import LogFormat, OperatorFormat
+from binshift.log.storage.contract import Storage
 from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.store.contract import StoreLimits
+from binshift.store.engine.contract import StoreLimits
 from binshift.testing.clock import ManualClock
 from binshift.testing.faults import Faults, Process
 from binshift.testing.faulty import Files

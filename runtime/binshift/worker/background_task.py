@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from binshift import failpoints
 from binshift.entries import Entries, size_bytes
 from binshift.errors import BinshiftError, Fenced, LogDamaged, NeedsBringUp, StoreBusy, StoreDamaged
-from binshift.log.bin_sizes import pack
-from binshift.log.blocks import write_file
-from binshift.log.layout import snapshot_name
-from binshift.log.records import SnapshotRef
-from binshift.log.storage import Storage
+from binshift.log.files.blocks import write_file
+from binshift.log.records.bin_sizes import pack
+from binshift.log.records.commits import SnapshotRef
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.layout import snapshot_name
 from binshift.model import BinSet, Fence
-from binshift.store.binstore import BinStore
-from binshift.store.fenced_store import Reader
+from binshift.store.bins.binstore import BinStore
+from binshift.store.bins.fenced_store import Reader
 from binshift.worker.bring_up import bring_up
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, CopyOrder
 from binshift.worker.rebuild import Limits

@@ -15,11 +15,11 @@ from itertools import islice
 from binshift import failpoints
 from binshift.entries import Entries
 from binshift.errors import NeedsBringUp
-from binshift.log.blocks import read_parts
-from binshift.log.index import BringUp
-from binshift.log.storage import Storage
+from binshift.log.files.blocks import read_parts
+from binshift.log.index.bringup import BringUp
+from binshift.log.storage.contract import Storage
 from binshift.model import Bin, BinSet, Epoch, Fence
-from binshift.store.binstore import BinStore
+from binshift.store.bins.binstore import BinStore
 from binshift.worker.rebuild import BinRebuild, Limits
 
 ATTEMPTS_MAX = 3

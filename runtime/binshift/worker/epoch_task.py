@@ -20,14 +20,14 @@ from binshift import failpoints
 from binshift.entries import Entries, merge_last_wins
 from binshift.errors import NeedsBringUp, SparkRetried
 from binshift.invariants import invariant
-from binshift.log.blocks import read_all, write_file
-from binshift.log.layout import delta_name
-from binshift.log.records import FileRef
-from binshift.log.storage import Storage
+from binshift.log.files.blocks import read_all, write_file
+from binshift.log.records.commits import FileRef
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.layout import delta_name
 from binshift.model import Epoch, Stamp
 from binshift.operators.contract import EpochContext, EpochState, Operator, states_changed
-from binshift.store.binstore import BinStore
-from binshift.store.status import Status
+from binshift.store.bins.binstore import BinStore
+from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
 from binshift.worker.messages import EpochSpec, Summary
 from binshift.worker.record_counter import RecordCounter

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from binshift.log.index import BringUp
-from binshift.log.records import FileRef, SnapshotRef
+from binshift.log.index.bringup import BringUp
+from binshift.log.records.commits import FileRef, SnapshotRef
 from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
 
 

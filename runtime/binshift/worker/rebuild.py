@@ -14,10 +14,9 @@ from itertools import chain
 import numpy as np
 
 from binshift.entries import EMPTY, Entries, bins_array, merge_last_wins
-from binshift.log.blocks import read_bins, read_parts
-from binshift.log.bringup import DeltaPart, SnapshotPart
-from binshift.log.index import BringUp
-from binshift.log.storage import Storage
+from binshift.log.files.blocks import read_bins, read_parts
+from binshift.log.index.bringup import BringUp, DeltaPart, SnapshotPart
+from binshift.log.storage.contract import Storage
 from binshift.model import BinSet, IntArray
 
 SHARED_ROWS_MAX = 500_000

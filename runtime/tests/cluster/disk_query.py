@@ -10,7 +10,7 @@ from typing import Any
 from counted import Outputs, aggregated, stream
 from pyspark.sql import SparkSession
 
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 
 MANY_ATTEMPTS = 200
 """Runs of one epoch: a test lets a disk be bad for longer than a person would."""

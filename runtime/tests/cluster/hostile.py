@@ -7,7 +7,7 @@ from typing import Any
 
 from log_drivers import snapshot
 
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 
 MESSAGE_LINES_MAX = 20
 JAVA = ("org.apache.spark", "java.lang", "scala.", "\tat ", "py4j")

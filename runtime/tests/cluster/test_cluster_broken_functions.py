@@ -27,7 +27,7 @@ from totals import Kept, Step, Tables, answers, framed, summed
 import binshift
 from binshift.control import ControlSettings, Tokens, serve
 from binshift.errors import EpochFailed, UserFunctionFailed
-from binshift.log.storage import open_storage
+from binshift.log.storage.opening import open_storage
 from binshift.spark.checkpoint import committed
 
 pytestmark = pytest.mark.cluster

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from binshift.control import ControlSettings, Tokens, serve
 from binshift.local import LocalCluster
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 
 pytestmark = pytest.mark.cluster
 

@@ -15,7 +15,7 @@ import pytest
 from counted import Answer, Outputs
 
 from binshift.local import LocalCluster
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 
 HERE = Path(__file__).parent
 KILLS = 3

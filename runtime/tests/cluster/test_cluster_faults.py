@@ -24,7 +24,7 @@ from faults_world import WORKERS, HurtCluster, World
 
 from binshift import cds
 from binshift.java import QUICK_TO_START
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 
 pytestmark = pytest.mark.cluster
 

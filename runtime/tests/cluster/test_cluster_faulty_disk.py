@@ -18,7 +18,7 @@ from java_words import java_words
 from pyspark.sql import SparkSession
 
 from binshift.errors import StorageUnavailable
-from binshift.log.storage import Storage
+from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
 from binshift.spark import offsets
 

@@ -19,7 +19,7 @@ from kafka_program import ROWS_AN_EPOCH
 from process_tree import kill_executor
 
 from binshift.local import LocalCluster
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 from binshift.model import Worker
 from binshift.spark.sinks.formats import EPOCH_HEADER
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pods_world import SECRET, Pods, pods
 
-from binshift.log import inspect
+from binshift.log.tools import inspect
 
 pytestmark = pytest.mark.cluster
 

@@ -17,7 +17,7 @@ from test_cluster_faults import SETTINGS, SPARK, TESTER, WORKERS
 
 from binshift import cds
 from binshift.java import QUICK_TO_START
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 from binshift.model import Worker
 
 pytestmark = pytest.mark.cluster

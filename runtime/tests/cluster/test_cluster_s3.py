@@ -13,7 +13,7 @@ import pytest
 from log_s3 import BUCKET, CREDENTIALS, s3_server
 from runs import asked, awaited, left, running, status
 
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 
 pytestmark = [pytest.mark.cluster, pytest.mark.oracle]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from soak import Soak
 
 from binshift.local import LocalCluster
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "90"))
 SEED = int(os.environ.get("SOAK_SEED", "0")) or int(time.time())

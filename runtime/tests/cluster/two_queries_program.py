@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from binshift.control import ControlSettings, Tokens, serve
 from binshift.errors import InvalidQuery, InvalidSettings
-from binshift.log.inspect import verify
+from binshift.log.tools.inspect import verify
 from binshift.spark import conf
 
 TOKEN = "two-queries-admin-token"

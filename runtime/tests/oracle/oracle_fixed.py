@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from oracle_flows import chain, rows_for
 
 from binshift.errors import Fenced, Retryable
-from binshift.log.verification import verify
+from binshift.log.tools.verification import verify
 from binshift.model import Worker
-from binshift.store.contract import StoreLimits
+from binshift.store.engine.contract import StoreLimits
 from binshift.testing import Effect, Fault, Faults, Flow, Killed, Meanwhile, Plan, SimulatedCluster, Tuning
 
 EPOCHS = 8

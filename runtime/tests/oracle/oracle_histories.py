@@ -17,8 +17,8 @@ from oracle_flows import flows_for, moody, rows_for
 from oracle_tuning import tale, tuning_for
 
 from binshift.errors import Fenced, MigrationRefused, StorageUnavailable
-from binshift.log.storage import Storage
-from binshift.log.verification import verify
+from binshift.log.storage.contract import Storage
+from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.strategies import Strategy
 from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster

@@ -21,16 +21,18 @@ from oracle_loop_mutants import LOOP_MUTANTS
 from test_oracle_loops import LOOP_STORIES
 
 from binshift.engine import coordinator
-from binshift.log import retention, terms
-from binshift.log.index import BringUp, Index
-from binshift.log.layout import record_name
+from binshift.log.index import retention
+from binshift.log.index.bringup import BringUp
+from binshift.log.index.index import Index
 from binshift.log.log import Log
-from binshift.log.records import CommitRecord, SnapshotRef, encode_record
+from binshift.log.records import terms
+from binshift.log.records.commits import CommitRecord, SnapshotRef, encode_record
+from binshift.log.storage.layout import record_name
 from binshift.model import BinSet, Epoch, Fence, Stamp, Worker
-from binshift.store import copies as store_copies
-from binshift.store import transitions, undo
-from binshift.store.binstore import BinStore
-from binshift.store.status import Status
+from binshift.store.bins import copies as store_copies
+from binshift.store.bins import transitions, undo
+from binshift.store.bins.binstore import BinStore
+from binshift.store.bins.status import Status
 from binshift.worker import background_task, bring_up, epoch_task, rebuild
 from binshift.worker.messages import EpochSpec
 from binshift.worker.rebuild import BinRebuild

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from binshift.migration import Limits
-from binshift.store.contract import StoreLimits
+from binshift.store.engine.contract import StoreLimits
 from binshift.testing import Tuning
 from binshift.testing.faults import Faults
 

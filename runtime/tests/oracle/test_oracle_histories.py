@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from oracle_histories import History, fate, play
 
-from binshift.log.storage import open_storage
+from binshift.log.storage.opening import open_storage
 from binshift.model import Worker
-from binshift.store.contract import KeyValueStore, StoreLimits
-from binshift.store.lmdb import close_environments, open_lmdb
+from binshift.store.engine.contract import KeyValueStore, StoreLimits
+from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 
 pytestmark = pytest.mark.oracle
 

@@ -14,7 +14,7 @@ from oracle_flows import chain, flows_for, rows_for
 from binshift.engine.epoch_plan import BatchOffsets
 from binshift.errors import InvalidRoute, LogDamaged
 from binshift.invariants import InvariantViolated
-from binshift.log.records import CommitRecord, Part, route_changes
+from binshift.log.records.commits import CommitRecord, Part, route_changes
 from binshift.migration import Limits
 from binshift.model import Bin, Moves, Worker
 from binshift.strategies import Strategy

@@ -13,9 +13,9 @@ from oracle_fixed import place
 from oracle_flows import chain, moody, rows_for
 
 from binshift.errors import Fenced
-from binshift.log.layout import RECORDS
+from binshift.log.storage.layout import RECORDS
 from binshift.model import Bin, Epoch
-from binshift.store.contract import StoreLimits
+from binshift.store.engine.contract import StoreLimits
 from binshift.testing import Fault, Faults, Flow, SimulatedCluster, Tuning
 
 pytestmark = pytest.mark.oracle

@@ -2,7 +2,7 @@
 
 The layout ``path/epoch=N/`` is Spark's partition layout: ``spark.read.parquet(path)`` gives the rows with a column
 ``epoch``. A run writes its files to a directory that readers pass over, ``path/_staged-N-NONCE``. Once the epoch is recorded,
-the log says which run's files are its result (`binshift.log.outputs`), and these get the epoch's name. All drivers and all
+the log says which run's files are its result (`binshift.log.records.outputs`), and these get the epoch's name. All drivers and all
 replays publish the same files, and nobody ever removes what was published: so one that slept while another took over can lose,
 double or mix nothing, wherever it wakes. ``_SUCCESS`` in a finished directory lists its files. An epoch without rows has a
 directory too.
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from binshift import failpoints
 from binshift.errors import DiskFull, InvalidQuery, TaskFailed
-from binshift.log.outputs import Output
+from binshift.log.records.outputs import Output
 from binshift.spark import jvm
 from binshift.spark.sinks.contract import Guarantee
 from binshift.spark.sinks.folders import Folders, open_folders

@@ -1,0 +1,211 @@
+"""The bin store: the state of one worker's bins for one operator, and copies of others'.
+
+This module owns what a bin store offers, and the transactions of an epoch: fence first (`fenced_store`), then the rules
+(`transitions`), then the rows, then the status, all of it or nothing.
+
+It must never change anything for a task whose fence is lower than one it has seen (I8), and never hold an undo record
+for another state than the one it is in. It does not know the log: whoever calls decides what is recorded.
+
+Why one stamp for all owned bins: an epoch is applied to all of them or to none (I3), so they can only be at one. Why an
+undo of depth one: an epoch without a record is the only state that must be left again (see ARCHITECTURE.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from binshift import entries as rows
+from binshift import failpoints
+from binshift.entries import Entries
+from binshift.invariants import invariant
+from binshift.model import BinSet, Epoch, Fence, Stamp
+from binshift.store.bins import copies, transitions
+from binshift.store.bins import undo as undo_record
+from binshift.store.bins.fenced_store import FencedStore, Reader
+from binshift.store.bins.status import Status
+from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
+
+logger = logging.getLogger(__name__)
+
+
+class BinStore:
+    """See the module. Every method that changes something takes the caller's fence, and may raise
+
+    - `Fenced`: the store has seen a higher fence (for copies: a later term);
+    - `StoreBusy`: another task was writing for too long;
+    - `StateTooLarge`: a limit would be exceeded;
+    - `StoreDamaged`: the store on disk is torn; it will be found empty.
+
+    Each leaves the state as it was.
+
+    Args:
+        kv: where rows and status are kept.
+        bins: how many bins the dataflow has; a store made for another number starts empty.
+        limits: what is too much.
+
+    >>> from binshift.model import GENESIS, Bin, Term
+    >>> from binshift.store.engine.memory import MemoryStore
+    >>> store, fence = BinStore(MemoryStore(), bins=8), Fence(Term(1), Epoch(0), 1)
+    >>> change, first = rows.make([3], [b"key"], [b"value"]), Stamp(Epoch(0), "1-1-0")
+    >>> store.commit_epoch(fence, expect=GENESIS, stamp=first, owned=BinSet([3, 4]), changes=[change], undo=True)
+    >>> with store.reader() as reader:
+    ...     reader.status.stamp.epoch, [batch.num_rows for batch in reader.scan(Bin(3))]
+    (0, [1])
+    >>> store.undo(fence, GENESIS), store.status().owned
+    (True, BinSet())
+    """
+
+    def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits | None = None) -> None:
+        self._fenced = FencedStore(kv, bins, limits or StoreLimits())
+        self._attempt = uuid.uuid4().hex
+
+    def close(self) -> None:
+        """Give back what the store holds."""
+        self._fenced.kv.close()
+
+    def size_bytes(self) -> int:
+        """Bytes of all rows, roughly."""
+        return self._fenced.kv.size_bytes()
+
+    def row_count(self) -> int:
+        """All rows: those of owned bins and of copies, of states and of operators' own indexes. Costs next to nothing."""
+        return self._fenced.kv.row_count()
+
+    def status(self) -> Status:
+        """What the store is now."""
+        with self.reader() as reader:
+            return reader.status
+
+    def reader(self) -> AbstractContextManager[Reader]:
+        """A snapshot: rows and the status they have together. It never waits for a writer; leave it soon."""
+        return self._fenced.reading()
+
+    # ------------------------------------------------------------------------------------------------------- epochs
+
+    def raise_fence(self, fence: Fence) -> None:
+        """From now on nothing below ``fence`` changes this store. An equal one is fine.
+
+        Raises:
+            Fenced: the store has seen a higher one.
+        """
+        if self.status().fence != fence:
+            with self._fenced.writing(fence) as (transaction, status):
+                self._fenced.save(transaction, status)
+
+    def commit_epoch(
+        self, fence: Fence, *, expect: Stamp, stamp: Stamp, owned: BinSet, changes: Sequence[Entries], undo: bool
+    ) -> None:
+        """Apply an epoch, in one transaction: from ``expect`` to ``stamp``, with ``owned`` as the bins from now on.
+
+        Later ``changes`` win over earlier ones. Bins that were owned and are not any more become copies at the epoch
+        before. With ``undo``, an undo record is kept, unless it would exceed its limit. Before epoch 0 every bin is
+        whole, as it is empty.
+
+        Raises:
+            NeedsBringUp: the store is not at ``expect``, or a bin is neither owned nor a copy at the epoch before.
+            InvariantViolated: a changed bin is not in ``owned``, or epochs do not follow each other.
+        """
+        merged = rows.merge_last_wins(changes)
+        foreign = rows.bin_set(merged) - owned
+        invariant(not len(foreign), f"{foreign} changed and not owned")
+        with self._fenced.writing(fence) as (transaction, status):
+            after = transitions.committed(status, expect, stamp, owned)
+            if undo and self._keep_undo(transaction, status, stamp, merged):
+                after = replace(after, undo_to=status.stamp)
+            elif status.undo_to is not None:
+                undo_record.write(transaction, None)
+            transaction.put_many(merged)
+            self._fenced.save(transaction, after)
+            failpoints.reached("commit.inside")
+
+    def _keep_undo(self, transaction: Transaction, status: Status, stamp: Stamp, changes: Entries) -> bool:
+        old = undo_record.old_rows(transaction, changes, self._fenced.limits.undo_bytes_max)
+        if old is None:
+            logger.warning("epoch %d changes too much to be undone: a failure will rebuild from the log", stamp.epoch)
+            return False
+        base = Epoch(stamp.epoch - 1)
+        undo_record.write(transaction, undo_record.Undo(status.stamp, status.owned, base, old))
+        return True
+
+    def undo(self, fence: Fence, to: Stamp) -> bool:
+        """Go back one epoch, if that leads ``to``; False, with nothing changed, if it does not.
+
+        A bin that left with that epoch comes back unless its copy was advanced, replaced or dropped since: look at the
+        status.
+        """
+        with self._fenced.writing(fence) as (transaction, status):
+            if status.undo_to != to:
+                return False
+            record = undo_record.read(transaction)
+            invariant(record.to == to, "the undo record and the status differ")
+            transaction.put_many(record.rows)
+            undo_record.write(transaction, None)
+            self._fenced.save(transaction, transitions.undone(status, to, record.owned, record.base))
+            return True
+
+    def reset(self, fence: Fence) -> None:
+        """Forget everything but the fence."""
+        with self._fenced.writing(fence) as (transaction, status):
+            transaction.clear()
+            undo_record.write(transaction, None)
+            self._fenced.save(transaction, transitions.forgotten(status))
+
+    # ------------------------------------------------------------------------------------------------------- copies
+
+    def install_copies(
+        self,
+        fence: Fence,
+        bins: BinSet,
+        epoch: Epoch,
+        entries: Sequence[Entries],
+        *,
+        begin: bool,
+        done: bool,
+        attempt: str | None = None,
+    ) -> None:
+        """Write a part of a copy of ``bins`` at ``epoch``, in many short transactions.
+
+        With ``begin``, whatever copy of them there was goes first. With ``done``, the copy is whole and counts; before,
+        and if it is never done, it does not. Its parts come through this one object, or name the same ``attempt``.
+
+        Raises:
+            NeedsBringUp: a bin is owned by now; or the copy goes on without having begun, or another one of these bins
+                began since.
+            InvariantViolated: a row is in none of ``bins``.
+        """
+        attempt = attempt or self._attempt
+        if begin:
+            copies.begin(self._fenced, fence, bins, epoch, attempt)
+        copies.write(self._fenced, fence, bins, epoch, attempt, entries)
+        if done:
+            copies.finish(self._fenced, fence, bins, epoch, attempt)
+
+    def advance_copies(
+        self, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Entries], *, have: int | None = None
+    ) -> None:
+        """Apply recorded deltas to copies, in one transaction.
+
+        Args:
+            fence: of whoever asks.
+            bins: copies that are all at ``have``.
+            epoch: where they are afterwards.
+            entries: the deltas of the epochs after ``have`` up to ``epoch``, in their order.
+            have: an epoch; the one before ``epoch``, if not given.
+
+        Raises:
+            NeedsBringUp: one of them is at another epoch, or no copy; nothing changed.
+            InvariantViolated: a row is in none of ``bins``.
+        """
+        copies.advance(self._fenced, fence, bins, epoch - 1 if have is None else have, epoch, entries)
+
+    def drop_copies(self, fence: Fence, bins: BinSet, pause: copies.Pause = lambda: True) -> None:
+        """Delete copies, whole or partial, in many short transactions; they count no more after the first.
+
+        Bins that are no copies here (any more) are passed over. Where ``pause``, called between transactions, says that
+        there is no more time, rows are left (`Status.dropping`) for another call.
+        """
+        copies.drop(self._fenced, fence, bins, pause)

@@ -1,0 +1,101 @@
+"""Copies of bins: installed, advanced and dropped, beside the epochs.
+
+This module owns the work on bins that a store does not own. It runs in the background, while epochs use the same
+store, and LMDB has one writer at a time: so whatever may take long is cut into many short transactions, and between
+them the bins concerned are *partial*: they count for nothing and may be left so by a process that dies.
+
+It must never touch rows of a bin that is owned, or that another attempt has begun to install since; each transaction
+asks anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from binshift import entries as rows
+from binshift import failpoints
+from binshift.entries import Entries
+from binshift.invariants import invariant
+from binshift.model import BinSet, Epoch, Fence
+from binshift.store.bins import transitions
+from binshift.store.bins.fenced_store import FencedStore
+from binshift.store.engine.contract import Transaction
+
+Pause = Callable[[], bool]
+"""Called between transactions; rests as it likes, and says whether there is time for another one."""
+
+_SWEEP_BINS = 8
+"""Bins whose rows one transaction deletes; each gets its share of `StoreLimits.background_rows_max`."""
+
+
+def begin(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
+    """Make room for a copy: whatever there was of these bins goes."""
+    with fenced.writing(fence, background=True) as (transaction, status):
+        begun, stale = transitions.begun(status, bins, epoch, attempt)
+        fenced.save(transaction, begun)
+    for some in _groups(stale):
+        left = some
+        while len(left):
+            with fenced.writing(fence, background=True) as (transaction, status):
+                transitions.check_part(status, left, epoch, attempt)
+                left = left - _delete(fenced, transaction, left)
+
+
+def write(
+    fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str, entries: Sequence[Entries]
+) -> None:
+    """Write rows of a copy that has begun."""
+    for batch in entries:
+        merged = rows.merge_last_wins([batch])
+        invariant(not len(rows.bin_set(merged) - bins), "a copy has rows of other bins")
+        for piece in rows.cut(merged, fenced.limits.background_bytes_max, fenced.limits.background_rows_max):
+            with fenced.writing(fence, background=True) as (transaction, status):
+                transitions.check_part(status, bins, epoch, attempt)
+                transaction.put_many(piece)
+
+
+def finish(fenced: FencedStore, fence: Fence, bins: BinSet, epoch: Epoch, attempt: str) -> None:
+    """From now on the copy counts."""
+    with fenced.writing(fence, background=True) as (transaction, status):
+        fenced.save(transaction, transitions.installed(status, bins, epoch, attempt))
+
+
+def advance(
+    fenced: FencedStore, fence: Fence, bins: BinSet, have: int, epoch: Epoch, entries: Sequence[Entries]
+) -> None:
+    """Apply recorded deltas, in one transaction: in between, a copy would be at no epoch."""
+    merged = rows.merge_last_wins(entries)
+    invariant(not len(rows.bin_set(merged) - bins), "a delta has rows of other bins")
+    with fenced.writing(fence, background=True) as (transaction, status):
+        after = transitions.advanced(status, bins, have, epoch)
+        transaction.put_many(merged)
+        fenced.save(transaction, after)
+
+
+def drop(fenced: FencedStore, fence: Fence, bins: BinSet, pause: Pause) -> None:
+    """Let copies count no more, then delete their rows, as long as ``pause`` says so."""
+    with fenced.writing(fence, background=True) as (transaction, status):
+        after = transitions.retired(status, bins)
+        fenced.save(transaction, after)
+    for some in _groups(bins & after.dropping):
+        left = some
+        while len(left):
+            if not pause():
+                return
+            with fenced.writing(fence, background=True) as (transaction, status):
+                # A bin that another task has begun to install since is not ours any more.
+                left = left & status.dropping
+                empty = _delete(fenced, transaction, left)
+                fenced.save(transaction, transitions.swept(status, empty))
+                left = left - empty
+            failpoints.reached("retire.between")
+
+
+def _delete(fenced: FencedStore, transaction: Transaction, bins: BinSet) -> BinSet:
+    """Delete a bounded number of rows; the bins that have none left."""
+    share = max(fenced.limits.background_rows_max // _SWEEP_BINS, 1)
+    return BinSet([bin for bin in bins if transaction.drop(bin, share)])
+
+
+def _groups(bins: BinSet) -> Iterator[BinSet]:
+    return (BinSet(bins.array[at : at + _SWEEP_BINS]) for at in range(0, len(bins), _SWEEP_BINS))

@@ -1,0 +1,106 @@
+"""The way into a bin store: snapshots for readers, and fenced transactions for everybody who changes something.
+
+This module owns the order every change keeps: take the write lock, read the status, compare fences (I8), and only then
+hand out the transaction. `binstore` and `copies` go through it; nothing else touches the key-value store.
+
+It must never let a task write whose fence is below what the store has seen, and never show rows of a bin that is
+neither owned nor a copy.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+
+from binshift.entries import Entries
+from binshift.errors import Fenced
+from binshift.invariants import invariant
+from binshift.model import Bin, Fence, IntArray
+from binshift.store.bins import status as stored
+from binshift.store.bins import transitions, undo
+from binshift.store.bins.status import Status
+from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
+
+logger = logging.getLogger(__name__)
+
+
+class Reader:
+    """One moment of a bin store: its status, and the rows of the bins that count."""
+
+    def __init__(self, status: Status, transaction: Transaction, bins: int) -> None:
+        self.status = status
+        self._transaction = transaction
+        self._visible = np.zeros(bins, dtype=np.bool_)
+        self._visible[status.visible.array] = True
+
+    def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each (bin, key), null where there is none, in the order asked. Fastest if sorted.
+
+        Raises:
+            InvariantViolated: a bin is neither owned nor a copy.
+        """
+        invariant(bool(self._visible[bins].all()), "rows are asked of a bin that is neither owned nor a copy")
+        return self._transaction.get_many(bins, keys)
+
+    def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+        """The rows of ``bin`` with ``start <= key < stop``, ascending, in bounded batches.
+
+        Raises:
+            InvariantViolated: the bin is neither owned nor a copy.
+        """
+        invariant(bool(self._visible[bin]), f"bin {bin} is scanned, and is neither owned nor a copy")
+        return self._transaction.scan(bin, start, stop)
+
+
+class FencedStore:
+    """A key-value store that holds a status, for a dataflow of ``bins`` bins; one made for another number is emptied."""
+
+    def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits) -> None:
+        self.kv = kv
+        self.limits = limits
+        self._bins = bins
+        with kv.read() as transaction:
+            known = stored.load(transaction, bins)
+        if known is None:
+            self._start_empty()
+
+    def _start_empty(self) -> None:
+        logger.warning("a local store was made for another number of bins than %d: it starts empty", self._bins)
+        with self.kv.write(self.limits.lock_seconds_max) as transaction:
+            if stored.load(transaction, self._bins) is None:
+                transaction.clear()
+                undo.write(transaction, None)
+                self.save(transaction, Status())
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """A snapshot."""
+        with self.kv.read() as transaction:
+            yield Reader(self._load(transaction), transaction, self._bins)
+
+    @contextmanager
+    def writing(self, fence: Fence, *, background: bool = False) -> Iterator[tuple[Transaction, Status]]:
+        """A write transaction and the status in it, for a task that has been let in.
+
+        Raises:
+            Fenced: the task's fence is too low; for ``background``: its term is.
+            StoreBusy: another task is writing for too long.
+        """
+        with self.kv.write(self.limits.lock_seconds_max) as transaction:
+            status = self._load(transaction)
+            admit = transitions.admit_background if background else transitions.admit
+            yield transaction, admit(status, fence)
+
+    def save(self, transaction: Transaction, status: Status) -> None:
+        """Write the status."""
+        stored.save(transaction, status, self._bins)
+
+    def _load(self, transaction: Transaction) -> Status:
+        status = stored.load(transaction, self._bins)
+        if status is None:
+            raise Fenced(f"the local store was remade for another number of bins than {self._bins}: this task stops")
+        return status

@@ -1,0 +1,209 @@
+"""What a bin store is: its stamp, the bins it owns, its copies, and what it has to remember across processes.
+
+This module owns `Status` and its form on disk, one small blob that is written in the same transaction as the rows it
+speaks of. Sets of bins are bitmaps there: a store may have a million bins, and every epoch writes this blob.
+
+It must never say of rows that they count when they do not: a bin has rows only if it is owned, a copy, or *partial*
+(being installed, or being dropped, or left behind by a process that died doing so), and partial rows count for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from binshift.errors import StoreDamaged
+from binshift.invariants import invariant
+from binshift.model import BEFORE_FIRST, GENESIS, Bin, BinSet, Epoch, Fence, IntArray, Stamp, Term
+from binshift.store.engine.contract import Transaction
+
+STATUS = "status"
+NO_FENCE = Fence(Term(0), BEFORE_FIRST, 0)
+"""Lower than every driver's."""
+
+NO_BINS = BinSet()
+
+
+class Copies(Mapping[Bin, Epoch]):
+    """Bins with an epoch each, as two arrays. Immutable.
+
+    >>> copies = Copies().with_bins(BinSet([4, 2]), Epoch(7)).with_bins(BinSet([4]), Epoch(8))
+    >>> dict(copies), copies.at(Epoch(7))
+    ({2: 7, 4: 8}, BinSet(2))
+    """
+
+    __slots__ = ("bins", "epochs")
+
+    def __init__(self, bins: IntArray | None = None, epochs: npt.NDArray[np.int64] | None = None) -> None:
+        self.bins = np.empty(0, dtype=np.int32) if bins is None else bins
+        self.epochs = np.empty(0, dtype=np.int64) if epochs is None else epochs
+
+    def __getitem__(self, bin: Bin) -> Epoch:
+        at = int(np.searchsorted(self.bins, bin))
+        if at == len(self.bins) or self.bins[at] != bin:
+            raise KeyError(bin)
+        return Epoch(int(self.epochs[at]))
+
+    def __iter__(self) -> Iterator[Bin]:
+        return (Bin(b) for b in self.bins.tolist())
+
+    def __len__(self) -> int:
+        return len(self.bins)
+
+    def __repr__(self) -> str:
+        return f"Copies({dict(self)})"
+
+    def bin_set(self) -> BinSet:
+        """All bins, whatever their epoch."""
+        return BinSet(self.bins)
+
+    def at(self, epoch: int) -> BinSet:
+        """The bins at exactly this epoch."""
+        return BinSet(self.bins[self.epochs == epoch])
+
+    def without(self, bins: BinSet) -> Copies:
+        """These copies but for ``bins``."""
+        kept = ~np.isin(self.bins, bins.array)
+        return Copies(self.bins[kept], self.epochs[kept])
+
+    def with_bins(self, bins: BinSet, epoch: int) -> Copies:
+        """These copies, and ``bins`` at ``epoch`` (instead of whatever epoch they had)."""
+        others = self.without(bins)
+        joined = np.concatenate((others.bins, bins.array))
+        epochs = np.concatenate((others.epochs, np.full(len(bins), epoch, dtype=np.int64)))
+        order = np.argsort(joined, kind="stable")
+        return Copies(joined[order], epochs[order])
+
+
+DROPPED = "dropped"
+"""The attempt of partial bins that nobody installs: their rows only wait to be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Bins whose rows do not count: a copy at ``epoch`` that ``attempt`` is installing, or rows being dropped."""
+
+    attempt: str
+    epoch: Epoch
+    bins: BinSet
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a bin store is at one moment."""
+
+    stamp: Stamp = GENESIS
+    """The state of the owned bins: one stamp for all of them."""
+
+    owned: BinSet = NO_BINS
+    copies: Mapping[Bin, Epoch] = field(default_factory=Copies)
+    """Other bins that are whole here, each in the state recorded for its epoch."""
+
+    undo_to: Stamp | None = None
+    """Where `BinStore.undo` would lead; None if it leads nowhere."""
+
+    fence: Fence = NO_FENCE
+    partial: tuple[Partial, ...] = ()
+
+    @property
+    def held_copies(self) -> Copies:
+        """`copies` with its array operations."""
+        invariant(isinstance(self.copies, Copies), "copies are kept as arrays")
+        return self.copies  # type: ignore[return-value]
+
+    @property
+    def partial_bins(self) -> BinSet:
+        """Bins with rows that do not count; `BinStore.drop_copies` removes them."""
+        return BinSet(np.concatenate([NO_BINS.array, *(part.bins.array for part in self.partial)]))
+
+    @property
+    def dropping(self) -> BinSet:
+        """Those of them that nobody installs: what is left of them only waits to be deleted."""
+        parts = (part.bins.array for part in self.partial if part.attempt == DROPPED)
+        return BinSet(np.concatenate([NO_BINS.array, *parts]))
+
+    @property
+    def visible(self) -> BinSet:
+        """Bins whose rows count: owned ones and copies."""
+        return self.owned | self.held_copies.bin_set()
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    bins: int
+    stamp: tuple[int, str]
+    owned: bytes
+    copies: bytes
+    copy_epochs: bytes
+    undo_to: tuple[int, str] | None
+    fence: tuple[int, int, int]
+    partial: list[tuple[str, int, bytes]]
+
+
+_decoder = msgspec.msgpack.Decoder(_Stored)
+
+
+def load(transaction: Transaction, bins: int) -> Status | None:
+    """The status in a store of ``bins`` bins; a fresh one if it has none; None if it was made for another number.
+
+    Raises:
+        StoreDamaged: the blob is not a status.
+    """
+    blob = transaction.meta(STATUS)
+    if blob is None:
+        return Status()
+    try:
+        stored = _decoder.decode(blob)
+    except msgspec.MsgspecError as error:
+        raise StoreDamaged(f"the store's status cannot be read: {error}") from error
+    if stored.bins != bins:
+        return None
+    epochs = np.frombuffer(stored.copy_epochs, dtype=np.int64)
+    return Status(
+        stamp=_stamp(stored.stamp),
+        owned=unpack_bins(stored.owned),
+        copies=Copies(unpack_bins(stored.copies).array, epochs),
+        undo_to=None if stored.undo_to is None else _stamp(stored.undo_to),
+        fence=Fence(Term(stored.fence[0]), Epoch(stored.fence[1]), stored.fence[2]),
+        partial=tuple(Partial(attempt, Epoch(epoch), unpack_bins(b)) for attempt, epoch, b in stored.partial),
+    )
+
+
+def save(transaction: Transaction, status: Status, bins: int) -> None:
+    """Write the status."""
+    stored = _Stored(
+        bins=bins,
+        stamp=(status.stamp.epoch, status.stamp.attempt),
+        owned=pack_bins(status.owned),
+        copies=pack_bins(status.held_copies.bin_set()),
+        copy_epochs=status.held_copies.epochs.tobytes(),
+        undo_to=None if status.undo_to is None else (status.undo_to.epoch, status.undo_to.attempt),
+        fence=(status.fence.term, status.fence.epoch, status.fence.run),
+        partial=[(part.attempt, part.epoch, pack_bins(part.bins)) for part in status.partial],
+    )
+    transaction.set_meta(STATUS, msgspec.msgpack.encode(stored))
+
+
+def pack_bins(bins: BinSet) -> bytes:
+    """A set of bins as a bitmap, as long as its highest bin needs.
+
+    >>> unpack_bins(pack_bins(BinSet([0, 9]))), len(pack_bins(BinSet([0, 9])))
+    (BinSet(0, 9), 2)
+    """
+    if not len(bins):
+        return b""
+    present = np.zeros(int(bins.array[-1]) + 1, dtype=np.bool_)
+    present[bins.array] = True
+    return np.packbits(present).tobytes()
+
+
+def unpack_bins(bitmap: bytes) -> BinSet:
+    """The set again."""
+    return BinSet(np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))).astype(np.int32))
+
+
+def _stamp(stored: tuple[int, str]) -> Stamp:
+    return Stamp(Epoch(stored[0]), stored[1])

@@ -1,0 +1,231 @@
+"""One transaction of an LMDB store: rows in and out, many at a time.
+
+This module owns the way from Arrow columns to LMDB's calls and back. A hundred thousand rows an epoch leave no room for
+Python statements per row, so keys are built in C++ (`long_keys.stored_keys`), looked up by one `map`, and written by
+one `putmulti`; only deletions, and keys too long for LMDB, go one by one.
+
+It must never hand out memory of the map: all that is returned is copied, so that it outlives the transaction.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift import binary
+from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_last_wins, size_bytes
+from binshift.invariants import invariant
+from binshift.model import Bin, IntArray
+from binshift.store.engine import long_keys, room, row_checksums
+from binshift.store.engine.contract import StoreLimits, check_sizes
+
+_PAGE_BYTES = 4096
+_SCAN_ROWS_MIN, _SCAN_ROWS_MAX, _SCAN_GULP_ROWS = 16, 16384, 128
+
+
+@dataclass(slots=True)
+class Opened:
+    """An open environment, its two databases, which file it has mapped, and who uses it, in this process and beside others.
+
+    LMDB's own types are met in `lmdb` only.
+    """
+
+    environment: Any
+    rows: Any
+    blobs: Any
+    file: tuple[int, int] | None
+    presence: int
+    users: int
+    stale: bool = False
+
+    def close(self) -> None:
+        """Close the environment, and be no user of the store any more."""
+        self.environment.close()
+        os.close(self.presence)
+
+
+class LmdbTransaction:
+    """One moment of an `LmdbStore`; see `contract.Transaction` for what the methods promise."""
+
+    def __init__(
+        self,
+        handle: Any,
+        opened: Opened,
+        limits: StoreLimits,
+        directory: Path,
+        *,
+        writable: bool,
+    ) -> None:
+        self._handle = handle
+        self._rows, self._blobs = opened.rows, opened.blobs
+        self._limits = limits
+        self._directory = directory
+        self._writable = writable
+
+    def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
+        """The value of each (bin, key), null where there is none."""
+        column, stored, long = long_keys.stored_keys(bins, keys)
+        cursor = self._handle.cursor(self._rows)
+        found = row_checksums.verify(column, binary.of(list(map(cursor.get, stored))))
+        if not long:
+            return found
+        values: list[bytes | None] = found.to_pylist()
+        for at in long:
+            values[at] = long_keys.read_bucket(values[at]).get(keys[at].as_py())
+        return binary.of(values)
+
+    def put_many(self, entries: Entries) -> None:
+        """Write rows; a null value deletes."""
+        invariant(self._writable, "a read transaction is asked to write")
+        check_sizes(entries, self._limits)
+        if not is_sorted(entries, strictly=True):
+            entries = merge_last_wins([entries])
+        self._check_disk(entries)
+        gone = entries.column(2).null_count
+        if gone:
+            deleted = entries.column(2).is_null()
+            self._delete(entries.filter(deleted))
+            entries = entries.filter(pc.invert(deleted))
+        column, stored, long = long_keys.stored_keys(bins_array(entries), entries.column(1))
+        values = self._with_buckets(entries, stored, long) if long else entries.column(2)
+        sealed = row_checksums.add(column, values).to_pylist()
+        self._handle.cursor(self._rows).putmulti(list(zip(stored, sealed, strict=True)))
+
+    def _with_buckets(self, entries: Entries, stored: list[bytes], long: list[int]) -> pa.BinaryArray:
+        """The values, with a bucket in place of each that is stored in one."""
+        values: list[bytes] = entries.column(2).to_pylist()
+        for at in long:
+            # Keys of one batch that share a bucket: the later ones must find the earlier ones there.
+            bucket = {**self._bucket(stored[at]), entries.column(1)[at].as_py(): values[at]}
+            values[at] = self._put_bucket(stored[at], bucket)
+        return binary.of(values)
+
+    def _bucket(self, stored: bytes) -> dict[bytes, bytes]:
+        sealed = binary.of([self._handle.get(stored, db=self._rows)])
+        return long_keys.read_bucket(row_checksums.verify(binary.of([stored]), sealed)[0].as_py())
+
+    def _put_bucket(self, stored: bytes, rows: dict[bytes, bytes]) -> bytes:
+        bucket = long_keys.write_bucket(rows)
+        sealed = row_checksums.add(binary.of([stored]), binary.of([bucket]))
+        self._handle.put(stored, sealed[0].as_py(), db=self._rows)
+        return bucket
+
+    def _delete(self, entries: Entries) -> None:
+        _, stored, long = long_keys.stored_keys(bins_array(entries), entries.column(1))
+        for at in long:
+            bucket = self._bucket(stored[at])
+            if bucket.pop(entries.column(1)[at].as_py(), None) is not None and bucket:
+                self._put_bucket(stored[at], bucket)
+                stored[at] = b""
+            elif bucket:
+                stored[at] = b""
+        delete, rows = self._handle.delete, self._rows
+        for key in stored:
+            if key:
+                delete(key, db=rows)
+
+    def _check_disk(self, entries: Entries) -> None:
+        """A map on a full disk kills the process: leave before. Each row may need a fresh page, at worst."""
+        need = (
+            2 * (size_bytes(entries) + row_checksums.CHECKSUM_BYTES * entries.num_rows)
+            + min(entries.num_rows, self._pages()) * _PAGE_BYTES
+        )
+        room.check_room(self._directory, need, self._limits.disk_free_bytes_min)
+
+    def _pages(self) -> int:
+        return int(self._handle.stat(self._rows)["leaf_pages"])
+
+    def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+        """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
+        position = long_keys.bin_prefix(bin) + start[: long_keys.PLAIN_BYTES_MAX]
+        step = self._scan_step()
+        while True:
+            stored = self._stored_rows(position, long_keys.bin_prefix(bin + 1), step)
+            keys, values = _opened(stored)
+            first = bisect_left(keys, start)
+            last = len(keys) if stop is None else bisect_left(keys, stop)
+            if first < last:
+                bins = np.full(last - first, bin, dtype=np.int32)
+                rows = make(bins, binary.of(keys[first:last]), values.slice(first, last - first))
+                yield from cut(rows, self._limits.scan_bytes_max)
+            if len(stored) < step or last < len(keys):
+                return
+            position = stored[-1][0] + b"\0"
+
+    def _scan_step(self) -> int:
+        """How many rows of average size make a batch."""
+        found = self._handle.stat(self._rows)
+        used = (found["leaf_pages"] + found["overflow_pages"]) * found["psize"]
+        fit = int(self._limits.scan_bytes_max * found["entries"] // max(used, 1))
+        return min(max(fit, _SCAN_ROWS_MIN), _SCAN_ROWS_MAX)
+
+    def _stored_rows(self, position: bytes, end: bytes, rows_max: int) -> list[long_keys.Row]:
+        """Stored rows from ``position`` to before ``end``: ``rows_max``, or more to complete a group of long keys."""
+        cursor = self._handle.cursor(self._rows)
+        if not cursor.set_range(position):
+            return []
+        found: list[long_keys.Row] = []
+        coming = cursor.iternext()
+        # In gulps, so as not to read far into the bins after this one.
+        while gulp := list(islice(coming, min(_SCAN_GULP_ROWS, rows_max - len(found)))):
+            found += gulp
+            if gulp[-1][0] >= end:
+                found = found[: bisect_left(found, (end, b""))]
+                break
+        if len(found) == rows_max and long_keys.is_long(found[-1][0]):
+            group = long_keys.group(found[-1][0])
+            cursor.set_key(found[-1][0])
+            while cursor.next() and cursor.key().startswith(group):
+                found.append(cursor.item())
+        return found
+
+    def drop(self, bin: Bin, rows_max: int) -> bool:
+        """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
+        invariant(self._writable, "a read transaction is asked to write")
+        prefix = long_keys.bin_prefix(bin)
+        cursor = self._handle.cursor(self._rows)
+        if not cursor.set_range(prefix):
+            return True
+        for _ in range(rows_max):
+            if not cursor.key().startswith(prefix):
+                return True
+            cursor.delete()
+        return not cursor.key().startswith(prefix)
+
+    def clear(self) -> None:
+        """Delete all rows."""
+        invariant(self._writable, "a read transaction is asked to write")
+        self._handle.drop(self._rows, delete=False)
+
+    def meta(self, name: str) -> bytes | None:
+        """The blob called ``name``."""
+        blob: bytes | None = self._handle.get(name.encode(), db=self._blobs)
+        return None if blob is None else row_checksums.verify_blob(name, blob)
+
+    def set_meta(self, name: str, value: bytes | None) -> None:
+        """Write a blob; None deletes it."""
+        invariant(self._writable, "a read transaction is asked to write")
+        if value is None:
+            self._handle.delete(name.encode(), db=self._blobs)
+        else:
+            room.check_room(self._directory, 2 * len(value), self._limits.disk_free_bytes_min)
+            self._handle.put(name.encode(), row_checksums.add_to_blob(name, value), db=self._blobs)
+
+
+def _opened(rows: list[long_keys.Row]) -> tuple[list[bytes], pa.BinaryArray]:
+    """Full keys, ascending, and values of stored rows of one bin. Groups of long keys have to be complete."""
+    stored, sealed = [key for key, _ in rows], [value for _, value in rows]
+    values = row_checksums.verify(binary.of(stored), binary.of(sealed))
+    if not any(map(long_keys.is_long, stored)):
+        return [key[4:] for key in stored], values
+    keys, full = long_keys.expand(list(zip(stored, values.to_pylist(), strict=True)))
+    return keys, binary.of(full)
