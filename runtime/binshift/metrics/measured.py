@@ -1,7 +1,7 @@
-"""What the metrics are made from: measured epochs, and what is true of a query now.
+"""The inputs of the metrics: measured epochs, and the current state of a query.
 
-The types are said here as protocols and plain values because whoever measures (`binshift.spark`, `binshift.control`) is
-above this package, and may know it but not be known.
+The types are protocols and plain values because the packages that measure (`binshift.spark`, `binshift.control`) are layers
+above this one: they may import it, but it must not import them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class OperatorMeasured(Protocol):
 
     @property
     def rows_stored(self) -> int:
-        """Rows in the stores afterwards, copies included."""
+        """Rows in the stores afterwards, including copies."""
 
     @property
     def bytes_stored(self) -> int:
-        """Bytes they take there."""
+        """The size of the stores in bytes."""
 
     @property
     def rows_late(self) -> int:
@@ -35,23 +35,23 @@ class OperatorMeasured(Protocol):
 
 
 class EpochMeasured(Protocol):
-    """What is known of an epoch once it is recorded; `binshift.engine.timings.EpochTimings` is one."""
+    """The measurements of a recorded epoch; `binshift.engine.timings.EpochTimings` is an implementation."""
 
     @property
     def epoch(self) -> Epoch:
-        """Which one."""
+        """The epoch's number."""
 
     @property
     def committed_at(self) -> float:
-        """When its record existed, in seconds since 1970."""
+        """When its record was created, in seconds since 1970."""
 
     @property
     def runs(self) -> int:
-        """How many it took."""
+        """How many runs it took."""
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Where its time went; ``total`` is all of it."""
+        """Seconds by part; ``total`` is the whole epoch."""
 
     @property
     def rows_in(self) -> int:
@@ -59,19 +59,19 @@ class EpochMeasured(Protocol):
 
     @property
     def records_in(self) -> int:
-        """Records behind those rows, before the JVM's own aggregation; late ones included."""
+        """Records in those rows, before aggregation in the JVM, including late ones."""
 
     @property
     def rows_out(self) -> int:
-        """Rows they gave."""
+        """Rows that they emitted."""
 
     @property
     def moved(self) -> int:
-        """Bins that changed owner with it."""
+        """Bins that changed owner in it."""
 
     @property
     def moving(self) -> bool:
-        """Whether a migration was under way when it began, or when it was recorded."""
+        """Whether a migration was running when it began, or when it was recorded."""
 
     @property
     def operators(self) -> Sequence[OperatorMeasured]:
@@ -80,29 +80,29 @@ class EpochMeasured(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What is true of a query now; None (or no entry) where it is not known.
+    """The current state of a query; None (or no entry) where it is unknown.
 
     Attributes:
-        epoch: the newest recorded; -1 before the first.
+        epoch: the newest recorded one; -1 before the first.
         route_version: of that epoch's route.
         executors: workers that are registered with Spark.
-        background_failures: rounds of background work that failed in a row, by registered worker.
-        bins: owned, by worker.
-        keys: in the newest snapshots, by worker: an estimate.
-        bytes: of those on the log, by worker: an estimate.
+        background_failures: consecutive failed rounds of background work, by registered worker.
+        bins: owned bins, by worker.
+        keys: keys in the newest snapshots, by worker: an estimate.
+        bytes: size of those snapshots in the log, by worker: an estimate.
         watermark_lag_seconds: from the watermark to the newest epoch's own time.
-        state: by name what the program may be doing, and whether it is.
-        target_workers: that are wanted.
-        latency_target_seconds: that moves are paced by.
-        epoch_running_seconds: how long the epoch under way has run; 0 between two.
+        state: every state that the program can have, and whether it has it.
+        target_workers: workers of the target.
+        latency_target_seconds: the record latency that paces moves.
+        epoch_running_seconds: age of the running epoch; 0 between epochs.
         phase: of the newest migration; None if there was none.
         migration_moved_bins: of the newest migration.
         migration_planned_bins: of the newest migration.
-        migration_left_seconds: that it will still take.
-        copy_lag_epochs: how far the oldest copy that is wanted is behind.
-        copied_bytes: in all, by this driver.
-        runs_failed: runs of epochs that failed, by this driver.
-        log_files: data files that count.
+        migration_left_seconds: estimated remaining time of the newest migration.
+        copy_lag_epochs: how far the oldest needed copy is behind.
+        copied_bytes: total of this driver.
+        runs_failed: failed runs of epochs of this driver.
+        log_files: data files referenced by the log's records.
         log_bytes: their size.
         snapshot_age_epochs: since the oldest of the bins' newest snapshots.
     """
@@ -134,8 +134,8 @@ class Observed:
 def arrivals(before: EpochMeasured | None, epoch: EpochMeasured) -> tuple[float, float]:
     """The least and the greatest latency, in seconds, of an epoch's records, from their arrival to the commit.
 
-    While an epoch runs, the records of the next one arrive, evenly: the newest waits for its own epoch only, the oldest
-    for the one before as well. A backlog at the source is not seen here; the watermark's lag shows it.
+    While an epoch runs, the records of the next one arrive at an even rate: the newest waits for its own epoch only, the oldest
+    for the previous one as well. A backlog at the source is not included; the watermark's lag shows it.
     """
     own = epoch.seconds.get("total", 0.0)
     return own, own + (before.seconds.get("total", 0.0) if before is not None else 0.0)

@@ -1,4 +1,4 @@
-"""A histogram whose observations may come many at a time, as an epoch's records do."""
+"""A histogram that accepts many observations at a time, such as an epoch's records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 SECONDS_BUCKETS: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of every histogram here, in seconds: fine where a calm epoch is, coarse where a person looks anyway."""
+"""Upper bounds of every histogram here, in seconds: fine in the range of normal epochs, coarse above."""
 
 
 class Spread:
@@ -32,5 +32,5 @@ class Spread:
         self.sum += count * (low + high) / 2
 
     def buckets(self) -> list[tuple[str, float]]:
-        """As the exposition wants them."""
+        """The buckets in the form that the exposition needs."""
         return list(zip([*map(str, self.bounds), "+Inf"], map(float, self.cumulative), strict=True))
