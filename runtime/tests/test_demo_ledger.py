@@ -1,4 +1,4 @@
-"""Latency is counted per row, from when it was due to the commit of its epoch."""
+"""Latency is measured per row, from its due time to the commit of its epoch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _ledger(*commits: tuple[float, list[int]]) -> Ledger:
 
 
 def test_latency_is_from_due_to_commit() -> None:
-    """Each row's latency is the commit of its epoch less the time it was due; other rows have none yet."""
+    """Each row's latency is the commit of its epoch minus its due time; other rows have none yet."""
     found = _ledger((0.0, [0, 1]), (0.3, [2, 3])).latencies()
     assert np.isnan(found[:20]).all()
     assert found[20:40] == pytest.approx(0.3 - np.arange(20) / 100)
@@ -33,7 +33,7 @@ def test_latency_is_from_due_to_commit() -> None:
 
 
 def test_primers_count_as_rows_and_not_as_latency() -> None:
-    """Rows of primers are part of the input, but have no latency."""
+    """Rows of primers are part of the input but have no latency."""
     ledger = _ledger((0.0, [0, 1]))
     assert ledger.rows == 20
     assert ledger.outside([]).rows == 0
@@ -49,7 +49,7 @@ def test_complete_when_every_row_is_committed() -> None:
 
 
 def test_spans_divide_the_rows() -> None:
-    """Rows due within a span and rows due outside of all are together all rows that were due."""
+    """Rows due within a span and rows due outside all spans are together all due rows."""
     ledger = _ledger((0.0, [0, 1]), (0.4, [2, 3, 4, 5]), (1.8, [6, 7, 8, 9]))
     spans = [(0.095, 0.195), (0.595, 0.695)]
     inside, outside = ledger.between(spans), ledger.outside(spans)
@@ -59,7 +59,7 @@ def test_spans_divide_the_rows() -> None:
 
 
 def test_standing_still_shows_in_the_buckets() -> None:
-    """All rows that waited for a late epoch show it, the first the most: the load is open loop."""
+    """All rows that waited for a late epoch show it, the first one most: the load is open loop."""
     buckets = _ledger((0.0, [0, 1]), (0.3, [2, 3, 4]), (5.0, [5, 6, 7, 8, 9])).buckets()
     assert buckets.starts.tolist() == [0.0, 0.25, 0.5, 0.75]
     assert buckets.max[0] == pytest.approx(0.3)
@@ -68,7 +68,7 @@ def test_standing_still_shows_in_the_buckets() -> None:
 
 
 def test_recent_looks_at_commits() -> None:
-    """The live figures are of the rows committed lately, whenever they were due."""
+    """The live figures are those of recently committed rows, whenever they were due."""
     ledger = _ledger((0.0, [0, 1]), (0.5, [2, 3]), (2.0, [4, 5, 6, 7]))
     latency, rate = ledger.recent(now=2.1, seconds=1.0)
     assert (latency.rows, rate) == (40, 40.0)
@@ -83,7 +83,7 @@ def test_nothing_known_is_no_number() -> None:
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
 def test_moved_bins_are_noticed(owners: list[int]) -> None:
-    """Nothing has moved between equal counts, and all of one worker's bins when they are elsewhere after."""
+    """Equal counts mean that no bin moved; all bins of a worker are noticed if they are elsewhere afterwards."""
     counts = tuple(np.bincount(owners, minlength=6).tolist())
     assert bins_moved(counts, counts) == 0
     assert bins_moved(counts, (0, 0, 0, 0, 0, 0, len(owners))) == len(owners)

@@ -1,4 +1,4 @@
-"""What the demo shows and reports says what happened."""
+"""The demo's screen and report show what happened."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_table_and_line_say_the_same() -> None:
 
 
 def test_worker_states() -> None:
-    """A worker without bins is coming if it is wanted and leaving if it is not; one that is gone is not shown."""
+    """A worker without bins is starting if it is wanted and leaving if it is not; a stopped one is not shown."""
     shrinking = View(**(vars(VIEW) | {"wanted": 2, "running": (0, 1, 2), "move": None}))
     assert [worker_state(VIEW, slot) for slot in range(4)] == ["working", "working", "working", "coming"]
     assert [worker_state(shrinking, slot) for slot in range(4)] == ["working", "working", "leaving", ""]
 
 
 def test_nothing_known_yet_can_be_shown() -> None:
-    """The very first moment, without epoch, bins or latency, has its table and its line."""
+    """The first moment, without epoch, bins or latency, has its table and its line."""
     nothing = Latency(math.nan, math.nan, math.nan, 0)
     first = View(0.0, 0, 1, 0.0, -1, nothing, (), 2, (0, 1), Move("1 → 2 workers", "planned", 0, 0, 0, 0.0))
     assert "planned" in _shown(first)
@@ -62,7 +62,7 @@ def test_nothing_known_yet_can_be_shown() -> None:
 
 
 def test_lines_where_there_is_no_terminal() -> None:
-    """Without a terminal there is a line every two seconds, and no control characters."""
+    """Without a terminal a line is printed every two seconds, without control characters."""
     console = Console(file=io.StringIO(), force_terminal=False)
     screen = screen_for(console)
     assert isinstance(screen, LineScreen)
@@ -75,7 +75,7 @@ def test_lines_where_there_is_no_terminal() -> None:
 
 
 def test_table_in_a_terminal() -> None:
-    """In a terminal the tables stay in their place, and the terminal is given back at the end."""
+    """In a terminal the tables stay in place, and the terminal is restored at the end."""
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     screen = screen_for(console)
     assert isinstance(screen, LiveScreen)
@@ -102,7 +102,7 @@ def _run() -> tuple[Ledger, list[Scene]]:
 
 
 def test_report_compares_calm_with_change() -> None:
-    """Rows due during a change are reported apart from the calm ones."""
+    """Rows due during a change are reported separately from the calm ones."""
     ledger, acts = _run()
     found = report.measure(SCHEDULE, ledger, acts, keys=7, differences=[])
     assert found.calm.max == pytest.approx(1.5)
@@ -113,15 +113,15 @@ def test_report_compares_calm_with_change() -> None:
 
 @pytest.mark.parametrize(("differences", "last"), [([], "RIGHT: all 7 keys"), (["1 keys missing: x"], "WRONG")])
 def test_report_ends_with_the_verdict(differences: list[str], last: str) -> None:
-    """The last line says whether the state is right; if not, what differs is said before."""
+    """The last line reports whether the state is correct; if not, the differences precede it."""
     ledger, acts = _run()
-    said = report.lines(report.measure(SCHEDULE, ledger, acts, 7, differences))
-    assert said[-1].startswith(last)
-    assert all(any(difference in text for text in said) for difference in differences)
+    printed = report.lines(report.measure(SCHEDULE, ledger, acts, 7, differences))
+    assert printed[-1].startswith(last)
+    assert all(any(difference in text for text in printed) for difference in differences)
 
 
 def test_numbers_are_valid_json(tmp_path: Path) -> None:
-    """The numbers can be read by any JSON reader, what is not known as null, and hold every bucket and epoch."""
+    """Any JSON reader can read the figures, with null for unknown values; they have every bucket and epoch."""
     ledger, acts = _run()
     path = tmp_path / "numbers.json"
     report.write_json(report.measure(SCHEDULE, ledger, acts, 7, []), ledger, path)
@@ -134,7 +134,7 @@ def test_numbers_are_valid_json(tmp_path: Path) -> None:
 
 
 def test_picture_is_drawn(tmp_path: Path) -> None:
-    """The plot is a PNG file of some size, also when nothing was measured."""
+    """The plot is a PNG file of a minimum size, even if nothing was measured."""
     pytest.importorskip("matplotlib", reason="the demo's requirements are not installed")
     ledger, acts = _run()
     for name, drawn in (("run.png", ledger), ("empty.png", Ledger(SCHEDULE))):

@@ -1,4 +1,4 @@
-"""The demo's scenes begin at their time, one after the other, and start and end the right processes."""
+"""The demo's scenes begin on time, one after the other, and start and stop the right processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from binshift.migration import Phase
 
 @dataclass
 class _World:
-    """A cluster and a query that note what is asked of them."""
+    """A cluster and a query that record their calls."""
 
     asked: list[str] = field(default_factory=list)
     migration: Any = None
@@ -37,12 +37,12 @@ class _World:
 
 
 def _script(world: _World, workers: list[int], seconds: float = 30.0) -> Script:
-    said: list[str] = []
-    return Script(workers[0], world, world, scenes(workers, seconds), said.append)  # type: ignore[arg-type]
+    output: list[str] = []
+    return Script(workers[0], world, world, scenes(workers, seconds), output.append)  # type: ignore[arg-type]
 
 
 def test_growing_starts_processes_and_asks() -> None:
-    """At its time a scene starts the new processes and asks for the rescale at once, and only once."""
+    """At its time a scene starts the new processes and requests the rescale at once, and only once."""
     world = _World()
     script = _script(world, [2, 4, 3])
     script.advance(9.9)
@@ -55,7 +55,7 @@ def test_growing_starts_processes_and_asks() -> None:
 
 
 def test_shrinking_ends_processes_after_it_settled() -> None:
-    """A scene that shrinks asks first; the highest slots' processes are ended a while after it has settled, not before."""
+    """A scene that shrinks requests first; the processes of the highest slots are stopped a while after it has settled."""
     world = _World()
     script = _script(world, [3, 1])
     script.advance(15.0)
@@ -74,7 +74,7 @@ def test_shrinking_ends_processes_after_it_settled() -> None:
 
 
 def test_scene_waits_for_the_one_before() -> None:
-    """A scene whose time has come waits until the one before has settled."""
+    """A scene whose time has come waits until the previous one has settled."""
     world = _World()
     script = _script(world, [2, 4, 3])
     script.advance(10.0)
@@ -90,7 +90,7 @@ def test_scene_waits_for_the_one_before() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.CANCELLED])
 def test_failed_migration_is_an_error(phase: Phase) -> None:
-    """A migration that ends otherwise than settled ends the demo, with its name."""
+    """A migration that does not settle ends the demo with an error that names it."""
     world = _World()
     script = _script(world, [1, 2])
     script.advance(15.0)
@@ -101,11 +101,11 @@ def test_failed_migration_is_an_error(phase: Phase) -> None:
 
 @pytest.mark.parametrize("workers", [[], [0, 1], [2, 2]])
 def test_senseless_numbers_of_workers_are_refused(workers: list[int]) -> None:
-    """No worker at all, or a change that is none, is refused with the numbers."""
+    """No worker at all, or a change to the same number, is rejected with the numbers."""
     with pytest.raises(InvalidSettings, match=r"workers \["):
         scenes(workers, 30.0)
 
 
 def test_one_number_is_no_scene() -> None:
-    """A demo without a change in workers is over at once, as far as the script goes."""
+    """The script of a demo without a change in workers is over at once."""
     assert _script(_World(), [2]).ended

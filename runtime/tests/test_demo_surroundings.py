@@ -1,4 +1,4 @@
-"""The demo's program is found and right, and its surroundings leave nothing behind."""
+"""The demo's program is found and correct, and its surroundings leave nothing behind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def test_program_computes_what_pandas_does(spark: SparkSession, tmp_path: Path) -> None:
-    """Run by Spark itself over all rows at once, the program's expressions give pandas' answer."""
+    """Run by Spark itself over all rows at once, the program's expressions return pandas' result."""
     from pyarrow import parquet
 
     program = load_program()
@@ -40,7 +40,7 @@ def test_program_computes_what_pandas_does(spark: SparkSession, tmp_path: Path) 
 
 
 def test_program_is_accepted(spark: SparkSession, tmp_path: Path) -> None:
-    """binshift takes the program's query, whose columns are those the demo compares."""
+    """binshift accepts the program's query, which has the columns that the demo compares."""
     program = load_program()
     stream = spark.readStream.schema(program.SCHEMA).parquet(str(tmp_path))
     assert program.delays(stream).columns == [*reference.KEYS, *reference.STATISTICS]
@@ -48,7 +48,7 @@ def test_program_is_accepted(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_missing_program_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no checkout, the error names the file that is not there."""
+    """Without a checkout, the error names the missing file."""
     monkeypatch.setattr(surroundings, "PROGRAM", Path("examples", "none.py"))
     with pytest.raises(InvalidSettings, match=r"examples/none\.py"):
         load_program()
@@ -59,7 +59,7 @@ def _around(folder: Path, ends: ExitStack) -> Surroundings:
 
 
 def test_everything_is_ended_in_reverse(tmp_path: Path) -> None:
-    """Parts are ended last first, and one that fails does not keep the others from ending."""
+    """Parts are ended last first, and a failing one does not prevent the others from ending."""
     ended: list[str] = []
 
     def fail() -> None:
@@ -74,7 +74,7 @@ def test_everything_is_ended_in_reverse(tmp_path: Path) -> None:
 
 
 def test_part_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part that does not end within its time is left alone, and the next one is ended."""
+    """A part that does not end in time is abandoned, and the next one is ended."""
     monkeypatch.setattr(surroundings, "STOP_SECONDS", 0.05)
     never, ended = threading.Event(), []
     with ExitStack() as ends:
@@ -86,7 +86,7 @@ def test_part_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_output_of_processes_goes_to_the_file(tmp_path: Path) -> None:
-    """What a process started meanwhile writes is in the file; this process' own output is as before."""
+    """The output of processes started meanwhile is in the file; this process' own output is unchanged."""
     path = tmp_path / "log"
     before = os.fstat(1).st_ino, os.fstat(2).st_ino
     with output_to(path):
@@ -96,7 +96,7 @@ def test_output_of_processes_goes_to_the_file(tmp_path: Path) -> None:
 
 
 def test_log_tail(tmp_path: Path) -> None:
-    """The end of the driver's log is its last lines; nothing where there is none."""
+    """The end of the driver's log is its last lines, or nothing if it does not exist."""
     with ExitStack() as ends:
         around = _around(tmp_path, ends)
         assert around.log_tail(2) == ""
@@ -105,7 +105,7 @@ def test_log_tail(tmp_path: Path) -> None:
 
 
 def test_second_interrupt_does_not_disturb_the_end() -> None:
-    """The first interrupt ends the demo; those that follow while it cleans up do nothing; afterwards all is as before."""
+    """The first interrupt ends the demo; further ones during the clean-up are ignored; afterwards the handlers are restored."""
     before = signal.getsignal(signal.SIGTERM)
     cleaned = False
 
@@ -126,7 +126,7 @@ def test_second_interrupt_does_not_disturb_the_end() -> None:
 
 
 def test_end_that_has_begun_is_not_interrupted() -> None:
-    """A signal that comes when the end has begun by itself does nothing."""
+    """A signal that arrives after the end has begun by itself is ignored."""
     with one_interrupt():
         no_more_interrupts()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -135,7 +135,7 @@ def test_end_that_has_begun_is_not_interrupted() -> None:
 
 
 def test_nothing_is_ignored_outside() -> None:
-    """Without `one_interrupt`, the end of the surroundings leaves the caller's signals alone."""
+    """Without `one_interrupt`, the end of the surroundings does not change the caller's signal handlers."""
     before = signal.getsignal(signal.SIGINT)
     no_more_interrupts()
     assert signal.getsignal(signal.SIGINT) is before

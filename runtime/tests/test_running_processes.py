@@ -30,7 +30,7 @@ sys.exit(7)
 
 
 def begun(kind: str, folder: Path) -> ProgramProcess:
-    """A program with a child, which has begun."""
+    """A program with a child process, which has started."""
     process = ProgramProcess([sys.executable, "-c", STUBBORN, kind, str(folder / "begun")], os.environ)
     deadline = time.monotonic() + 60
     while not (folder / "begun").exists():
@@ -41,7 +41,7 @@ def begun(kind: str, folder: Path) -> ProgramProcess:
 
 @pytest.mark.parametrize("kind", ["polite", "stubborn", "leaves"])
 def test_nothing_of_a_group_is_left(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program ends with its children: one that ignores a polite signal, and one that has left its child behind, too."""
+    """A program ends with its children, even one that ignores SIGTERM, or whose parent has exited."""
     monkeypatch.setattr("binshift.running.processes.END_SECONDS", 0.5)
     process = begun(kind, tmp_path)
     group = process._process.pid
@@ -54,7 +54,7 @@ def test_nothing_of_a_group_is_left(kind: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_signals_are_counted_and_given_back() -> None:
-    """While watched, a signal is an event and not the end; afterwards the former handler is there again."""
+    """During the context a signal is only an event; afterwards the former handler is restored."""
     before = signal.getsignal(signal.SIGTERM)
     interrupts = Interrupts()
     with interrupts.watched():
@@ -65,7 +65,7 @@ def test_signals_are_counted_and_given_back() -> None:
 
 
 def test_a_traceback_begins_with_the_users_own_line(tmp_path: Path) -> None:
-    """What is shown of a program that failed has none of our frames, and its `sys.argv` and `__main__` are its own."""
+    """The error of a failed program shows none of binshift's frames, and its `sys.argv` and `__main__` are its own."""
     from binshift.running.script import without_ours
 
     app = tmp_path / "app.py"
@@ -79,21 +79,21 @@ def test_a_traceback_begins_with_the_users_own_line(tmp_path: Path) -> None:
 
 
 def test_another_master_is_refused_by_name() -> None:
-    """A program that names a master of its own learns which one, and which cluster it was given; without a cluster it may."""
+    """For a program with its own master, the error names that master and the given cluster; without a cluster it is allowed."""
     with pytest.raises(InvalidSettings, match=r"local\[4\].*spark://127\.0\.0\.1:1.*remove"):
         check_master("local[4]", "spark://127.0.0.1:1")
     check_master("spark://elsewhere:7077", None)
 
 
 def test_executors_find_the_programs_modules(tmp_path: Path) -> None:
-    """Modules beside the program come before those of the environment."""
+    """Modules next to the program take precedence over those of the environment."""
     conf = program_conf({"a": "b"}, 3, tmp_path / "app.py", tmp_path / "cluster", "/x:/y")
     assert conf["spark.executorEnv.PYTHONPATH"] == f"{tmp_path}:/x:/y"
     assert (conf["a"], conf["spark.binshift.workers"]) == ("b", "3")
 
 
 def test_conf_of_the_users_own(tmp_path: Path) -> None:
-    """It goes over defaults, and may not go against what is needed."""
+    """It overrides defaults, but not required settings."""
     given = {"spark.app.name": "mine", "spark.x": "1", "spark.scheduler.mode": "FAIR"}
     conf = program_conf({"spark.scheduler.mode": "FAIR"}, 3, tmp_path / "app.py", tmp_path, "", given)
     assert {key: conf[key] for key in given} == given
