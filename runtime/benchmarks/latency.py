@@ -1,10 +1,10 @@
-"""Record latency as an open loop sees it: from the time a row was due, whether or not the system kept up, to its commit.
+"""Record latency in an open loop: from the time a row was due, whether or not the system kept up, to its commit.
 
-As in Megaphone's evaluation (PVLDB 12(9), section 5): the worst latency of every 250 ms of due time. A system that stands
-still does not stop the rows from being due, so a pause shows in full; a closed loop would hide it. The rows of an epoch
-are due evenly, so the first and last due time of an epoch tell all of them.
+As in Megaphone's evaluation (PVLDB 12(9), section 5): the worst latency of every 250 ms of due time. While a system stands
+still, rows are still due, so a pause shows in full; a closed loop would hide it. The rows of an epoch are due at an even rate,
+so the first and last due time of an epoch determine all of them.
 
-Pure: what is read is Spark's own progress reports, as mappings; the same for Spark's queries and for binshift's.
+Pure: the input is Spark's own progress reports, as mappings; the same for Spark's queries and for binshift's.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Latencies:
         return [(bucket * BUCKET_SECONDS, latency) for bucket, latency in sorted(worst.items())]
 
     def calm(self, start: float, began: float) -> list[float]:
-        """Of rows due from ``start`` on and committed before ``began``."""
+        """Latencies of rows due from ``start`` on and committed before ``began``."""
         return [latency for due, latency in self.buckets() if start <= due and due + latency <= began]
 
     def moving(self, began: float, ended: float) -> list[float]:
-        """Of rows that were under way when it ``began``, or due until it ``ended``."""
+        """Latencies of rows that were not yet committed when it ``began``, or due until it ``ended``."""
         return [latency for due, latency in self.buckets() if began < due + latency and due < ended]
 
     def longest_silence(self, start: float, end: float) -> float:
@@ -65,23 +65,23 @@ class Latencies:
         return max((b - a for a, b in itertools.pairwise(times)), default=math.nan)
 
     def skipped(self, calm: tuple[float, float], moving: tuple[float, float]) -> int:
-        """Commits that were due in the longest silence and did not come, by the longest silence of calm times."""
+        """Commits that were due in the longest silence and missing, measured by the longest silence of calm times."""
         usual, longest = self.usual_silence(*calm), self.longest_silence(*moving)
         return max(0, int(longest / usual) - 1) if usual > 0 and longest > 0 else 0
 
     def series(self, start: float, end: float, zero: float) -> list[tuple[float, float]]:
-        """The buckets of some time, for a plot: seconds after ``zero``, worst latency."""
+        """The buckets of a time range, for a plot: seconds after ``zero``, worst latency."""
         return [(round(due - zero, 2), round(latency, 3)) for due, latency in self.buckets() if start <= due < end]
 
 
 def latencies_of(progress: Iterable[Mapping[str, Any]], prefill: int, rate: int) -> Latencies:
-    """Of a query that reads the open-loop source with these options; epochs without new rows are left out."""
+    """Latencies of a query that reads the open-loop source with these options; epochs without new rows are omitted."""
     spans = [span for each in progress if (span := _span(each, prefill, rate)) is not None]
     return Latencies(sorted(spans, key=lambda span: span.committed))
 
 
 def committed_at(progress: Mapping[str, Any]) -> float:
-    """When a trigger had ended, in seconds since 1970: its epoch is then on binshift's log and on Spark's."""
+    """When a trigger had ended, in seconds since 1970: its epoch is then in binshift's log and in Spark's."""
     began = datetime.fromisoformat(progress["timestamp"]).timestamp()
     return began + float(progress["durationMs"]["triggerExecution"]) / 1000
 
@@ -98,13 +98,13 @@ def _span(progress: Mapping[str, Any], prefill: int, rate: int) -> Span | None:
 
 
 def _offset(text: Any) -> tuple[int, int] | None:
-    """(rows, start of the clock in ms), as the source writes it; None for none, which Spark writes in two ways."""
-    said = json.loads(text) if isinstance(text, str) else text
-    return None if said is None else (int(said[0]), int(said[1]))
+    """(rows, start of the clock in ms), as the source writes it; None for no offset, which Spark writes in two ways."""
+    offset = json.loads(text) if isinstance(text, str) else text
+    return None if offset is None else (int(offset[0]), int(offset[1]))
 
 
 def percentile(values: Sequence[float], q: float) -> float:
-    """A percentile, between two values in proportion; nan of nothing.
+    """A percentile, interpolated between two values; nan of no values.
 
     >>> percentile([1.0, 2.0, 3.0, 5.0], 50)
     2.5
