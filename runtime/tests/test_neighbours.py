@@ -13,7 +13,7 @@ from binshift.engine.ports import Executor
 from binshift.errors import InvalidQuery, InvalidSettings
 from binshift.model import Worker
 from binshift.spark import jvm
-from binshift.spark.batches import nudged
+from binshift.spark.batches import with_nudge_source
 from binshift.spark.neighbours import Neighbours, of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_any_thread_finds_the_classes(spark: SparkSession) -> None:
 
     def plan() -> list[str]:
         assert jvm.install(spark) is java
-        return nudged(stream, spark, "threads").columns
+        return with_nudge_source(stream, spark, "threads").columns
 
     assert in_a_thread(plan) == stream.columns
     assert of(spark.sparkContext) is in_a_thread(lambda: of(spark.sparkContext))
