@@ -1,7 +1,7 @@
-"""Results as JSON: the figures, their targets, and what they were measured on.
+"""Results as JSON: the figures, their targets, and the machine that they were measured on.
 
-A file holds rows of several runs: a row that is measured again replaces the one of the same case, and the others stay, each with
-its own date and commit. Ratios are between rows of one run; rows of different runs are not to be compared.
+A file has rows of several runs: a repeated row replaces that of the same case, and the others stay, each with its own date and
+commit. Ratios are between rows of one run; rows of different runs must not be compared.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Row = dict[str, Any]
 def save(
     name: str, rows: Sequence[Mapping[str, Any]], case: Sequence[str], folder: Path = RESULTS, elsewhere: float = 0.0
 ) -> list[Row]:
-    """Keep rows, each known by its columns ``case``; returns all that the file now holds, in a steady order.
+    """Keep rows, each identified by its columns ``case``; returns all rows of the file, in a stable order.
 
-    ``elsewhere``: cores that others used meanwhile.
+    ``elsewhere``: cores that other processes used meanwhile.
     """
     when = {
         "_date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M"),
@@ -43,13 +43,13 @@ def save(
 
 
 def load(name: str, folder: Path = RESULTS) -> list[Row]:
-    """All rows that were kept; none if there is no such file."""
+    """All kept rows; none if the file does not exist."""
     path = folder / f"{name}.json"
     return list(json.loads(path.read_text(encoding="utf-8"))["rows"]) if path.exists() else []
 
 
 def merged(old: Sequence[Row], new: Sequence[Row], case: Sequence[str]) -> list[Row]:
-    """Old and new rows, a new one in the place of the old one of its case.
+    """Old and new rows; a new one replaces the old one of its case.
 
     >>> merged([{"n": 1, "v": 1}, {"n": 2, "v": 1}], [{"n": 1, "v": 2}], ["n"])
     [{'n': 1, 'v': 2}, {'n': 2, 'v': 1}]
@@ -59,7 +59,7 @@ def merged(old: Sequence[Row], new: Sequence[Row], case: Sequence[str]) -> list[
 
 
 def machine() -> dict[str, object]:
-    """What was measured on, without anything that names the machine."""
+    """The machine, without anything that identifies it."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     facts: dict[str, object] = {"cores": len(os.sched_getaffinity(0)), "memory_gib": round(pages / (1 << 30), 1)}
     facts |= {"architecture": platform.machine(), "python": platform.python_version()}
@@ -72,10 +72,10 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str:
-    """The commit that was measured; with a + where files were changed since."""
+    """The measured commit; with a + if files were changed since."""
     here = Path(__file__).parent
     try:
-        said = subprocess.run(
+        done = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
             cwd=here,
             capture_output=True,
@@ -84,4 +84,4 @@ def commit() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return said.stdout.strip()
+    return done.stdout.strip()

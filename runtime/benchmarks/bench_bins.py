@@ -1,7 +1,7 @@
-"""What bins cost in calm times: the same count with 2^0 to 2^16 bins on two workers.
+"""The cost of bins in calm times: the same count with 2^0 to 2^16 bins on two workers.
 
-A bin is not a task, so many of them should cost little. Measured against one bin a worker; with a single bin one worker has all
-the state and the other none. Each figure is an epoch from trigger to commit.
+A bin is not a task, so many of them should cost little. The baseline is one bin per worker; with a single bin one worker has
+all the state and the other none. Each figure is an epoch from trigger to commit.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def main() -> None:
     """Alternate the numbers of bins; print medians and ratios."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, default=100_000, help="keys in the state")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
     made.add_argument(
         "--bits", type=int, nargs="+", default=[0, 1, 4, 8, 10, 12, 14, 16], help="2^BITS bins; 1 among them"
     )
-    made.add_argument("--turns", type=int, default=2, help="of each case")
-    made.add_argument("--seconds", type=float, default=12.0, help="of a turn")
-    made.add_argument("--warm-seconds", type=float, default=40.0, help="unmeasured, before the first turn")
+    made.add_argument("--turns", type=int, default=2, help="turns of each case")
+    made.add_argument("--seconds", type=float, default=12.0, help="seconds of a turn")
+    made.add_argument("--warm-seconds", type=float, default=40.0, help="unmeasured seconds before the first turn")
     args = parsed(
         made, {"keys": 1000, "rate": 1000, "seconds": 3.0, "turns": 1, "warm_seconds": 3.0, "bits": [0, 1, 4]}
     )
@@ -69,7 +69,7 @@ def table_of(found: dict[str, Turn]) -> list[dict[str, object]]:
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return f"{row['bins']:,} bins"
 
 

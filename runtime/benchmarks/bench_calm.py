@@ -1,10 +1,10 @@
 """Calm epochs: binshift against Spark's own stateful count on the same rows.
 
-Spark runs with 2, 16 and 64 state partitions: the number that its checkpoint fixes for ever, and so the most workers the query
+Spark runs with 2, 16 and 64 state partitions: the number that its checkpoint fixes forever, and so the most workers the query
 could ever have. binshift's 4,096 bins allow 4,096. Each figure is an epoch from trigger to commit.
 
 Spark runs a second time with 2 partitions and its checkpoint files written the way binshift writes them ("quick
-files"), which any query on local disks could use: what then remains is what bins, log and Python cost or save.
+files"), which any query on local disks could use: the remaining difference is the cost or gain of bins, log and Python.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def main() -> None:
     """Alternate the systems; print medians and ratios."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, default=100_000, help="keys in the state")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
     made.add_argument("--bins", type=int, nargs="+", default=[2, 4096], help="binshift's cases")
     made.add_argument("--partitions", type=int, nargs="+", default=[2, 16, 64], help="Spark's cases")
-    made.add_argument("--turns", type=int, default=2, help="of each system")
-    made.add_argument("--seconds", type=float, default=12.0, help="of a turn")
-    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured, for Spark and for binshift")
+    made.add_argument("--turns", type=int, default=2, help="turns of each system")
+    made.add_argument("--seconds", type=float, default=12.0, help="seconds of a turn")
+    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured seconds, for Spark and for binshift")
     args = parsed(
         made, {"keys": 1000, "rate": 1000, "seconds": 3.0, "turns": 1, "warm_seconds": 3.0, "partitions": [2, 4]}
     )
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def systems(running: Bench, args: Namespace) -> dict[str, System]:
-    """What takes turns."""
+    """The systems that take turns."""
     found: dict[str, System] = {}
     for partitions in args.partitions:
         found[f"spark, {partitions} partitions"] = partial(spark_count, running, partitions=partitions)
@@ -83,7 +83,7 @@ def table_of(found: dict[str, Turn], base: str) -> list[dict[str, object]]:
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return str(row["system"])
 
 

@@ -1,8 +1,8 @@
-"""Where the time of a calm epoch goes, part by part; the parts add up to the epoch.
+"""The time of a calm epoch, part by part; the parts add up to the epoch.
 
-Taken once the JVMs are warm, which takes some hundred epochs: before, planning alone takes ten times as long. A task's parts
+Measured once the JVMs are warm, after some hundred epochs: before, planning alone takes ten times as long. A task's parts
 are the slowest worker's. *(Spark)* is what any query pays; *rest of the job* is reading, the exchange, scheduling, and the
-way of rows into Python and out.
+transfer of rows into Python and out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     """Run one query until it is warm, then profile it."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, default=100_000, help="keys in the state")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
     made.add_argument("--bins", type=int, default=4096)
     made.add_argument("--warm-epochs", type=int, default=400, help="unmeasured")
     made.add_argument("--seconds", type=float, default=30.0, help="measured")

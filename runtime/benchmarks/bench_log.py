@@ -1,8 +1,8 @@
-"""What durability costs: the log's share of a calm epoch, and the disk's.
+"""The cost of durability: the log's share of a calm epoch, and the disk's.
 
 Every epoch writes its changes (*delta*, in each worker's task) and its *record* (in the driver) to the log before it counts.
-The log cannot be turned off, so an epoch without it is the epoch less these two parts. Then the same with the checkpoint, log
-and Spark's own files alike, in memory instead of on disk.
+The log cannot be disabled, so an epoch without it is computed as the epoch minus these two parts. Then the same with the
+checkpoint, log and Spark's own files alike, in memory instead of on disk.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TARGETS = (
 
 
 def main() -> None:
-    """Alternate disk and memory; print where the time went."""
+    """Alternate disk and memory; print the time of each part."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, default=100_000, help="keys in the state")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
     made.add_argument("--bins", type=int, default=4096)
-    made.add_argument("--turns", type=int, default=2, help="of each case")
-    made.add_argument("--seconds", type=float, default=12.0, help="of a turn")
-    made.add_argument("--warm-seconds", type=float, default=40.0, help="unmeasured, before the first turn")
+    made.add_argument("--turns", type=int, default=2, help="turns of each case")
+    made.add_argument("--seconds", type=float, default=12.0, help="seconds of a turn")
+    made.add_argument("--warm-seconds", type=float, default=40.0, help="unmeasured seconds before the first turn")
     made.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="a folder in memory")
     args = parsed(made, {"keys": 1000, "rate": 1000, "seconds": 3.0, "turns": 1, "warm_seconds": 3.0})
     with bench(2) as running, tempfile.TemporaryDirectory(dir=args.memory) as memory:
@@ -72,7 +72,7 @@ def row_of(where: str, turn: Turn) -> dict[str, object]:
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return str(row["where"])
 
 

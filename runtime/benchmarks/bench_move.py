@@ -1,9 +1,9 @@
-"""What records feel while half of the state moves: from 2 warm workers to 4 and back, open loop.
+"""The effect on records while half of the state moves: from 2 warm workers to 4 and back, open loop.
 
-All of it on one cluster of four warm workers, whose four JVMs and Pythons share this machine's cores with the driver and the
-source. For each move: record latency before and during, the *spike* (worst while moving over p99 before), the longest silence
-between two commits, rows moved a second, and the workers' memory. A Fluid move flips one bin an epoch, so it lasts as many
-epochs as it moves bins: --bins 256 makes it bearable.
+All of it runs on one cluster of four warm workers, whose four JVMs and Pythons share this machine's cores with the driver and
+the source. For each move: record latency before and during, the *spike* (worst while moving over p99 before), the longest silence
+between two commits, rows moved per second, and the workers' memory. A Fluid move flips one bin per epoch, so it lasts as many
+epochs as it moves bins: --bins 256 shortens it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STRATEGIES = ("AllAtOnce", "Fluid", "Batched", "Optimized")
 
 
 def is_prepared(row: Row) -> bool:
-    """Whether the targets are about this way of moving."""
+    """Whether the targets apply to this way of moving."""
     return bool(row["pre_copy"]) and row["strategy"] in ("Batched", "Optimized")
 
 
@@ -35,17 +35,17 @@ TARGETS = (
 
 
 def main() -> None:
-    """Run the cases asked for."""
+    """Run the given cases."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, nargs="+", default=[1_000_000, 4_000_000], help="keys in the state")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
     made.add_argument("--bins", type=int, default=1024)
-    made.add_argument("--batch-size", type=int, default=256, help="bins a step, for Batched and Optimized")
+    made.add_argument("--batch-size", type=int, default=256, help="bins per step, for Batched and Optimized")
     made.add_argument("--strategy", nargs="+", choices=STRATEGIES, default=["Optimized", "Batched"])
-    made.add_argument("--pre-copy", choices=("with", "without", "both"), default="with", help="copying ahead of flips")
-    made.add_argument("--warm-seconds", type=float, default=60.0, help="unmeasured, before the first case")
-    made.add_argument("--settle-epochs", type=int, default=40, help="unmeasured, after each filling")
-    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured before each move")
+    made.add_argument("--pre-copy", choices=("with", "without", "both"), default="with", help="copying before flips")
+    made.add_argument("--warm-seconds", type=float, default=60.0, help="unmeasured seconds before the first case")
+    made.add_argument("--settle-epochs", type=int, default=40, help="unmeasured epochs after each filling")
+    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured seconds before each move")
     quick = {"keys": [1000], "bins": 16, "warm_seconds": 2.0, "settle_epochs": 4, "calm_seconds": 2.0, "rate": 1000}
     args = parsed(made, quick)
     rows = []
@@ -72,7 +72,7 @@ def cases_of(args: Namespace) -> list[Case]:
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     copies = "" if row["pre_copy"] else " without pre-copy"
     return f"{row['keys']:,} keys, {row['strategy']}{copies}, {'out' if row['to'] == 4 else 'back'}"
 

@@ -1,8 +1,8 @@
-"""How long planning takes at its stated limit: 1,000 workers and 2^20 bins in at most 1 s and 1 GiB, steps included.
+"""The duration of planning at its limit: 1,000 workers and 2^20 bins in at most 1 s and 1 GiB, including steps.
 
-For each case: seconds to find the target, to list the moves and to cut them into steps, by the clock on the wall and by the
-processor's. The target is about the processor's: planning runs on one thread, and a busy machine is no fault of it. The last
-case, moves between random workers, is none the planner makes; it shows what many different pairs of workers cost.
+For each case: seconds to find the target, to list the moves and to cut them into steps, in wall-clock and in processor time.
+The target applies to processor time: planning runs on one thread, and other load on the machine must not count. The last
+case, moves between random workers, is not made by the planner; it shows the cost of many different pairs of workers.
 """
 
 from __future__ import annotations
@@ -64,20 +64,20 @@ def cases() -> list[Case]:
 
 
 def timed(work: Callable[[], Plan]) -> tuple[float, float, Plan]:
-    """Seconds on the wall, seconds of the processor, and what they gave."""
+    """Wall-clock seconds, processor seconds, and the result."""
     wall, processor = time.perf_counter(), time.process_time()
     plan = work()
     return time.perf_counter() - wall, time.process_time() - processor, plan
 
 
 def planned(case: Case, strategy: Strategy, batch_size: int) -> Plan:
-    """All of planning, as the driver does it."""
+    """All of planning, as in the driver."""
     target = target_route(case.route, list(map(Worker, case.workers)), case.weights)
     return cut(case.route.moves_to(target.owners), strategy, batch_size, case.weights)
 
 
 def main() -> None:
-    """Time every case with every way to cut it."""
+    """Time every case with every strategy."""
     args = parsed(parser(__doc__), {})
     every = [(case, *way) for case in cases() for way in CUTS]
     rows = []
@@ -106,7 +106,7 @@ def row_of(
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return f"{row['case']}, {row['strategy']} {row['batch_size']}"
 
 

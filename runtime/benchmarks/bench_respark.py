@@ -1,8 +1,8 @@
-"""The same rescale by Spark's own means, and by binshift: 2 to 4 state partitions, 2 to 4 workers, on the same rows.
+"""The same rescale by Spark's own means and by binshift: 2 to 4 state partitions, 2 to 4 workers, on the same rows.
 
 Spark's way is to stop the query, rewrite its state offline (`spark._streamingCheckpointManager.repartition`, new in 4.2)
-and start it again; rows that come meanwhile wait. Made easy for Spark: its four executors are up and warm, the session stays, and
-the stop does not wait for a batch to end (which costs exactly-once sinks their promise).
+and start it again; rows that arrive meanwhile wait. Conditions favour Spark: its four executors are running and warm, the session
+is kept, and the stop does not wait for a batch to end (which breaks the guarantee of exactly-once sinks).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def main() -> None:
     """Rescale by both means."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, default=1_000_000, help="keys in the state")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
     made.add_argument("--bins", type=int, default=1024)
-    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured, for each of the two")
-    made.add_argument("--settle-epochs", type=int, default=30, help="unmeasured, after each filling")
-    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured before the rescale")
+    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured seconds, for each of the two")
+    made.add_argument("--settle-epochs", type=int, default=30, help="unmeasured epochs after each filling")
+    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured seconds before the rescale")
     quick = {"keys": 1000, "rate": 1000, "bins": 16, "warm_seconds": 2.0, "settle_epochs": 4, "calm_seconds": 2.0}
     args = parsed(made, quick)
     with bench(4) as running:
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def by_spark(running: Bench, args: Namespace) -> dict[str, Any]:
-    """Stop, repartition, start; ended when records are as fresh again as before, or after a while."""
+    """Stop, repartition, start; ended when latency is as low as before, or after a time limit."""
     place = running.checkpoint()
     stream = running.stream(keys=args.keys, prefill=args.keys, rate=args.rate)
     query = spark_count(running, stream, 2, place)
@@ -73,7 +73,7 @@ def by_spark(running: Bench, args: Namespace) -> dict[str, Any]:
 
 
 def by_binshift(running: Bench, args: Namespace) -> dict[str, Any]:
-    """One call; the query goes on."""
+    """One call; the query keeps running."""
     query = binshift_count(running, running.stream(keys=args.keys, prefill=args.keys, rate=args.rate), args.bins)
     calm_from = _calm(query, args)
     began = time.time()
@@ -86,7 +86,7 @@ def by_binshift(running: Bench, args: Namespace) -> dict[str, Any]:
 
 
 def _calm(query: Any, args: Namespace) -> float:
-    """Wait until it is settled, and then for the calm time; returns when that began."""
+    """Wait until the query has settled, and then for the calm time; returns the start of that time."""
     await_batch(query, args.settle_epochs)
     began = time.time()
     time.sleep(args.calm_seconds)
@@ -94,14 +94,14 @@ def _calm(query: Any, args: Namespace) -> float:
 
 
 def _recovered(found: Latencies, times: Times) -> float:
-    """When records are first as fresh again as the oldest in calm times; ``times.ended`` is when the query was back."""
+    """When latency is first as low as the highest of calm times; ``times.ended`` is when the query was running again."""
     usual = max(found.calm(times.calm_from, times.began), default=0.0)
     later = [(due, latency) for due, latency in found.buckets() if due >= times.ended]
     return next((due for due, latency in later if latency <= usual), later[-1][0] if later else times.ended)
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return f"{row['keys']:,} keys, {row['system']}"
 
 

@@ -1,7 +1,7 @@
-"""Rows a second on this machine's cores: every batch a fixed number of rows of as many different keys, the next one at once.
+"""Rows per second on this machine's cores: every batch has a fixed number of rows with as many different keys, without pauses.
 
-Not open loop: the source always has rows. Different keys are the hard case, as nothing can be summed up before the exchange.
-Spark's own count takes turns with binshift's. Larger batches share an epoch's fixed cost among more rows.
+Not open loop: the source always has rows. Different keys are the hard case, because nothing can be aggregated before the
+exchange. Spark's own count takes turns with binshift's. Larger batches spread an epoch's fixed cost over more rows.
 """
 
 from __future__ import annotations
@@ -29,16 +29,14 @@ TARGETS = (
 
 
 def main() -> None:
-    """Alternate the systems at each size of batch; print rows a second."""
+    """Alternate the systems at each batch size; print rows per second."""
     made = parser(__doc__)
-    made.add_argument(
-        "--keys", type=int, default=1_000_000, help="keys in the state; all batches are of different ones"
-    )
-    made.add_argument("--batch", type=int, nargs="+", default=[100_000, 400_000], help="rows of a batch")
+    made.add_argument("--keys", type=int, default=1_000_000, help="keys in the state; all batches have different keys")
+    made.add_argument("--batch", type=int, nargs="+", default=[100_000, 400_000], help="rows per batch")
     made.add_argument("--bins", type=int, default=4096)
-    made.add_argument("--turns", type=int, default=2, help="of each case")
-    made.add_argument("--seconds", type=float, default=12.0, help="of a turn")
-    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured, before the first turn")
+    made.add_argument("--turns", type=int, default=2, help="turns of each case")
+    made.add_argument("--seconds", type=float, default=12.0, help="seconds of a turn")
+    made.add_argument("--warm-seconds", type=float, default=25.0, help="unmeasured seconds before the first turn")
     args = parsed(made, {"keys": 4000, "batch": [1000], "seconds": 3.0, "turns": 1, "warm_seconds": 3.0})
     rows: list[dict[str, object]] = []
     with bench(2) as running:
@@ -63,7 +61,7 @@ def main() -> None:
 
 
 def row_of(name: str, batch: int, turn: Turn) -> dict[str, object]:
-    """Rows a second over the whole of the measured time, pauses between triggers left out."""
+    """Rows per second over the whole measured time, without pauses between triggers."""
     read = sum(each["numInputRows"] for each in turn.progress)
     return {
         "system": name,
@@ -76,7 +74,7 @@ def row_of(name: str, batch: int, turn: Turn) -> dict[str, object]:
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return f"batches of {row['batch']:,}"
 
 

@@ -1,8 +1,8 @@
 """A rescale from the user's command on, everything cold: `binshift run` of a program, then `binshift scale 4` from another shell.
 
 Two workers are started as new processes (JVMs, Spark's executors, Pythons), register, warm up, are filled and take over half of
-the bins, on the cores on which the stream goes on; later `binshift scale 2` takes all of it back. Measured open loop from
-the moment of the command until all is settled. The phases are looked at from outside ten times a second:
+the bins, on the cores on which the stream runs; later `binshift scale 2` reverses this. Measured open loop from
+the moment of the command until all is settled. The phases are observed from outside ten times a second:
 
     start       until the first new process is started
     register    until Spark has all new executors
@@ -55,10 +55,10 @@ def main() -> None:
     """Run it for each number of keys."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, nargs="+", default=[1_000_000], help="keys in the state")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
     made.add_argument("--bins", type=int, default=1024)
-    made.add_argument("--warm-seconds", type=float, default=60.0, help="unmeasured, after filling")
-    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured before each command")
+    made.add_argument("--warm-seconds", type=float, default=60.0, help="unmeasured seconds after filling")
+    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured seconds before each command")
     args = parsed(made, {"keys": [1000], "rate": 1000, "bins": 16, "warm_seconds": 4.0, "calm_seconds": 3.0})
     rows = [row for keys in args.keys for row in scaled(keys, args)]
     print(text(rows))
@@ -94,7 +94,7 @@ def scaled(keys: int, args: Namespace) -> list[dict[str, Any]]:
 
 
 def slowest_epoch(result: dict[str, Any], times: Times) -> dict[str, float]:
-    """Where the time of the slowest epoch from the command to its end went, in milliseconds; and when it ended."""
+    """The parts of the slowest epoch between command and end, in milliseconds; and when it ended."""
     meant = [each for each in result["progress"] if times.began <= committed_at(each) <= times.ended]
     slowest = max(meant, key=lambda each: each["durationMs"]["triggerExecution"])
     parts = result["parts"].get(str(slowest["batchId"]), {})
@@ -104,7 +104,7 @@ def slowest_epoch(result: dict[str, Any], times: Times) -> dict[str, float]:
 
 @dataclass
 class _Run:
-    """A `binshift run`, seen from outside."""
+    """A `binshift run`, observed from outside."""
 
     folder: Path
     environment: dict[str, str]
@@ -112,7 +112,7 @@ class _Run:
     _found: RunDirectory | None = field(default=None)
 
     def look(self) -> Dataflow | None:
-        """The dataflow; None while nobody answers."""
+        """The dataflow; None while the control API does not respond."""
         try:
             self._found = self._found or find(self.environment)
             run = self._found.run
@@ -120,11 +120,11 @@ class _Run:
         except BinshiftError:
             return None
 
-    def await_rows(self, tell: Any) -> None:
+    def await_rows(self, notify: Any) -> None:
         """Wait until the state is filled and epochs follow each other."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while (seen := self.look()) is None or seen.epoch < 8:
-            tell(f"filling: {'starting' if seen is None else f'epoch {seen.epoch}'}")
+            notify(f"filling: {'starting' if seen is None else f'epoch {seen.epoch}'}")
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(
                     "the run has ended or does not begin: " + (self.folder / "run.log").read_text()[-2000:]
@@ -132,7 +132,7 @@ class _Run:
             time.sleep(1.0)
 
     def scale(self, workers: int, calm_from: float) -> tuple[Times, dict[str, float]]:
-        """`binshift scale`, and what one sees of it; seconds by phase."""
+        """Run `binshift scale` and observe it; returns the seconds by phase."""
         before = {path.name for path in (self.folder / "cluster").glob("worker-*.log")}
         seen = self.look()
         last = -1 if seen is None or seen.migration is None else seen.migration.id
@@ -154,7 +154,7 @@ class _Run:
 
 
 def _reached(seen: Dataflow, workers: int, last: int) -> Iterator[str]:
-    """The phases that are over by what is seen; ``last`` is the migration before."""
+    """The phases that are over in this state; ``last`` is the previous migration."""
     if set(range(workers)) <= set(seen.registered):
         yield "register"
     moving = seen.migration
@@ -169,7 +169,7 @@ def _reached(seen: Dataflow, workers: int, last: int) -> Iterator[str]:
 
 
 def _durations(began: float, reached: dict[str, float]) -> dict[str, float]:
-    """How long each phase took, from the end of the one before."""
+    """The duration of each phase, from the end of the previous one."""
     found, at = {}, began
     for phase in PHASES:
         if phase in reached:
@@ -180,7 +180,7 @@ def _durations(began: float, reached: dict[str, float]) -> dict[str, float]:
 
 @contextmanager
 def _run(folder: Path, keys: int, args: Namespace) -> Iterator[_Run]:
-    """`binshift run` in a session of its own; ended by Ctrl-C, as a user would."""
+    """`binshift run` in a separate session; ended by Ctrl-C, as a user would."""
     environment = os.environ | {"XDG_RUNTIME_DIR": str(folder)}
     (folder / "cluster").mkdir()
     program = [str(folder / "checkpoint"), str(folder / "result.json"), str(keys), str(args.rate), str(args.bins)]
@@ -196,7 +196,7 @@ def _run(folder: Path, keys: int, args: Namespace) -> Iterator[_Run]:
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return f"{row['keys']:,} keys, binshift scale {row['to']}"
 
 

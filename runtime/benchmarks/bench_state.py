@@ -1,7 +1,7 @@
-"""Whether the peak grows with the state: the same move at 250,000 to 4,000,000 keys, with bins growing alike.
+"""Whether the peak grows with the state: the same move at 250,000 to 4,000,000 keys, with proportionally more bins.
 
-As many keys a bin each time, so that a flip always moves as much, and only there are more of them. The peak while moving
-should then stay where it is, and the move last longer.
+The number of keys per bin is constant, so that a flip always moves the same amount and only the number of flips grows. The peak
+while moving should then be constant, and the move should last longer.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ def main() -> None:
     """Move each state out and back."""
     made = parser(__doc__)
     made.add_argument("--keys", type=int, default=250_000, help="keys in the smallest state")
-    made.add_argument("--bins", type=int, default=256, help="of the smallest state")
-    made.add_argument("--times", type=int, nargs="+", default=[1, 4, 16], help="how many times larger the states are")
-    made.add_argument("--rate", type=int, default=10_000, help="rows due a second")
-    made.add_argument("--warm-seconds", type=float, default=60.0, help="unmeasured, before the first case")
-    made.add_argument("--settle-epochs", type=int, default=40, help="unmeasured, after each filling")
-    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured before each move")
+    made.add_argument("--bins", type=int, default=256, help="bins of the smallest state")
+    made.add_argument(
+        "--times", type=int, nargs="+", default=[1, 4, 16], help="sizes of the states, as multiples of the smallest"
+    )
+    made.add_argument("--rate", type=int, default=10_000, help="rows due per second")
+    made.add_argument("--warm-seconds", type=float, default=60.0, help="unmeasured seconds before the first case")
+    made.add_argument("--settle-epochs", type=int, default=40, help="unmeasured epochs after each filling")
+    made.add_argument("--calm-seconds", type=float, default=15.0, help="measured seconds before each move")
     quick = {"keys": 500, "bins": 8, "warm_seconds": 2.0, "settle_epochs": 4, "calm_seconds": 2.0, "rate": 1000}
     args = parsed(made, quick | {"times": [1, 2]})
     cases = [Case(args.keys * times, args.bins * times, rate=args.rate) for times in args.times]
@@ -47,7 +49,7 @@ def main() -> None:
 
 
 def named(row: Row) -> str:
-    """A row in a few words."""
+    """A short name of a row."""
     return f"{row['keys']:,} keys, {'out' if row['to'] == 4 else 'back'}"
 
 

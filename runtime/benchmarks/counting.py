@@ -1,4 +1,4 @@
-"""The queries that are compared: a count by key, as Spark has it, and as binshift has it. All write to the noop sink."""
+"""The compared queries: a count by key, in Spark and in binshift. All write to the noop sink."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def spark_count(running: Bench, stream: DataFrame, partitions: int = 2, checkpoi
     conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     conf.set("spark.sql.shuffle.partitions", str(partitions))
     writer = stream.groupBy("k").agg(F.count("*").alias("n")).writeStream.format("noop").outputMode("update")
-    try:  # the query has a session of its own from its start on
+    try:  # from its start on, the query has its own session
         return writer.option("checkpointLocation", checkpoint or running.checkpoint()).start()
     finally:
         conf.set("spark.sql.shuffle.partitions", "2")

@@ -1,7 +1,7 @@
-"""How busy the machine was with something else while a benchmark ran: a figure that goes with every result.
+"""The processor time that other processes used while a benchmark ran: a figure of every result.
 
-From a thread, every two seconds: processor time of the whole machine, less that of this process and everything it started. What
-lives shorter than that counts as elsewhere, and so do the kernel's own threads: a few hundredths of a core are nobody.
+A thread samples every two seconds: processor time of the whole machine, minus that of this process and its descendants.
+Processes that live shorter count as others, and so do the kernel's own threads: a few hundredths of a core are normal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Elsewhere:
-    """Begins when it is made."""
+    """Sampling begins with `start`."""
 
     _began: float = field(default_factory=time.monotonic)
     _machine: float = field(default_factory=lambda: machine_seconds())
@@ -29,18 +29,18 @@ class Elsewhere:
     _before: dict[int, float] = field(default_factory=dict)
 
     def start(self) -> Elsewhere:
-        """Look every few seconds from now on."""
+        """Sample every few seconds from now on."""
         self.sample()
         self._before = dict(self._ours)
         threading.Thread(target=self._forever, daemon=True).start()
         return self
 
     def sample(self) -> None:
-        """Note what our processes have used so far; those that have ended keep what they had."""
+        """Record the processor time of this process and its descendants; ended ones keep theirs."""
         self._ours |= {pid: used for pid in family([os.getpid()]) if (used := process_seconds(pid)) is not None}
 
     def cores(self) -> float:
-        """Cores that others used, on average since the beginning."""
+        """Cores that others used, on average since the start."""
         self.sample()
         ours = sum(self._ours.values()) - sum(self._before.values())
         whole = machine_seconds() - self._machine
@@ -62,7 +62,7 @@ def family(roots: list[int]) -> list[int]:
 
 
 def machine_seconds() -> float:
-    """Processor time that the whole machine has spent on anything, idling and waiting left out."""
+    """Processor time of the whole machine, without idle and waiting time."""
     user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
     return (user + nice + system + irq + softirq) / TICKS
 

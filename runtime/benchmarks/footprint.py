@@ -1,8 +1,8 @@
-"""Memory of the workers while something happens: of their process trees, JVM and Python, sampled from a thread.
+"""Memory of the workers during a measurement: of their process trees, JVM and Python, sampled by a thread.
 
-Two figures. *Resident* is what the processes have in memory, files included: pages of a local store count once for
-each process that maps them (the epoch's and the background's), so it overstates. *Own* leaves out files, and so the stores,
-which the system may drop and read again.
+Two figures. *Resident* is all memory of the processes, including files: pages of a local store count once for each process
+that maps them (the epoch's and the background's), so it overstates. *Own* excludes files, and so the stores, which the system
+may drop and read again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAMPLE_SECONDS = 0.25
 
 @dataclass
 class Footprint:
-    """MiB before and at most; filled in by `watched`."""
+    """MiB at the start and at most; filled in by `watched`."""
 
     resident_before: float = 0.0
     resident_max: float = 0.0
@@ -32,7 +32,7 @@ class Footprint:
     _end: threading.Event = field(default_factory=threading.Event)
 
     def columns(self) -> dict[str, object]:
-        """For a row of results."""
+        """The columns of a row of results."""
         return {
             "mib_before": round(self.resident_before),
             "mib_max": round(self.resident_max),
@@ -42,23 +42,23 @@ class Footprint:
         }
 
     def sample(self, roots: list[int]) -> None:
-        """Look once."""
+        """Take one sample."""
         resident, own = memory_mib(family(roots))
         self.resident_max, self.own_max = max(self.resident_max, resident), max(self.own_max, own)
 
     def sample_until_end(self, roots: list[int]) -> None:
-        """Look now and then."""
+        """Take samples periodically."""
         while not self._end.wait(SAMPLE_SECONDS):
             self.sample(roots)
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop sampling."""
         self._end.set()
 
 
 @contextlib.contextmanager
 def watched(cluster: LocalCluster) -> Iterator[Footprint]:
-    """The memory of a cluster's executors, from here to the end of the block."""
+    """The memory of a cluster's executors, within this context."""
     roots = [pid for worker in sorted(cluster.running) for pid in cluster.executor_pids(Worker(worker))]
     found = Footprint()
     found.sample(roots)
@@ -73,7 +73,7 @@ def watched(cluster: LocalCluster) -> Iterator[Footprint]:
 
 
 def memory_mib(pids: list[int]) -> tuple[float, float]:
-    """(resident, of that not from files) of some processes together."""
+    """(resident, resident without files) of some processes together."""
     resident = own = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError):

@@ -29,11 +29,11 @@ class Latencies:
         return worst(self.spans)
 
     def calm(self, start: float, began: float) -> list[float]:
-        """Of rows due from ``start`` on and committed before ``began``."""
+        """Latencies of rows due from ``start`` on and committed before ``began``."""
         return [latency for due, latency in self.buckets() if start <= due and due + latency <= began]
 
     def moving(self, began: float, ended: float) -> list[float]:
-        """Of rows that were under way when it ``began``, or due until it ``ended``."""
+        """Latencies of rows that were not yet committed when it ``began``, or due until it ``ended``."""
         return [latency for due, latency in self.buckets() if began < due + latency and due < ended]
 
     def longest_silence(self, start: float, end: float) -> float:
@@ -46,23 +46,23 @@ class Latencies:
         return longest_gap([span.committed for span in self.spans if start <= span.committed <= end])
 
     def skipped(self, calm: tuple[float, float], moving: tuple[float, float]) -> int:
-        """Commits that were due in the longest silence and did not come, by the longest silence of calm times."""
+        """Commits that were due in the longest silence and missing, measured by the longest silence of calm times."""
         usual, longest = self.usual_silence(*calm), self.longest_silence(*moving)
         return max(0, int(longest / usual) - 1) if usual > 0 and longest > 0 else 0
 
     def series(self, start: float, end: float, zero: float) -> list[tuple[float, float]]:
-        """The buckets of some time, for a plot: seconds after ``zero``, worst latency."""
+        """The buckets of a time range, for a plot: seconds after ``zero``, worst latency."""
         return [(round(due - zero, 2), round(latency, 3)) for due, latency in self.buckets() if start <= due < end]
 
 
 def latencies_of(progress: Iterable[Mapping[str, Any]], prefill: int, rate: int) -> Latencies:
-    """Of a query that reads the open-loop source with these options; epochs without new rows are left out."""
+    """Latencies of a query that reads the open-loop source with these options; epochs without new rows are omitted."""
     spans = [span for each in progress if (span := _span(each, prefill, rate)) is not None]
     return Latencies(sorted(spans, key=lambda span: span.committed))
 
 
 def committed_at(progress: Mapping[str, Any]) -> float:
-    """When a trigger had ended, in seconds since 1970: its epoch is then on binshift's log and on Spark's."""
+    """When a trigger had ended, in seconds since 1970: its epoch is then in binshift's log and in Spark's."""
     began = datetime.fromisoformat(progress["timestamp"]).timestamp()
     return began + float(progress["durationMs"]["triggerExecution"]) / 1000
 

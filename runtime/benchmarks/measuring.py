@@ -1,7 +1,7 @@
 """A cluster with a session for a benchmark, the open-loop source on it, and queries that take turns.
 
-Systems that are compared take turns in one session, in an order that is turned round every time, since a machine's speed drifts
-and a JVM is faster the longer it runs; before the first turn each of some systems runs unmeasured.
+Compared systems take turns in one session, in an order that is reversed each time, because a machine's speed drifts and a JVM
+gets faster the longer it runs; before the first turn some systems run once unmeasured.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ POLL_SECONDS = 0.2
 START_SECONDS_MAX = 300.0
 
 System = Callable[[DataFrame], Any]
-"""Starts a query on the stream it is given."""
+"""Starts a query on the given stream."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Bench:
     _runs: int = 0
 
     def checkpoint(self, folder: Path | None = None) -> str:
-        """A directory no query has used."""
+        """A directory that no query has used."""
         self._runs += 1
         return str((folder or self.directory) / f"checkpoint-{self._runs}")
 
@@ -54,7 +54,7 @@ class Bench:
 
 
 def open_loop(spark: SparkSession, *, keys: int, prefill: int = 0, rate: int = 10_000, batch: int = 0) -> DataFrame:
-    """The open-loop stream, with ``k`` = value mod ``keys``, scattered: the first ``prefill`` rows meet every key in turn."""
+    """The open-loop stream, with ``k`` = value mod ``keys``, scattered: the first ``prefill`` rows have every key in turn."""
     source = spark.readStream.format("dev.binshift.bench.OpenLoopSource")
     for name, value in {"prefill": prefill, "rate": rate, "batch": batch, "partitions": 2}.items():
         source = source.option(name, value)
@@ -63,7 +63,7 @@ def open_loop(spark: SparkSession, *, keys: int, prefill: int = 0, rate: int = 1
 
 @contextmanager
 def bench(workers: int) -> Iterator[Bench]:
-    """A cluster of so many workers and a session on it."""
+    """A cluster of this many workers and a session on it."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory(prefix="binshift-bench-") as name, LocalCluster(Path(name), workers) as cluster:
         builder = SparkSession.builder.master(cluster.url).appName("bench")
@@ -82,7 +82,7 @@ def bench(workers: int) -> Iterator[Bench]:
 
 
 def add_source(spark: SparkSession, directory: Path) -> None:
-    """Compile the open-loop source, by the compiler that Spark brings along, and hand it to driver and executors."""
+    """Compile the open-loop source with Spark's own compiler, and distribute it to driver and executors."""
     compiler: Any = spark._jvm.org.codehaus.janino.SimpleCompiler()  # type: ignore[union-attr]
     compiler.cook(SOURCE.read_text())
     compiled = compiler.getBytecodes()
@@ -95,14 +95,14 @@ def add_source(spark: SparkSession, directory: Path) -> None:
 
 @dataclass
 class Turn:
-    """What a query did while it was measured."""
+    """The measurements of one query."""
 
     progress: list[Mapping[str, Any]] = field(default_factory=list)
     parts: list[Mapping[str, float]] = field(default_factory=list)
     """Of binshift's epochs: seconds by part."""
 
     def add(self, other: Turn) -> None:
-        """One turn more."""
+        """Add another turn."""
         self.progress += other.progress
         self.parts += other.parts
 
@@ -121,7 +121,7 @@ def take_turns(
     warm: Sequence[str],
     warm_seconds: float,
 ) -> dict[str, Turn]:
-    """Measure each system ``turns`` times for so many seconds; those in ``warm`` run once before, unmeasured."""
+    """Measure each system ``turns`` times for this many seconds; those in ``warm`` run once before, unmeasured."""
     order = [(name, warm_seconds, False) for name in warm]
     for turn in range(turns):
         order += [(name, seconds, True) for name in (list(systems) if turn % 2 == 0 else reversed(list(systems)))]
@@ -134,7 +134,7 @@ def take_turns(
 
 
 def measured(query: Any, seconds: float, settle_epochs: int = 8, epochs_min: int = 3) -> Turn:
-    """Let a query settle, then measure it for so many seconds, and for three epochs at least; then stop it."""
+    """Let a query settle, then measure it for this many seconds, and for at least three epochs; then stop it."""
     await_batch(query, settle_epochs)
     first = _batch(query)
     time.sleep(seconds)

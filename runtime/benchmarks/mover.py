@@ -1,4 +1,4 @@
-"""One query that is filled, left calm, moved from 2 workers to 4 and back, and measured all the while."""
+"""One query that is filled, left calm, moved from 2 workers to 4 and back, and measured throughout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case:
     rate: int = 10_000
 
     def name(self) -> str:
-        """In a few words."""
+        """A short name."""
         return f"{self.keys:,} keys, {self.strategy}{'' if self.pre_copy else ' without pre-copy'}"
 
 
@@ -45,7 +45,7 @@ def start(running: Bench, case: Case) -> Any:
 
 
 def warm(running: Bench, case: Case, seconds: float) -> None:
-    """Run such a query with few keys, unmeasured: until the JVMs have compiled, every epoch is slow, and a move in it no spike."""
+    """Run such a query with few keys, unmeasured: until the JVMs have compiled, every epoch is slow, and a move shows no spike."""
     few = Case(min(case.keys, 100_000), case.bins, rate=case.rate)
     query = start(running, few)
     await_batch(query, 8)
@@ -77,7 +77,7 @@ def out_and_back(running: Bench, case: Case, settle_epochs: int, calm_seconds: f
 
 
 def epoch_ms(timings: Sequence[Any], times: Times) -> dict[str, tuple[float, float]]:
-    """Where an epoch's time went, by part: mean milliseconds in calm times, and while moving."""
+    """Mean milliseconds of each part of an epoch, in calm times and while moving."""
     calm = [each.seconds for each in timings if times.calm_from <= each.committed_at < times.began]
     moving = [each.seconds for each in timings if times.began <= each.committed_at <= times.ended]
     parts = dict.fromkeys(part for seconds in [*calm, *moving] for part in seconds)

@@ -1,4 +1,4 @@
-"""What a rescale did to the latency of records: the columns that every benchmark of a move has in common. Pure."""
+"""The effect of a rescale on record latency: the common columns of all benchmarks of a move. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLOT_AFTER_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Times:
-    """When it was calm, when the rescale was asked for, when all was in its place; in seconds since 1970."""
+    """Start of the calm time, time of the request, and time of the end; in seconds since 1970."""
 
     calm_from: float
     began: float

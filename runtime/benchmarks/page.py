@@ -1,7 +1,7 @@
-"""Puts the results into docs/benchmarks.md, between its markers, and draws the plots beside it.
+"""Writes the results into docs/benchmarks.md, between its markers, and draws the plots.
 
 A line ``<!-- bench: NAME -->`` begins a table and ``<!-- end -->`` ends it; NAME is a benchmark, or ``targets`` for all figures
-that have a target, or ``machine``. With ``--check`` nothing is written, and the exit status says whether the page is up to date.
+that have a target, or ``machine``. With ``--check`` nothing is written, and the exit status shows whether the page is up to date.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "respark": ("system", "keys", *MOVED, "silent_s", "stop_s", "rewrite_s"),
     "state": ("keys", "bins", "to", *MOVED, "rows_per_s", "peak_over_first"),
 }
-"""Those that are shown, where not all are."""
+"""Columns that are shown, where not all are."""
 SOURCES = {"memory": "move"}
 
 
 def main() -> int:
-    """Write the page and the plots, or look whether that is needed."""
+    """Write the page and the plots, or check whether they are up to date."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     check = parser.parse_args().check
@@ -57,7 +57,7 @@ def main() -> int:
     before = path.read_text(encoding="utf-8")
     after = rendered(before)
     if check:
-        print("docs/benchmarks.md " + ("is up to date" if before == after else "is not what the results say"))
+        print("docs/benchmarks.md " + ("is up to date" if before == after else "does not match the results"))
         return int(before != after)
     path.write_text(after, encoding="utf-8")
     for name in sorted(each.stem for each in RESULTS.glob("*.json")):
@@ -72,7 +72,7 @@ def rendered(page: str) -> str:
 
 
 def block(name: str) -> str:
-    """What belongs between two markers."""
+    """The text between two markers."""
     if name == "targets":
         return markdown([line for each in JUDGED for line in judged(each)])
     if name == "machine":
@@ -89,12 +89,12 @@ def block(name: str) -> str:
 
 
 def missing(name: str) -> str:
-    """What stands in the place of results that there are none of."""
+    """The text in place of missing results."""
     return f"*Not measured yet on a quiet machine: `make bench BENCH={name}`.*"
 
 
 def parts(rows: Sequence[Row]) -> list[dict[str, object]]:
-    """Where an epoch's time goes while the largest state moves out, beside calm times before."""
+    """The time of an epoch's parts while the largest state moves out, next to calm times before."""
     out = [row for row in rows if row["to"] == 4 and row["strategy"] == "Optimized" and row["pre_copy"]]
     timed = [row for row in out if row.get("_epoch_ms")]
     if not timed:
@@ -108,13 +108,13 @@ def parts(rows: Sequence[Row]) -> list[dict[str, object]]:
 
 
 def judged(name: str) -> list[dict[str, object]]:
-    """The figures of a benchmark beside their targets."""
+    """The figures of a benchmark next to their targets."""
     targets, named = JUDGED[name]
     return [{"benchmark": name, **line} for line in summary(load(name), targets, named)]
 
 
 def measured(rows: Sequence[Row]) -> str:
-    """When, and of which commits."""
+    """The dates and commits of the measurements."""
     dates = sorted({row["_date"].split()[0] for row in rows})
     commits = list(dict.fromkeys(row["_commit"] for row in rows))
     busy = [row["_elsewhere"] for row in rows if "_elsewhere" in row]
@@ -123,7 +123,7 @@ def measured(rows: Sequence[Row]) -> str:
 
 
 def machine() -> str:
-    """What the newest results were measured on."""
+    """The machine of the newest results."""
     kept = {max(row["_date"] for row in load(path.stem)): path for path in RESULTS.glob("*.json")}
     if not kept:
         return markdown([])

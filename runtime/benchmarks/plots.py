@@ -1,6 +1,6 @@
-"""Pictures of the results, where one would rather look than read; drawn from the JSON without a display.
+"""Plots of the results, drawn from the JSON without a display.
 
-Latency over time is the worst of every 250 ms, of rows by the time they were due; the shade is from the request to the end.
+Latency over time is the worst of every 250 ms, of rows by their due time; the shade is from the request to the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PHASES = (("start", "#f7ecd6"), ("register", "#f3e3c3"), ("warm", "#ecd3a4"), ("
 
 
 def draw(name: str, rows: Sequence[Row], folder: Path) -> Path | None:
-    """The picture of a benchmark; None if it has none, or no results."""
+    """The plot of a benchmark; None if it has none, or no results."""
     painter = PAINTERS.get(name)
     if painter is None or not rows:
         return None
@@ -80,7 +80,7 @@ def _respark(figure: Any, rows: Sequence[Row]) -> None:
 
 
 def _calm(figure: Any, rows: Sequence[Row]) -> None:
-    """Dots, not bars: on a logarithmic scale the length of a bar says nothing."""
+    """Dots, not bars: on a logarithmic scale the length of a bar has no meaning."""
     axes = figure.subplots()
     for place, row in enumerate(reversed(rows)):
         color = OURS if "bins" in row["system"] else OTHER
@@ -160,7 +160,7 @@ def _side_by_side(figure: Any, count: int) -> list[Any]:
 def _titled(axes: Any, title: str, label: str, zero: bool = True) -> None:
     axes.set_title(title, loc="left", color=INK, fontsize=10)
     axes.set_ylabel(label, color=INK)
-    if zero and axes.lines:  # of all that share the axis, not of the first
+    if zero and axes.lines:  # of all plots that share the axis, not of the first
         highest = max(float(y) for line in axes.lines for y in line.get_ydata())
         axes.set_ylim(0, max(1.08 * highest, axes.get_ylim()[1] if axes.get_ylim()[0] == 0 else 0))
     for side in ("top", "right"):

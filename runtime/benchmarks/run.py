@@ -1,10 +1,10 @@
-"""Runs the benchmarks: all of them, one after the other, or those named.
+"""Runs the benchmarks: all of them, one after the other, or the named ones.
 
     make bench                                   everything; most of an hour
     make bench BENCH="move calm"                 these two
-    make bench BENCH=move ARGS="--keys 1000000"  with options of its own; ARGS=--help lists them
+    make bench BENCH=move ARGS="--keys 1000000"  with its own options; ARGS=--help lists them
 
-Each in a process of its own. Afterwards `python runtime/benchmarks/page.py` puts the results into docs/benchmarks.md.
+Each runs in a separate process. Afterwards `python runtime/benchmarks/page.py` writes the results into docs/benchmarks.md.
 """
 
 from __future__ import annotations

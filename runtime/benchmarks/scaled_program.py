@@ -1,7 +1,7 @@
-"""The program that `bench_scale` has `binshift run` run: ``scaled_program CHECKPOINT RESULT KEYS RATE BINS``.
+"""The program that `bench_scale` runs with `binshift run`: ``scaled_program CHECKPOINT RESULT KEYS RATE BINS``.
 
-As a user's program it knows nothing of clusters or workers. When its query has been stopped it leaves Spark's progress reports, and
-the parts of each epoch's time, at RESULT: latency is computed from them afterwards, so that measuring costs the query nothing.
+Like a user's program it has no code for clusters or workers. After its query has stopped it writes Spark's progress reports, and
+the parts of each epoch's time, to RESULT: latency is computed from them afterwards, so that measuring costs the query nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import binshift
 
 
 def main() -> None:
-    """Run until stopped, then say what happened."""
+    """Run until stopped, then write the result."""
     checkpoint, result, keys, rate, bins = sys.argv[1:]
     builder = SparkSession.builder
     for key, value in (KEEP_ALL | {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}).items():

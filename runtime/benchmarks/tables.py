@@ -42,7 +42,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def cell(value: object) -> str:
-    """One figure: about three digits, thousands apart.
+    """One figure: about three digits, with thousands separators.
 
     >>> cell(0.12345), cell(12.345), cell(227251.2), cell(True), cell(float("nan")), cell(None)
     ('0.123', '12.3', '227,251', 'yes', '-', '')

@@ -1,4 +1,4 @@
-"""What each figure is to reach, and whether it did. Pure; a figure that misses its target is reported, never asserted."""
+"""The target of each figure, and whether it is met. Pure; a figure that misses its target is reported, never asserted."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Target:
     """A bound on one figure of some rows.
 
     Attributes:
-        what: the figure, in words.
-        column: where it is in a row.
-        bound: what it is to reach.
-        at_least: whether more is better; less is, otherwise.
-        of: the rows it is about.
-        unit: behind the figure and the bound.
+        what: the figure's name.
+        column: its column in a row.
+        bound: its target value.
+        at_least: whether more is better; otherwise less is.
+        of: the rows that it applies to.
+        unit: printed after the figure and the bound.
     """
 
     what: str
@@ -32,7 +32,7 @@ class Target:
 
 
 def verdicts(rows: Sequence[Row], targets: Sequence[Target], name: Callable[[Row], str]) -> list[dict[str, object]]:
-    """A line for each target and each row it is about: what was reached, what was to be, and whether it is met.
+    """A line for each target and each of its rows: the figure, the target, and whether it is met.
 
     >>> verdicts([{"n": 2.0}], [Target("size", "n", 1.5)], lambda row: "one")
     [{'what': 'size', 'case': 'one', 'figure': 2.0, 'target': '<= 1.5', 'met': False}]
@@ -52,7 +52,7 @@ def verdicts(rows: Sequence[Row], targets: Sequence[Target], name: Callable[[Row
 
 
 def summary(rows: Sequence[Row], targets: Sequence[Target], name: Callable[[Row], str]) -> list[dict[str, object]]:
-    """A line for each target that some row is about: its worst case, and in how many cases it is met.
+    """A line for each target with rows: its worst case, and in how many cases it is met.
 
     >>> summary([{"n": 1.0}, {"n": 2.0}], [Target("size", "n", 1.5)], lambda row: str(row["n"]))
     [{'what': 'size', 'target': '<= 1.5', 'worst': 2.0, 'in the case': '2.0', 'met': '1 of 2'}]
@@ -70,7 +70,7 @@ def summary(rows: Sequence[Row], targets: Sequence[Target], name: Callable[[Row]
 
 
 def is_met(figure: float, target: Target) -> bool:
-    """Whether a figure reaches its target; what could not be measured does not."""
+    """Whether a figure reaches its target; one that could not be measured does not."""
     if math.isnan(figure):
         return False
     return figure >= target.bound if target.at_least else figure <= target.bound

@@ -1,11 +1,11 @@
-"""Arrow binary columns as what they are in memory: offsets and bytes.
+"""Arrow binary columns in terms of their memory layout: offsets and bytes.
 
-This module owns the few places where a column of byte strings is taken apart or put together: rows and their
-columns, bins and keys, lists and their elements. All of it is a handful of C++ or NumPy passes; a Python loop over a
-hundred thousand values would cost more than everything else an epoch does with them.
+This module owns the few places where a column of byte strings is split or assembled: rows and their columns, bins and keys,
+lists and their elements. Each operation is a few C++ or NumPy passes; a Python loop over a hundred thousand values would cost
+more than everything else an epoch does with them.
 
-It must never hand out a view that depends on memory somebody else may change, and never assume that an array starts
-at offset zero: slices are everywhere.
+It must never return a view of memory that another owner may change, and never assume that an array starts at offset zero:
+slices are common.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EMPTY = pa.scalar(b"", pa.binary())
 
 
 def offsets(array: pa.BinaryArray) -> Offsets:
-    """Where each value starts in `data`, and where the last one ends: one more than there are values."""
+    """The start of each value in `data`, followed by the end of the last one: one more than the number of values."""
     if not len(array):
         return np.zeros(1, dtype=np.int64)
     raw = np.frombuffer(array.buffers()[1], dtype=np.int32)
@@ -60,7 +60,7 @@ def validity(present: BoolArray) -> pa.Buffer | None:
 
 
 def build(starts: npt.NDArray[np.integer[Any]], content: pa.Buffer, present: BoolArray | None = None) -> pa.BinaryArray:
-    """The array whose values lie in ``content`` at ``starts`` (as `offsets` returns them), without a copy.
+    """The array whose values are in ``content`` at ``starts`` (as `offsets` returns them), without a copy.
 
     Raises:
         StateTooLarge: more than 2 GiB of bytes.
@@ -72,7 +72,7 @@ def build(starts: npt.NDArray[np.integer[Any]], content: pa.Buffer, present: Boo
 
 
 def rows_of(matrix: npt.NDArray[Any]) -> pa.BinaryArray:
-    """Each element of a contiguous one-dimensional array as the bytes it has in memory, without a copy."""
+    """Each element of a contiguous one-dimensional array as its bytes in memory, without a copy."""
     width = matrix.dtype.itemsize
     content = pa.py_buffer(matrix.view(np.uint8) if matrix.size and width else b"")
     return build(np.arange(len(matrix) + 1, dtype=np.int64) * width, content)
@@ -89,13 +89,13 @@ def pieces(content: pa.Buffer, starts: Offsets, stops: Offsets) -> pa.BinaryArra
 
 
 def contiguous(array: pa.BinaryArray) -> npt.NDArray[np.uint8]:
-    """The bytes of all values one after the other; the array has no nulls."""
+    """The bytes of all values, concatenated; the array has no nulls."""
     bounds = offsets(array)
     return np.frombuffer(data(array), dtype=np.uint8)[bounds[0] : bounds[-1]]
 
 
 def join(parts: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
-    """Row by row, the parts' values one after the other; null counts as empty.
+    """Row by row, the parts' values concatenated; null counts as empty.
 
     Raises:
         StateTooLarge: more than 2 GiB of bytes.
@@ -105,7 +105,7 @@ def join(parts: Sequence[pa.BinaryArray]) -> pa.BinaryArray:
     size = sum(int(lengths(part).sum(dtype=np.int64)) for part in parts)
     if size > np.iinfo(np.int32).max:
         raise _too_large(size)
-    # Not null_handling="skip": with it, rows that are null in every part are left out of the result.
+    # Not null_handling="skip", which omits rows that are null in every part.
     filled = [part.fill_null(b"") if part.null_count else part for part in parts]
     return pc.binary_join_element_wise(*filled, _EMPTY)
 

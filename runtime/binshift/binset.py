@@ -1,4 +1,4 @@
-"""Bins and sets of them: what routes, plans, stores and files speak of most."""
+"""Bins and sets of them, the basic units of routes, plans, stores and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Bin = NewType("Bin", int)
 """A unit of state movement, ``0 .. bins-1``; ``bin = pmod(xxhash64(key), bins)``."""
 
 BINS_MAX = 1 << 20
-"""Most bins a dataflow may have: the planner's stated limit."""
+"""The most bins of a dataflow: the planner's limit."""
 
 IntArray = npt.NDArray[np.int32]
 
@@ -38,10 +38,10 @@ class BinSet:
 
     def __init__(self, bins: Iterable[int] | IntArray = ()) -> None:
         values = bins if isinstance(bins, np.ndarray) else np.fromiter(bins, dtype=np.int64)
-        # Mostly they are in order already, which is seen many times faster than they are put so.
+        # They are usually sorted already; checking this is many times faster than sorting.
         unique = values.copy() if values.ndim == 1 and (values[1:] > values[:-1]).all() else np.unique(values)
         invariant(unique.size == 0 or (unique[0] >= 0 and unique[-1] < BINS_MAX), "a bin is out of range")
-        self._keep(unique)  # only now: a wider number must be refused, never wrapped
+        self._keep(unique)  # only after the check: a wider number must be rejected, never wrapped
 
     def _keep(self, ordered: npt.NDArray[np.integer[Any]]) -> BinSet:
         kept = ordered.astype(np.int32, copy=False)
@@ -51,7 +51,7 @@ class BinSet:
 
     @classmethod
     def _ordered(cls, ordered: IntArray) -> BinSet:
-        """Of an array known to be ascending and without doubles: what set operations return."""
+        """From an array that is known to be ascending and without duplicates: the result of set operations."""
         return cls.__new__(cls)._keep(ordered)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -67,7 +67,7 @@ class BinSet:
         return cls(np.concatenate(parts) if parts else ())
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Inclusive ``(first, last)`` ranges, ascending: the form kept in records."""
+        """Inclusive ``(first, last)`` ranges, ascending: the form stored in records."""
         if not self.array.size:
             return []
         breaks = np.flatnonzero(np.diff(self.array) != 1)

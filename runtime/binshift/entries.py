@@ -3,12 +3,12 @@
 This module owns their schema and the few operations that store and log share: make, sort, merge, restrict, cut.
 A value of null means that the key is deleted. "Sorted" means by (bin, key), keys as unsigned bytes, which is also
 the order of the store and of every file of the log. The first byte of a key is a *space* (0 = state row, 1 =
-expiry index, ...) that nothing here looks at.
+expiry index, ...), which this module ignores.
 
-It must never interpret a key or a value, do I/O, or touch rows one at a time: an epoch hands over a hundred
-thousand of them and all of these operations together have to stay a small part of it.
+It must never interpret a key or a value, do I/O, or process rows one at a time: an epoch has a hundred thousand rows, and
+all of these operations together must be a small part of it.
 
-Why Arrow and not lists of tuples: a batch is moved between the JVM, the store and the log as it is, and comparing,
+It uses Arrow instead of lists of tuples because a batch moves between the JVM, the store and the log unchanged, and comparing,
 sorting and filtering run in C++ over its buffers.
 """
 
@@ -40,7 +40,7 @@ def make(
     keys: pa.BinaryArray | Sequence[bytes],
     values: pa.BinaryArray | Sequence[bytes | None],
 ) -> Entries:
-    """A batch of the given, equally long columns, rows in the order given.
+    """A batch of the given, equally long columns, rows in the given order.
 
     Raises:
         InvariantViolated: a bin or key is null, or the columns differ in length or type.
@@ -93,7 +93,7 @@ def sort(entries: Entries) -> Entries:
 def merge_last_wins(batches: Sequence[Entries]) -> Entries:
     """One sorted batch in which each (bin, key) occurs once, with the value of its last occurrence.
 
-    Later batches win over earlier ones, later rows over earlier ones. Deletions stay in (as nulls).
+    Later batches take precedence over earlier ones, and later rows over earlier ones. Deletions are kept (as nulls).
 
     Raises:
         StateTooLarge: together the batches hold more than 2 GiB of keys or of values.
@@ -113,7 +113,7 @@ def merge_last_wins(batches: Sequence[Entries]) -> Entries:
 
 
 def concat(batches: Sequence[Entries]) -> Entries:
-    """The batches one after the other, as one.
+    """The batches concatenated to one.
 
     Raises:
         StateTooLarge: together they hold more than 2 GiB of keys or of values (Arrow's 32-bit offsets).
@@ -132,7 +132,7 @@ def concat(batches: Sequence[Entries]) -> Entries:
 
 
 def restrict(entries: Entries, bins: BinSet) -> Entries:
-    """Only the rows of ``bins``, in the order they had."""
+    """Only the rows of ``bins``, in their order."""
     if not entries.num_rows:
         return entries
     wanted = np.isin(bins_array(entries), bins.array)
@@ -140,7 +140,7 @@ def restrict(entries: Entries, bins: BinSet) -> Entries:
 
 
 def size_bytes(entries: Entries) -> int:
-    """Bytes of bins, keys and values, without Arrow's own overhead; exact for slices too."""
+    """Bytes of bins, keys and values, without Arrow's overhead; exact for slices too."""
     if not entries.num_rows:
         return 0
     return int(row_bytes(entries).sum())
@@ -155,9 +155,9 @@ def row_bytes(entries: Entries) -> npt.NDArray[np.int64]:
 
 
 def cut(entries: Entries, bytes_max: int, rows_max: int | None = None) -> Iterator[Entries]:
-    """The batch in order as slices of at most ``bytes_max`` bytes and ``rows_max`` rows; at least one row each."""
+    """The batch as slices of at most ``bytes_max`` bytes and ``rows_max`` rows, in order; at least one row each."""
     start, rows = 0, entries.num_rows
-    # Buffers are at least as large as the rows in them, and their sizes are known at once.
+    # Buffers are at least as large as their rows, and their sizes are known without a scan.
     if rows and (rows_max is None or rows <= rows_max) and entries.get_total_buffer_size() <= bytes_max:
         yield entries
         return

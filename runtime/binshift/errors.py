@@ -1,40 +1,40 @@
-"""Every error binshift raises on purpose. Choose your catch point from the tree.
+"""Every error that binshift raises on purpose. Catch at the level of the tree that you need.
 
 ```
 BinshiftError
-├── Retryable                    wait, then try the same again; binshift does so itself, a bounded number of times
-│   ├── EpochFailed              a run of an epoch ended early; the whole epoch is run again
-│   │   ├── WrongExecutor        a task found itself on another executor than the one it was sent to
-│   │   ├── SparkRetried         Spark re-ran a task behind our back
+├── Retryable                    wait, then retry; binshift does so itself, a bounded number of times
+│   ├── EpochFailed              a run of an epoch ended early; the whole epoch runs again
+│   │   ├── WrongExecutor        a task ran on another executor than the one it was sent to
+│   │   ├── SparkRetried         Spark re-ran a single task by itself
 │   │   └── NeedsBringUp         a store lacks bins that the task was not given files for
 │   ├── StoreBusy                another task holds a store's write lock
-│   ├── StoreDamaged             a local store is torn; it is thrown away and built again from the log
-│   ├── StorageUnavailable       the log's file system did not answer
-│   ├── DiskFull                 no space is left for the log or for a local store; once there is, it goes on
+│   ├── StoreDamaged             a local store is torn; it is discarded and rebuilt from the log
+│   ├── StorageUnavailable       the log's file system did not respond
+│   ├── DiskFull                 no space is left for the log or for a local store; work continues once there is
 │   ├── NoQueryYet               the program has not started its query yet
-│   └── ControlUnreachable       the control API does not answer
-└── GiveUp                       a person must act; the message says how
-    ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
-    ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and what would
+│   └── ControlUnreachable       the control API does not respond
+└── GiveUp                       manual action is needed; the message has the instructions
+        ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
+        ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and a valid one
     ├── InvalidSettings          a setting, or the Spark conf, is wrong; the message gives the line to add
     ├── NoSuchQuery              the program has no query of that name, or several and none was named
-    ├── NoRun                    no `binshift run` to steer, or several; the message says how to start or name one
-    ├── RunFailed                the cluster or the program ended, or what was asked for did not come to be
+        ├── NoRun                    no `binshift run` to control, or several; the message has how to start or name one
+        ├── RunFailed                the cluster or the program ended, or a request to it failed
     ├── InvalidRoute             a control update does not fit the route it is meant for
-    ├── StateTooLarge            a key, value or epoch exceeds a stated limit; state is as it was
+        ├── StateTooLarge            a key, value or epoch exceeds a stated limit; state is unchanged
     ├── Fenced                   another driver or a newer run owns the state; this one stops
-    ├── LogError                 the log cannot be used as it is; it was left untouched
-    │   ├── LogOwned             another dataflow lives on this log; it must go first, or this one elsewhere
-    │   ├── ForeignLog           the directory belongs to something else, another format or another query
+        ├── LogError                 the log cannot be used as it is; it was not changed
+        │   ├── LogOwned             another dataflow uses this log; delete that one, or move this one elsewhere
+        │   ├── ForeignLog           the directory belongs to something else, another format or another query
     │   ├── LogDamaged           a file is missing or its checksum is wrong; the message names it
-    │   │   └── LogFileMissing   the file is not there at all: a copy starts again, an owner stops
-    │   └── IncompatibleState    the query's keys, aggregates or bins differ from those the log was made with
-    ├── ReplayMismatch           Spark replays an epoch with other input than it was recorded with
-    ├── ArithmeticOverflow       a sum or count outgrew its type; state is as it was
+        │   │   └── LogFileMissing   the file does not exist: a copy starts again, an owner stops
+        │   └── IncompatibleState    the query's keys, aggregates or bins differ from those in the log
+        ├── ReplayMismatch           Spark replays an epoch with other input than it was recorded with
+        ├── ArithmeticOverflow       a sum or count exceeds its type; state is unchanged
     ├── UserFunctionFailed       the user's own function raised; the end of its traceback is in the message
-    └── MigrationRefused         the requested move is impossible; the message says why
-        ├── TargetOutdated       its owner has set a newer target already
-        ├── TargetOwned          an operator owns the target; it is the one to ask
+        └── MigrationRefused         the requested move is impossible; the message has the reason
+                ├── TargetOutdated       its owner has already set a newer target
+                ├── TargetOwned          an operator owns the target; change it there
         ├── DrainRefused         a worker's bins have nowhere to go: it is the last one, or the query is stopping
         └── NoSuchMigration      no migration of this run has that number
 ```
@@ -56,11 +56,11 @@ class BinshiftError(Exception):
 
 
 class Retryable(BinshiftError):
-    """Waiting and trying the same again can help."""
+    """Waiting and retrying can help."""
 
 
 class GiveUp(BinshiftError):
-    """Only a person's change can help."""
+    """Only a manual change can help."""
 
 
 class EpochFailed(Retryable):
@@ -68,15 +68,15 @@ class EpochFailed(Retryable):
 
 
 class TaskFailed(EpochFailed):
-    """A task of Spark's failed for a reason that is neither binshift's nor the user's Python: a source, a sink, the JVM."""
+    """A Spark task failed for a reason that is neither binshift's nor the user's Python: a source, a sink, the JVM."""
 
 
 class WrongExecutor(EpochFailed):
-    """A pinned task ran elsewhere: its executor is gone or stayed busy beyond ``spark.locality.wait``."""
+    """A pinned task ran elsewhere: its executor was lost or stayed busy beyond ``spark.locality.wait``."""
 
 
 class SparkRetried(EpochFailed):
-    """Spark re-ran a task of its own accord, which would mix two attempts' rows."""
+    """Spark re-ran a single task, which would mix the rows of two attempts."""
 
 
 class NeedsBringUp(EpochFailed):
@@ -88,23 +88,23 @@ class StoreBusy(Retryable):
 
 
 class StoreDamaged(Retryable):
-    """A local store is torn or altered. The next one to open it finds it empty and builds it again from the log."""
+    """A local store is torn or altered. The next task that opens it finds it empty and rebuilds it from the log."""
 
 
 class StorageUnavailable(Retryable):
-    """The log's file system refused or did not answer."""
+    """The log's file system returned an error or did not respond."""
 
 
 class DiskFull(Retryable):
-    """No space is left under the log or under a local store: nothing was lost, and it goes on once there is."""
+    """No space is left under the log or under a local store: nothing was lost, and work continues once there is."""
 
 
 class NoQueryYet(Retryable):
-    """The control API is up before the program has started its query."""
+    """The control API is running, but the program has not started its query yet."""
 
 
 class ControlUnreachable(Retryable):
-    """Nothing answers at the control API's address, or nothing that makes sense."""
+    """Nothing responds at the control API's address, or the response is not valid."""
 
 
 class Unsupported(GiveUp):
@@ -124,11 +124,11 @@ class NoSuchQuery(GiveUp):
 
 
 class NoRun(GiveUp):
-    """There is no run to steer, or it is not said which one."""
+    """There is no run to control, or several and none was named."""
 
 
 class RunFailed(GiveUp):
-    """A run ended otherwise than it should, or a request to it did."""
+    """A run failed, or a request to it did."""
 
 
 class InvalidRoute(GiveUp):
@@ -148,7 +148,7 @@ class LogError(GiveUp):
 
 
 class LogOwned(LogError):
-    """Another dataflow's driver lives on this log."""
+    """Another dataflow's driver uses this log."""
 
 
 class ForeignLog(LogError):
@@ -173,19 +173,19 @@ class LogDamaged(LogError):
 
 
 class LogFileMissing(LogDamaged):
-    """A log file is not there: deleted by hand, or by the retention while a slow copy still read it."""
+    """A log file does not exist: deleted manually, or by the retention while a slow copy still read it."""
 
 
 class IncompatibleState(LogError):
-    """The query does not match the state on the log."""
+    """The query does not match the state in the log."""
 
 
 class ReplayMismatch(GiveUp):
-    """An epoch comes again with other input than its record names."""
+    """An epoch is replayed with other input than its record names."""
 
 
 class ArithmeticOverflow(GiveUp):
-    """An aggregate outgrew its type, where Spark's ANSI mode demands an error; nothing was written."""
+    """An aggregate exceeds its type, where Spark's ANSI mode requires an error; nothing was written."""
 
 
 class UserFunctionFailed(GiveUp):
@@ -193,15 +193,15 @@ class UserFunctionFailed(GiveUp):
 
 
 class MigrationRefused(GiveUp):
-    """A requested move cannot be done."""
+    """A requested move is impossible."""
 
 
 class TargetOutdated(MigrationRefused):
-    """Its owner has set a newer target already, or another one of the same generation."""
+    """Its owner has already set a newer target, or a different one of the same generation."""
 
 
 class TargetOwned(MigrationRefused):
-    """The target belongs to an operator, which is the one to ask."""
+    """The target belongs to an operator; change it there."""
 
 
 class DrainRefused(MigrationRefused):

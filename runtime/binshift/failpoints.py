@@ -1,16 +1,16 @@
-"""Named places in the code at which a test may hold a process, to hurt it or another one at exactly that moment.
+"""Named points in the code at which a test can hold a process, to kill or disturb it or another one at exactly that moment.
 
-A process is open to this only if its own environment named a folder when it started (`VARIABLE`, read once); else a place
-costs a comparison, and nothing can switch it on. In the folder, files say everything:
+Failpoints are active only in a process whose environment named a folder when it started (`VARIABLE`, read once). Otherwise a
+point costs one comparison, and nothing can activate it. Files in the folder control everything:
 
 ```
-NAME              armed: the next process that comes by takes it, and only one does
-NAME.PID.held     that process is there now, and waits
-NAME.PID.go       it may go on
+NAME              armed: held by the next process that reaches it, and only by that one
+NAME.PID.held     that process is held now
+NAME.PID.go       it may continue
 ```
 
-It must never decide anything, and do no more than wait: all violence is the test's. A process that nobody lets go goes
-on by itself after `HELD_SECONDS_MAX`.
+It must never decide anything and only waits: the test does all damage. A process that is not released continues by
+itself after `HELD_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "BINSHIFT_FAILPOINTS"
-"""Environment: the folder; without it, nothing here does anything."""
+"""Environment variable: the folder; if it is not set, failpoints are off."""
 HELD_SECONDS_MAX: Final = 300.0
 POLL_SECONDS: Final = 0.005
 
@@ -29,7 +29,7 @@ _folder: Final = os.environ.get(VARIABLE)
 
 
 def reached(name: str) -> None:
-    """This process is at the place ``name``."""
+    """This process has reached the point ``name``."""
     if _folder is not None:
         hold(Path(_folder), name)
 

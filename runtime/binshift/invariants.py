@@ -1,10 +1,10 @@
-"""Assertions that stay on: `python -O` removes `assert`, and a broken invariant must never write state."""
+"""Assertions that stay enabled: `python -O` removes `assert`, and a broken invariant must never write state."""
 
 from __future__ import annotations
 
 
 class InvariantViolated(AssertionError):
-    """binshift has a bug. Nothing a user did; the state on the log is as it was before."""
+    """A bug in binshift, not caused by the user; the state in the log is unchanged."""
 
 
 def invariant(holds: object, meaning: str) -> None:

@@ -1,10 +1,10 @@
 """The vocabulary: bins, workers, epochs, routes, moves, plans, stamps and fences.
 
-This module owns the nouns every other module speaks in. All values are immutable; sets of bins and of moves are
-held as NumPy arrays, since a plan may move a million bins. Nothing here reads a clock, does I/O or logs.
+This module owns the types that every other module uses. All values are immutable; sets of bins and of moves are NumPy arrays,
+since a plan may move a million bins. Nothing here reads a clock, does I/O or logs.
 
 The model is Megaphone's (Hoffmann et al., PVLDB 12(9), 2019, section 3): a configuration is a function
-(time, bin) -> worker, and a change to it is a control update (time, bin, worker). Our time is the epoch: one Spark
+(time, bin) -> worker, and a change to it is a control update (time, bin, worker). binshift's time is the epoch: one Spark
 micro-batch.
 """
 
@@ -47,17 +47,17 @@ Epoch = NewType("Epoch", int)
 """Logical time: the id of one micro-batch, counted from 0."""
 
 Term = NewType("Term", int)
-"""How many drivers have opened a log before this one, plus one."""
+"""The number of drivers that opened a log before this one, plus one."""
 
 BEFORE_FIRST = Epoch(-1)
 """The epoch of the empty state, before any batch."""
 
 
 class Stamp(NamedTuple):
-    """What a state *is*: the epoch it has seen, and the attempt that produced it.
+    """The identity of a state: its epoch, and the attempt that produced it.
 
-    Two tasks that run the same epoch produce two different states; only the one a commit record names counts.
-    An attempt id is unique for ever.
+    Two tasks that run the same epoch produce two different states; only the one that a commit record names counts.
+    An attempt id is never used again.
     """
 
     epoch: Epoch
@@ -69,7 +69,7 @@ GENESIS = Stamp(BEFORE_FIRST, "genesis")
 
 
 class Fence(NamedTuple):
-    """A lease on a store, ordered: a task holding a lower fence than the store has seen may change nothing."""
+    """A lease on a store, ordered: a task with a lower fence than the store has seen must not change anything."""
 
     term: Term
     epoch: Epoch
@@ -85,7 +85,7 @@ class Move(NamedTuple):
 
 
 class Moves:
-    """Many moves as three equally long arrays; that no bin occurs twice is checked where they are used.
+    """Many moves as three equally long arrays; their users check that no bin occurs twice.
 
     >>> moves = Moves([3, 1], [0, 0], [2, 3])
     >>> list(moves)[0]
@@ -154,7 +154,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class ControlUpdate:
-    """Megaphone's (time, bin, worker): from ``epoch`` on, ``bin`` is on ``worker``."""
+    """Megaphone's (time, bin, worker): from ``epoch`` on, ``worker`` owns ``bin``."""
 
     epoch: Epoch
     bin: Bin
@@ -163,14 +163,14 @@ class ControlUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The moves that take effect at one epoch, all together."""
+    """The moves that take effect together in one epoch."""
 
     moves: Moves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """The steps of a plan, cut out of one `Moves` only when asked for: a fluid plan may have a million of them.
+    """The steps of a plan, each cut out of one `Moves` on access: a fluid plan may have a million of them.
 
     Step ``i`` is ``moves[ends[i - 1]:ends[i]]``; none is empty.
     """
@@ -231,5 +231,5 @@ class Plan:
 
     @property
     def bins_total(self) -> int:
-        """How many bins move over all steps."""
+        """The number of bins that move in all steps."""
         return len(self.steps.moves)

@@ -1,17 +1,16 @@
-"""How fast a migration may go: a controller from measured latency to copying and flipping speed.
+"""The speed of a migration: a controller from measured latency to copying and flipping speed.
 
-Two knobs for two costs. Copying takes processor time from every epoch, and is held by a *duty cycle* (the fraction of
-time in which copy jobs may run). A flip puts its last deltas into one epoch, and is held by the *bins* that may flip in
-it and by the *gap* to the next one. Each knob follows the epochs that show its cost: those without a flip steer the
-duty, those with one steer bins and gap, unless copying alone is already too slow for them.
+Two knobs for two costs. Copying takes processor time from every epoch, and is limited by a *duty cycle* (the fraction of
+time in which copy jobs may run). A flip puts its last deltas into one epoch, and is limited by the *bins* that may flip in
+it and by the *gap* to the next one. Each knob follows the epochs that show its cost: those without a flip control the
+duty, those with a flip control bins and gap, unless copying alone is already too slow.
 
-The rule is TCP's: too slow, and the knob is cut by a factor at once; comfortably fast, and it grows by a fixed amount. It
-never stops a migration (every knob has a least value above standstill), and it never chases an aim that calm epochs
-miss as well.
+The rule is TCP's: if too slow, the knob is cut by a factor at once; if clearly fast enough, it grows by a fixed amount. It
+never stops a migration (every knob has a minimum above standstill), and it ignores an aim that calm epochs miss as well.
 
-In a steady world, where latency grows with the knob and only with it, a knob never again exceeds the highest value that
-meets the aim by more than one increment, and never falls below ``cut`` times that value. If one increment is worth less
-than the band between ``comfort`` and the aim, it comes to rest.
+In a steady state, where latency grows with the knob and only with it, a knob never again exceeds the highest value that
+meets the aim by more than one increment, and never falls below ``cut`` times that value. If one increment changes latency by less
+than the band between ``comfort`` and the aim, the knob settles.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from binshift.model import BINS_MAX
 
 @dataclass(frozen=True, slots=True)
 class PacingLimits:
-    """The range of each knob, and how it is turned."""
+    """The range of each knob, and how it changes."""
 
     duty_min: float = 0.05
-    """Least fraction of time for copying: a loaded machine slows a migration down, it does not stop it."""
+    """Least fraction of time for copying: load slows a migration down, it does not stop it."""
     duty_max: float = 1.0
     duty_increment: float = 0.05
     bins_min: int = 1
@@ -36,11 +35,11 @@ class PacingLimits:
     bins_increment: int = 16
     gap_epochs_max: int = 8
     cut: float = 0.5
-    """What a knob is multiplied by when the aim is missed."""
+    """Factor by which a knob is multiplied when the aim is missed."""
     comfort: float = 0.9
-    """Fraction of the aim below which there is room for more; between it and the aim nothing changes."""
+    """Fraction of the aim below which a knob grows; between it and the aim nothing changes."""
     calm_ratio: float = 1.25
-    """The aim is never below this multiple of the calm latency: below it, one would be chasing noise."""
+    """The aim is never below this multiple of the calm latency: a lower aim would follow noise."""
 
     def __post_init__(self) -> None:
         invariant(0 < self.duty_min <= self.duty_max <= 1, "a duty cycle is a fraction above 0")
@@ -51,7 +50,7 @@ class PacingLimits:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast to go until the next decision."""
+    """The speed until the next decision."""
 
     duty: float = 0.25
     """Fraction of time in which copy jobs may run, above 0 and up to 1."""
@@ -61,24 +60,24 @@ class Pace:
     """Epochs without a flip between two with one."""
 
     def limits(self, limits: Limits) -> Limits:
-        """The migration's limits at this pace; the duty cycle is the copy job's affair."""
+        """The migration's limits at this pace; the copy job applies the duty cycle."""
         return replace(limits, flip_bins_per_epoch_max=self.bins_per_flip, gap_epochs=self.gap_epochs)
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Record latencies (or epoch durations; one kind throughout), each the worst since the last decision, in seconds."""
+    """Record latencies (or epoch durations; one kind throughout) in seconds, each the worst since the last decision."""
 
     calm_seconds: float
     """Before the migration: the same quantile over epochs in which nothing moved."""
     copying_seconds: float | None = None
-    """Over epochs without a flip while copies were made; None if there was none."""
+    """Over epochs without a flip in which copies were made; None if there was none."""
     flipping_seconds: float | None = None
     """Over epochs with a flip; None if there was none."""
 
 
 def aim_seconds(latency: Latency, objective_seconds: float | None, limits: PacingLimits) -> float:
-    """The latency to stay below: the user's objective, but never less than calm epochs need anyway.
+    """The latency to stay below: the user's objective, but never less than calm epochs need.
 
     >>> aim_seconds(Latency(calm_seconds=0.4), 1.0, PacingLimits()), aim_seconds(Latency(0.4), 0.1, PacingLimits())
     (1.0, 0.5)
@@ -89,7 +88,7 @@ def aim_seconds(latency: Latency, objective_seconds: float | None, limits: Pacin
 def next_pace(
     pace: Pace, latency: Latency, objective_seconds: float | None = None, limits: PacingLimits | None = None
 ) -> Pace:
-    """The pace to go on with. Without a measurement for a knob, that knob stays as it is, within its range.
+    """The next pace. A knob without a measurement does not change, within its range.
 
     >>> next_pace(Pace(duty=0.5), Latency(0.4, copying_seconds=2.0), 1.0).duty
     0.25
@@ -116,7 +115,7 @@ def _paced_copying(pace: Pace, seconds: float | None, aim: float, limits: Pacing
 
 
 def _paced_flips(pace: Pace, seconds: float | None, aim: float, limits: PacingLimits) -> Pace:
-    """Fewer bins before longer gaps, as fewer bins lower the peak; back in the opposite order."""
+    """Reduce bins before lengthening gaps, as fewer bins lower the peak; reverse in the opposite order."""
     if seconds is None:
         return pace
     if seconds > aim:

@@ -1,15 +1,15 @@
-"""Where every bin should be: from a route and a set of workers to the target route.
+"""The owner that every bin should have: from a route and a set of workers to the target route.
 
-`target_route` answers all four questions one can ask of it (grow, shrink, replace workers, re-weigh) in one way:
+`target_route` handles all four cases (grow, shrink, replace workers, re-weigh) in one way:
 
-1. *shed*: bins on workers that leave, and what a worker has beyond its share, go into a pool;
+1. *shed*: bins on leaving workers, and the excess of a worker beyond its share, go into a pool;
 2. *fill*: the pool goes to the workers with the least load;
 3. *pull*: workers that are still far below their share take single bins from those above it;
 4. *relieve*: a worker that is still above its share gives single bins to the least loaded one, while that helps;
 5. *occupy*: a worker without any bin takes a light one.
 
-So a bin moves only if its worker leaves, has too much, or another one would have too little. This module decides
-where bins end up, never in which order they get there (`binshift.strategies`) or when (`binshift.migration`).
+So a bin moves only if its worker leaves or has too much, or another one would have too little. This module decides
+where bins move, never in which order (`binshift.strategies`) or when (`binshift.migration`).
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ SLACK = 0.05
 """Load above the mean, as a fraction of it, that a plan leaves on a worker."""
 
 TOLERATED = 0.10
-"""Load above the mean, as a fraction of it, that is not worth a migration. More than `SLACK`: a plan's result stays balanced for a while."""
+"""Load above the mean, as a fraction of it, that does not justify a migration. More than `SLACK`, so that balance lasts for a while."""
 
 
 def balanced_route(
     route: Route, workers: Sequence[Worker], weights: npt.NDArray[np.floating] | None, tolerated: float = TOLERATED
 ) -> Route:
-    """The route over ``workers`` that is balanced by measured load, or ``route`` itself where that is balanced already.
+    """The route over ``workers`` that is balanced by measured load, or ``route`` itself if it is already balanced.
 
-    With weights, **the bound**: no worker carries more than ``1 + TOLERATED`` (1.1) times the mean load, unless each of its bins
-    is by itself heavier than a tenth of the mean; each worker owns a bin, as far as there are bins. Bins move only where the
+    With weights, **the bound**: no worker has more than ``1 + TOLERATED`` (1.1) times the mean load, unless each of its bins
+    is by itself heavier than a tenth of the mean; each worker owns a bin, as far as there are bins. Bins move only if the
     bound (with ``tolerated`` in place of `TOLERATED`) does not hold, and then as few as bring every worker to ``1 + SLACK`` (1.05)
-    times the mean. The result is its own answer for the same weights. Without weights the numbers of bins differ by at most one.
+    times the mean. Applied to its own result with the same weights, it changes nothing. Without weights the numbers of bins differ
+    by at most one.
 
     Raises:
         MigrationRefused: ``workers`` is empty.
@@ -78,19 +79,19 @@ def target_route(
 ) -> Route:
     """The route over ``workers`` that is balanced by weight and close to ``route``.
 
-    ``weights`` has one number >= 0 for each bin in any unit (see `bin_weights`); without it all bins weigh the same. The
-    bounds hold for `counted_weights` of it. With A the average load of a worker, h the heaviest bin, W workers:
+    ``weights`` has one number >= 0 for each bin in any unit (see `bin_weights`); without weights all bins weigh the same. The
+    bounds hold for their `counted_weights`. With A the average load of a worker, h the heaviest bin, W workers:
 
     - **balance**: every worker has between ``A * (1 - slack) - h`` and ``A * (1 + slack) + h``; with equal weights and no
-      slack that means: either floor or ceil of bins/W bins. A worker above ``A * (1 + slack)`` is above A by no more than its
-      lightest bin weighs;
-    - **movement**: let M be the weight on leaving workers plus what the others have beyond ``A * (1 + slack)``: what any
-      route must move in which nobody exceeds that share. At most ``M + (W - 1) * (slack * A + h)`` moves. With equal
-      weights and no slack, exactly the least number of bins moves that any route with that balance needs.
+      slack this is either floor or ceil of bins/W bins. A worker above ``A * (1 + slack)`` exceeds A by no more than the weight of
+      its lightest bin;
+    - **movement**: let M be the weight on leaving workers plus the excess of the others beyond ``A * (1 + slack)``: any route in
+      which no worker exceeds that share must move M. At most ``M + (W - 1) * (slack * A + h)`` moves. With equal weights and
+      no slack, the number of moved bins is the least of all routes with that balance.
 
-    ``slack`` is the imbalance, as a fraction of A, not worth a move. With ``math.inf`` only the bins of leaving workers
-    move, which is what a lost worker needs. ``homes`` names for each bin a worker with a copy of it (`NOWHERE` = none):
-    a bin that has to move goes there if that does not lift the worker above ``A * (1 + slack)``.
+    ``slack`` is the imbalance, as a fraction of A, that does not justify a move. With ``math.inf`` only the bins of leaving workers
+    move, which is the case of a lost worker. ``homes`` has for each bin a worker with a copy of it (`NOWHERE` = none):
+    a bin that must move goes there if that does not lift the worker above ``A * (1 + slack)``.
 
     A target equal to ``route`` is returned as ``route`` itself; otherwise its version is one higher.
 
@@ -118,15 +119,15 @@ def target_route(
 def _floor(route: Route, workers: Sequence[Worker], weights: npt.NDArray[np.floating] | None, slack: float) -> Floor:
     slots = np.unique(np.asarray(workers, dtype=np.int32))
     if not slots.size:
-        raise MigrationRefused("a target without workers was asked for: name at least one worker to hold the bins")
+        raise MigrationRefused("the target has no workers: name at least one worker for the bins")
     return Floor(route, slots, counted_weights(weights, route.bins), slack)
 
 
 def counted_weights(weights: npt.NDArray[np.floating] | None, bins: int) -> Weights:
-    """The weights the planner balances by, in units of the heaviest bin.
+    """The weights that the planner balances by, in units of the heaviest bin.
 
-    No bin counts for less than ``1 / bins``, so that many empty bins still spread out; together that adds at most the
-    weight of one bin. All zero means all equal.
+    No bin counts for less than ``1 / bins``, so that many empty bins are still spread; together this adds at most the
+    weight of one bin. If all are zero, all are equal.
 
     >>> counted_weights(np.array([0, 8, 2, 4]), 4).tolist()
     [0.25, 1.0, 0.25, 0.5]
@@ -141,7 +142,7 @@ def counted_weights(weights: npt.NDArray[np.floating] | None, bins: int) -> Weig
 
 
 def bin_weights(bytes_per_bin: npt.ArrayLike, rows_per_second: npt.ArrayLike) -> Weights:
-    """One weight for each bin from what it costs to keep and what it costs to run: half its share of each.
+    """One weight for each bin from its storage and its processing: half its share of each.
 
     >>> bin_weights([3, 1], [0, 0]).tolist(), bin_weights([3, 1], [0, 5]).tolist()
     ([0.375, 0.125], [0.375, 0.625])

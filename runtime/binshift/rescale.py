@@ -1,29 +1,28 @@
-"""What to do next so that a dataflow has the workers it should have: one decision, shared by everything that rescales.
+"""The next action that gives a dataflow the workers it should have: one decision, shared by everything that rescales.
 
-`decide` looks at what is and what should be, and names the next actions; it never asks how things came to be so. Who
-calls it (the supervisor of a local cluster, the Kubernetes operator) carries them out and asks again, when something
-changed and every now and then besides. A crash between any two actions therefore leads to the same end, and carrying
-out an action that has been carried out already must do no harm.
+`decide` compares the observed with the desired state and returns the next actions, regardless of history. Its callers (the
+supervisor of a local cluster, the Kubernetes operator) carry them out and call it again, after each change and periodically.
+A crash between any two actions therefore leads to the same result, and repeating an action must be harmless.
 
-The rows are tried from the top; all that hold up to the first that *ends* the decision give their actions:
+The rows are tried from the top; all that match, up to the first that *ends* the decision, contribute their actions:
 
-| what is | what to do |
+| observed | action |
 |---|---|
-| the target belongs to another owner and may not be taken over | `Wait(OTHER_OWNER)`; ends |
-| the target is ours, but of a newer generation or with other workers: what is desired is out of date | `Wait(GENERATION)`; ends |
-| a worker that is wanted or spare, or still holds bins, has no process | `StartWorkers`; go on |
-| the control API does not answer | `Wait(RUNTIME)`; ends |
-| what is desired is newer than the target, and a worker it adds is not registered | `Wait(REGISTRATION)`; ends |
-| what is desired is newer than the target | `PutTarget`; ends |
+| the target belongs to another owner and must not be taken over | `Wait(OTHER_OWNER)`; ends |
+| the target is ours, but of a newer generation or with other workers: the desired state is outdated | `Wait(GENERATION)`; ends |
+| a worker that is wanted or spare, or still holds bins, has no process | `StartWorkers`; continues |
+| the control API does not respond | `Wait(RUNTIME)`; ends |
+| the desired state is newer than the target, and a worker it adds is not registered | `Wait(REGISTRATION)`; ends |
+| the desired state is newer than the target | `PutTarget`; ends |
 | the target has not settled | `Wait(MIGRATION)`; ends |
 | processes neither wanted nor spare, and no epoch recorded since it settled | `Wait(HOLD)`; ends |
 | processes neither wanted nor spare, and one of them still holds bins | `Wait(BINS)`; ends |
 | processes neither wanted nor spare | `StopWorkers`, all of them; ends |
-| nothing of this | nothing: it is as it should be |
+| none of these | none: the desired state is reached |
 
 So growing is: start, wait for registration, put the target, settle. Shrinking is: put the target without the slots that
-go, settle, one more epoch, stop. An edit in the middle is a newer generation, and starts at the top. A wanted worker that
-is already in the target does not hold up a newer one while it is away: the runtime routes around it until it is back.
+leave, settle, one more epoch, stop. A new edit is a newer generation and starts at the top. A wanted worker that is already in
+the target does not delay a newer one while it is missing: the runtime routes around it until it returns.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ LOCAL_OWNER = "local"
 
 HELD_EPOCHS_MIN = 1
 """Epochs that must be recorded after a target has settled before a process may be stopped: the source of a flip keeps
-its copy for one more epoch, in case that is replayed."""
+its copy for one more epoch, because that epoch may be replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the control API says."""
+    """The state reported by the control API."""
 
     target: Target | None
     """The desired target; None before the first."""
@@ -65,29 +64,29 @@ class Runtime:
     holding: Workers
     """Workers that own a bin in the recorded route."""
     settled: bool
-    """Whether the recorded route is that of ``target``, and no migration is under way."""
+    """Whether the recorded route is that of ``target``, and no migration is in progress."""
     held_epochs: int = 0
     """Epochs recorded since it settled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is: the processes, and the runtime if it answers."""
+    """The observed state: the processes, and the runtime if it responds."""
 
     processes: Workers
     """Slots whose process (or pod) exists or is being started."""
     runtime: Runtime | None
-    """None: it cannot be reached, so nothing is known of bins."""
+    """None: the control API cannot be reached, so nothing is known of bins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What should be.
+    """The desired state.
 
     Attributes:
         owner: of the target.
         generation: of the target.
-        workers: the slots that should run and hold the bins; any set of them, not only the lowest.
+        workers: the slots that should run and hold the bins; any set, not only the lowest.
         spare: further slots that should run without bins, such as one that cannot be scheduled and is not waited for.
         takes_over: this owner replaces another one's target, as a re-created resource does.
 
@@ -103,7 +102,7 @@ class Desired:
 
     def __post_init__(self) -> None:
         if not self.workers:
-            raise MigrationRefused("0 workers cannot hold the bins: ask for 1 or more, or stop the dataflow")
+            raise MigrationRefused("0 workers cannot hold the bins: set 1 or more, or stop the dataflow")
 
     @property
     def processes(self) -> Workers:
@@ -136,13 +135,13 @@ class StopWorkers:
 
 @dataclass(frozen=True, slots=True)
 class PutTarget:
-    """Hand the runtime this target."""
+    """Set this target in the runtime."""
 
     target: Target
 
 
 class Awaiting(StrEnum):
-    """What the next step waits for; a closed list, fit for a condition's reason."""
+    """What the next step waits for; a closed list, usable as a condition's reason."""
 
     RUNTIME = "Runtime"
     OTHER_OWNER = "OtherOwner"
@@ -155,7 +154,7 @@ class Awaiting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing until it has changed; ``workers`` are those it is about."""
+    """Do nothing until it has changed; ``workers`` are those concerned."""
 
     awaiting: Awaiting
     workers: Workers = frozenset()
@@ -165,7 +164,7 @@ Action: TypeAlias = StartWorkers | PutTarget | StopWorkers | Wait
 
 
 def decide(observed: Observed, desired: Desired) -> tuple[Action, ...]:
-    """The next actions, in order; none if all is as it should be.
+    """The next actions, in order; none if the desired state is reached.
 
     >>> world = Runtime(None, frozenset({Worker(0)}), frozenset({Worker(0)}), settled=False)
     >>> decide(Observed(frozenset({Worker(0)}), world), Desired("me", 1, lowest(1)))
@@ -183,7 +182,7 @@ def decide(observed: Observed, desired: Desired) -> tuple[Action, ...]:
 
 
 def _refused(target: Target | None, desired: Desired) -> Wait | None:
-    """Why what is desired must not be acted upon at all."""
+    """Why the desired state must not be applied."""
     if target is None:
         return None
     if target.owner != desired.owner:
@@ -193,7 +192,7 @@ def _refused(target: Target | None, desired: Desired) -> Wait | None:
 
 
 def _towards_target(runtime: Runtime, desired: Desired) -> Action | None:
-    """Make the target what is desired and wait until it has settled; None when that is so."""
+    """Set the target and wait until it has settled; None once it has."""
     wanted = Target(desired.owner, desired.generation, desired.workers)
     if runtime.target != wanted:
         added = wanted.workers - (runtime.target.workers if runtime.target else frozenset())
@@ -203,7 +202,7 @@ def _towards_target(runtime: Runtime, desired: Desired) -> Action | None:
 
 
 def _towards_processes(processes: Workers, runtime: Runtime, desired: Desired) -> Action | None:
-    """Stop what is beyond a target that is ours and has settled."""
+    """Stop processes beyond a settled target of this owner."""
     extra = processes - desired.processes
     if not extra:
         return None

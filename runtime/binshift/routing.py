@@ -1,7 +1,7 @@
-"""Routes: which worker owns each bin in one epoch, and how control updates change that.
+"""Routes: the owner of each bin in one epoch, and how control updates change it.
 
 A route is a total function: every bin has exactly one owner (invariant I1), by construction. Versions are totally
-ordered: a route that follows from another has a higher version (Megaphone, section 3.1: configurations are installed in
+ordered: a route derived from another has a higher version (Megaphone, section 3.1: configurations are installed in
 the order of their times).
 """
 
@@ -43,7 +43,7 @@ class Route:
 
     @classmethod
     def initial(cls, bins: int, workers: Iterable[Worker]) -> Route:
-        """Bins dealt to ``workers`` in contiguous, equally long runs (a short record; keys are hashed anyway)."""
+        """Bins assigned to ``workers`` in contiguous, equally long runs (a short record; keys are hashed anyway)."""
         slots = np.asarray(sorted(set(workers)), dtype=np.int32)
         if not slots.size:
             raise InvalidRoute("a route needs at least one worker; got none")
@@ -51,7 +51,7 @@ class Route:
 
     @property
     def bins(self) -> int:
-        """How many bins there are."""
+        """The number of bins."""
         return int(self.owners.size)
 
     @property
@@ -60,7 +60,7 @@ class Route:
         return tuple(Worker(w) for w in np.flatnonzero(np.bincount(self.owners)).tolist())
 
     def owner(self, bin: Bin) -> Worker:
-        """The one worker that owns ``bin``."""
+        """The worker that owns ``bin``."""
         return Worker(int(self.owners[bin]))
 
     def bins_of(self, worker: Worker) -> BinSet:
@@ -71,8 +71,8 @@ class Route:
         """The next route, after ``moves``.
 
         Raises:
-            InvalidRoute: a bin moves twice, is not one of this route's, or does not start at its owner (a control
-                update in the wrong order).
+            InvalidRoute: a bin moves twice, does not exist in this route, or does not start at its owner (a control update in the
+                wrong order).
         """
         self._check_range(moves.bins)
         if len(np.unique(moves.bins)) != len(moves):
@@ -89,7 +89,7 @@ class Route:
         return Route(owners, self.version + 1)
 
     def moves_to(self, target: Mapping[Bin, Worker] | npt.NDArray[np.int32]) -> Moves:
-        """The moves that lead from this route to ``target`` (a whole array of owners, or only some bins).
+        """The moves from this route to ``target`` (a whole array of owners, or only some bins).
 
         Raises:
             InvalidRoute: ``target`` has another number of bins, or names one that does not exist.
@@ -110,7 +110,7 @@ class Route:
             raise InvalidRoute(f"bin {int(outside[0])} does not exist: this route has bins 0 to {self.bins - 1}")
 
     def __eq__(self, other: object) -> bool:
-        """Same owners. The version says when, not where, and does not count."""
+        """Same owners. The version orders routes and does not count."""
         return isinstance(other, Route) and np.array_equal(self.owners, other.owners)
 
     def __hash__(self) -> int:

@@ -1,17 +1,17 @@
-"""The row codec: a batch of typed columns to one byte string a row, and back.
+"""The row codec: converts a batch of typed columns to one byte string per row, and back.
 
-Keys and state values are opaque bytes everywhere below the operators; this module makes them. A packed row is
+Keys and state values are opaque bytes everywhere below the operators; this module produces them. A packed row is
 
     null bits | fixed part: each column's bytes, or the length of its bytes | the variable columns' bytes
 
-little-endian, in the order of the schema, structs flattened in place with a null bit of their own. The form is
-canonical: equal rows have equal bytes and the other way round, as null slots are zeros and (unless a codec is made with
-``canonical=False``) -0.0 is 0.0 and every NaN the same one, which is how Spark groups.
+little-endian, in the order of the schema; structs are flattened in place with their own null bit. The form is canonical:
+rows are equal if and only if their bytes are, because null slots are zeros and (unless a codec is made with
+``canonical=False``) -0.0 is stored as 0.0 and every NaN as the same one, which is how Spark groups.
 
-Strings are bytes, as in Spark: they need not be UTF-8, and a string that is not comes back as it was.
+Strings are bytes, as in Spark: they need not be UTF-8, and a string that is not is returned unchanged.
 
-It must never use pickle, look at rows one at a time, or crash on damaged bytes: whatever does not fit the schema
-raises `LogDamaged`. The bytes carry no schema; whoever stores them stores `RowCodec.fingerprint` once.
+It must never use pickle, process rows one at a time, or crash on damaged bytes: bytes that do not fit the schema raise
+`LogDamaged`. The bytes contain no schema; stores and log record `RowCodec.fingerprint` once.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class RowCodec:
     """Packs and unpacks batches of one schema.
 
     Args:
-        schema: the columns. All types Spark sends as Arrow are known, nested ones included.
-        canonical: normalise -0.0 and NaN. Right for keys; pass False for values that must come back bit by bit.
+        schema: the columns. All types that Spark sends as Arrow are supported, including nested ones.
+        canonical: normalise -0.0 and NaN. Required for keys; pass False for values that must be restored bit by bit.
 
     Raises:
         Unsupported: a type that Spark does not send (unions, views, dictionaries); the message names it.
@@ -72,17 +72,17 @@ class RowCodec:
         return None if any(isinstance(slot, VariableSlot) for slot in self._slots) else self._dtype.itemsize
 
     def pack(self, batch: pa.RecordBatch) -> pa.BinaryArray:
-        """One byte string a row, in the order of the batch; never null.
+        """One byte string per row, in the order of the batch; never null.
 
         Raises:
-            InvariantViolated: the batch's column types are not the codec's.
+            InvariantViolated: the batch's column types differ from the codec's.
             StateTooLarge: the batch packs to more than 2 GiB.
         """
         invariant(batch.schema.types == self.schema.types, f"packing {batch.schema.types} as {self.schema.types}")
         return self.pack_columns(batch.columns, batch.num_rows)
 
     def pack_columns(self, columns: Sequence[pa.Array], rows: int) -> pa.BinaryArray:
-        """`pack` for columns that are in no batch."""
+        """`pack` for columns without a batch."""
         fixed = np.zeros(rows, dtype=self._dtype)
         nulls = np.zeros((rows, len(self._slots)), dtype=np.bool_)
         tails: list[pa.BinaryArray] = []
@@ -101,11 +101,11 @@ class RowCodec:
         """The batch that was packed. A null row (an absent state) has null in every column.
 
         Raises:
-            LogDamaged: bytes that no batch of this schema packs to.
+            LogDamaged: no batch of this schema packs to these bytes.
         """
         columns = self.unpack_columns(rows.fill_null(self._absent) if rows.null_count else rows)
         whole = pa.struct(list(self.schema))
-        # Through a struct, as a batch of no columns still has a number of rows.
+        # Through a struct, because a batch without columns still has a number of rows.
         struct = pa.Array.from_buffers(whole, len(rows), [None], children=columns)
         return pa.RecordBatch.from_struct_array(struct).replace_schema_metadata(self.schema.metadata)
 
@@ -114,7 +114,7 @@ class RowCodec:
         bounds, width = binary.offsets(rows), self._dtype.itemsize
         starts, stops = bounds[:-1], bounds[1:]
         if len(rows) and int((stops - starts).min()) < width:
-            raise self._damaged(f"a row of {int((stops - starts).min())} bytes where {width} is the least")
+            raise self._damaged(f"a row of {int((stops - starts).min())} bytes where at least {width} are required")
         fixed = self._fixed_part(rows, starts)
         nulls = np.unpackbits(fixed["nulls"], axis=1, bitorder="little").astype(np.bool_)
         ends = starts + width
@@ -142,7 +142,7 @@ class RowCodec:
         whole = rows if self.fixed_bytes is not None else binary.pieces(binary.data(rows), starts, starts + width)
         content = binary.contiguous(whole)
         if len(content) != width * len(rows):
-            raise self._damaged(f"rows of {len(content)} bytes together where {width} each are due")
+            raise self._damaged(f"rows of {len(content)} bytes together where {width} each are required")
         found: npt.NDArray[np.void] = content.view(self._dtype)
         return found
 
@@ -163,11 +163,11 @@ def of_type(array: pa.Array, type: pa.DataType) -> pa.Array:
 
     The types of one Spark column differ between plans and sessions: in which nested fields are never null, and in the
     width of the offsets of strings (``spark.sql.execution.arrow.useLargeVarTypes``). Unlike `pyarrow.Array.cast`, this
-    takes a null struct whose fields are declared never null.
+    accepts a null struct whose fields are declared never null.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit ``type``.
-        pyarrow.ArrowNotImplementedError: the types have nothing in common.
+        pyarrow.ArrowNotImplementedError: the types are not convertible.
     """
     if array.type == type:
         return array

@@ -1,11 +1,11 @@
-"""What one column of a packed row is: its width, how its values become bytes, and back.
+"""One column of a packed row: its width, and the conversion of its values to bytes and back.
 
 This module owns the mapping from Arrow types to packed bytes; `rows` owns their arrangement. There are three cases:
-fixed-width values (copied as they lie in memory), byte strings, and lists (an element count, the elements' lengths
-if they vary, and the elements as packed rows of a codec of their own, which is how nesting of any depth stays
-vectorised and canonical). A struct has no bytes but its null bit; its fields follow it.
+fixed-width values (copied from memory), byte strings, and lists (an element count, the elements' lengths if they vary, and the
+elements as packed rows of their own codec, so that nesting of any depth stays vectorised and canonical). A struct has no bytes
+except its null bit; its fields follow it.
 
-It must never accept a type whose bytes are not a function of its value: dictionaries, unions and views are refused.
+It must never accept a type whose bytes are not a function of its value: dictionaries, unions and views are rejected.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_map)
 
 
 class ElementCodec(Protocol):
-    """What a list needs of the codec of its elements (`rows.RowCodec`)."""
+    """The part of the elements' codec that a list needs (`rows.RowCodec`)."""
 
     @property
     def fixed_bytes(self) -> int | None:
         """Bytes of every packed element, None if they vary."""
 
     def pack_columns(self, columns: Sequence[pa.Array], rows: int) -> pa.BinaryArray:
-        """One byte string an element."""
+        """One byte string per element."""
 
     def unpack_columns(self, rows: pa.BinaryArray) -> list[pa.Array]:
         """The elements again."""
@@ -57,7 +57,7 @@ CodecOf = Callable[[pa.DataType], ElementCodec]
 
 
 class Slot:
-    """One column, or one struct, of a packed row; ``dtype`` is what it has in the fixed part, if anything."""
+    """One column, or one struct, of a packed row; ``dtype`` is its type in the fixed part, if it has any."""
 
     dtype: np.dtype[Any] | None = None
 
@@ -66,16 +66,16 @@ class Slot:
         self.name = name
 
     def damaged(self, what: str) -> LogDamaged:
-        """The error for bytes that no value of this column packs to."""
+        """The error for bytes that are not a value of this column."""
         return LogDamaged(f"packed state is damaged: column {self.name!r} ({self.type}) has {what}")
 
 
 class NullSlot(Slot):
-    """A column of type null: nothing but its null bit."""
+    """A column of type null: only a null bit."""
 
 
 class StructSlot(Slot):
-    """A struct: nothing but its null bit."""
+    """A struct: only a null bit."""
 
 
 class FixedSlot(Slot):
@@ -131,12 +131,12 @@ class VariableSlot(Slot, ABC):
         """The column of these bytes.
 
         Raises:
-            LogDamaged: bytes that no value has.
+            LogDamaged: the bytes are not a value of this column.
         """
 
 
 class BytesSlot(VariableSlot):
-    """A string or binary column. Any bytes are a string, as in Spark, whose strings need not be UTF-8."""
+    """A string or binary column. Any bytes are valid, as in Spark, whose strings need not be UTF-8."""
 
     def encode(self, array: pa.Array, present: BoolArray) -> pa.BinaryArray:
         """Each value's bytes; empty for null."""
@@ -190,7 +190,7 @@ class ListSlot(VariableSlot):
     def _element_rows(
         self, content: pa.Buffer, begins: binary.Offsets, stops: binary.Offsets, counts: binary.Offsets
     ) -> pa.BinaryArray:
-        """The packed elements of all lists, one after the other."""
+        """The packed elements of all lists, concatenated."""
         width = self._codec.fixed_bytes
         middles = begins if width is not None else begins + counts * _LENGTH.itemsize
         if (middles > stops).any():
@@ -209,15 +209,15 @@ class ListSlot(VariableSlot):
 
 
 def element_of(type: pa.DataType) -> pa.DataType:
-    """The type of a list's elements; of a map's, a struct of key and value."""
+    """The type of a list's elements; for a map, a struct of key and value."""
     return pa.struct([type.key_field, type.item_field]) if pa.types.is_map(type) else type.value_type
 
 
 def as_lists(array: pa.Array) -> pa.Array:
-    """A map column as lists of its entries; a list column as it is."""
+    """A map column as lists of its entries; a list column unchanged."""
     if not pa.types.is_map(array.type):
         return array
-    # Not by a cast: Arrow refuses one where a null struct has a field that is declared never null.
+    # Not by a cast: Arrow rejects one if a null struct has a field that is declared never null.
     element = element_of(array.type)
     entries = pa.Array.from_buffers(element, len(array.keys), [None], children=[array.keys, array.items])
     buffers = [binary.validity(binary.valid(array)), pa.py_buffer(array.offsets.to_numpy())]
@@ -225,15 +225,15 @@ def as_lists(array: pa.Array) -> pa.Array:
 
 
 def _present_only(counts: npt.NDArray[Any], present: BoolArray) -> pa.BinaryArray:
-    """The counts of present lists as bytes; nothing where a list is null."""
+    """The counts of present lists as bytes; nothing for a null list."""
     sizes = np.concatenate(([0], np.cumsum(present * _LENGTH.itemsize)))
     return binary.build(sizes, pa.py_buffer(counts[present].astype(_LENGTH)))
 
 
 def slots_of(type: pa.DataType, name: str, canonical: bool, codec_of: CodecOf) -> Iterator[Slot]:
-    """The slots of one column: one, or for a struct its own and then those of its fields.
+    """The slots of one column: one, or for a struct its own followed by those of its fields.
 
-    ``codec_of`` makes the codec for a list's elements, which are rows themselves.
+    ``codec_of`` creates the codec for a list's elements, which are rows themselves.
 
     Raises:
         Unsupported: no packed form exists for ``type``.

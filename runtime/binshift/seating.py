@@ -1,10 +1,10 @@
-"""How a target route is made: workers as seats, bins as guests, weights as what they carry.
+"""Builds a target route: workers as seats, bins as guests, weights as their loads.
 
-The steps are those that `binshift.planner` names, each a method of `Floor`. It knows weights only, never what they measure.
+The steps are those of `binshift.planner`, each a method of `Floor`. It uses weights only, never what they measure.
 
-The pool is dealt out along a line (bins sorted by their source, workers' gaps laid end to end) rather than one by one:
-that is one `searchsorted` for a million bins, and it keeps few, long runs between few pairs of workers, which makes
-short commit records and cheap matchings. Only bins much heavier than the rest are placed one at a time, heaviest first.
+The pool is distributed along a line (bins sorted by their source, workers' gaps laid end to end) rather than one by one:
+this is one `searchsorted` for a million bins, and it produces few, long runs between few pairs of workers, hence short
+commit records and cheap matchings. Only bins much heavier than the rest are placed one at a time, heaviest first.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from binshift.routing import Route
 Weights = npt.NDArray[np.float64]
 
 PLACED_SINGLY_MAX = 1 << 12
-"""Most bins that are placed one at a time; a dataflow with more outliers than this has no outliers."""
+"""Most bins that are placed one at a time; if more are heavy, none is treated as an outlier."""
 
 NOWHERE = -1
-"""The seat of a bin in the pool, and in ``homes`` of a bin that has no copy anywhere."""
+"""The seat of a bin in the pool, and in ``homes`` of a bin without a copy."""
 
 ROUNDING = 1e-9
-"""How far sums of weights may be off, in units of the heaviest bin."""
+"""The tolerance of sums of weights, in units of the heaviest bin."""
 
 
 class Floor:
-    """The plan being made: ``seats`` has for each bin the index of its worker among the target's, or `NOWHERE`."""
+    """The plan in progress: ``seats`` has for each bin the index of its worker among the target's, or `NOWHERE`."""
 
     def __init__(self, route: Route, slots: IntArray, weights: Weights, slack: float) -> None:
         self.sources = route.owners
@@ -55,10 +55,10 @@ class Floor:
         return not (above & (lightest < self.loads - self.loads.min() - ROUNDING)).any()
 
     def shed(self) -> None:
-        """Put into the pool what overloaded workers can give without falling below their share, big bins first.
+        """Move into the pool what overloaded workers can give without falling below their share, large bins first.
 
-        Each pass takes the longest run that fits, and so at least half of what is still too much. Afterwards no bin
-        that is left would fit: such a worker is above its share by less than one bin.
+        Each pass takes the longest run that fits, and so at least half of the remaining excess. Afterwards no remaining bin
+        would fit: such a worker is above its share by less than one bin.
         """
         excess = np.maximum(self.loads - self.high, 0)
         over = np.flatnonzero((self.seats != NOWHERE) & (excess[self.seats] > 0))[::-1]
@@ -73,7 +73,7 @@ class Floor:
             over = over[~fits]
 
     def send_home(self, homes: IntArray) -> None:
-        """Give bins of the pool to workers that already have a copy of them, as far as their share goes."""
+        """Give bins of the pool to workers that already have a copy of them, up to their share."""
         wanted = self._seats_of(np.asarray(homes, dtype=np.int32))
         bins = np.flatnonzero((self.seats == NOWHERE) & (wanted != NOWHERE))
         bins = bins[_sorted_by(wanted[bins])]
@@ -98,9 +98,9 @@ class Floor:
         self._seat(heavy, np.array(seats, dtype=np.int64))
 
     def deal_light(self) -> None:
-        """Give the rest of the pool to the workers below the level it lifts them to.
+        """Give the rest of the pool to the workers that are below the level that it lifts them to.
 
-        A bin goes to the worker in whose gap it begins. So a worker gets its gap plus at most the end of its last bin.
+        A bin goes to the worker in whose gap it begins. So a worker gets its gap plus at most the rest of its last bin.
         """
         pool = np.flatnonzero(self.seats == NOWHERE)
         if not pool.size:
@@ -114,7 +114,7 @@ class Floor:
     def pull(self) -> None:
         """Let workers that are more than one bin below their share take from the most loaded, one bin at a time.
 
-        Who gives stays above ``low`` less one bin, who takes stays below the average: both ends only get better.
+        The giver stays above ``low`` less one bin, and the taker below the average: both only improve.
         """
         held = _Held(self.seats, self.slots.size)
         while (taker := int(self.loads.argmin())) != (giver := int(self.loads.argmax())):
@@ -128,9 +128,9 @@ class Floor:
             self._seat(np.array([chosen]), np.array([taker]))
 
     def relieve(self) -> None:
-        """Let workers above ``high`` give single bins to the least loaded, as long as the giver stays the heavier of the two.
+        """Let workers above ``high`` give single bins to the least loaded, as long as the giver stays the heavier one.
 
-        So the lowest load never sinks, and who has nothing to give now will not have later: each such worker is above the
+        So the lowest load never decreases, and a worker that cannot give now cannot give later: each such worker is above the
         lowest load by at most its lightest bin.
         """
         queue = [(-load, seat) for seat, load in enumerate(self.loads.tolist()) if load > self.high + ROUNDING]
@@ -157,7 +157,7 @@ class Floor:
                     heapq.heappush(queue, (-float(self.loads[seat]), seat))
 
     def occupy(self) -> None:
-        """Let workers without any bin take the lightest one of those who have most, as far as anyone has two."""
+        """Let workers without any bin take the lightest bin of the workers with most bins, as far as one has two."""
         counts = np.bincount(self.seats, minlength=self.slots.size)
         if counts.min() > 0:
             return
@@ -189,7 +189,7 @@ class Floor:
 
 
 class _Held:
-    """Which bins each worker has, while single bins change seats."""
+    """The bins of each worker, while single bins change seats."""
 
     def __init__(self, seats: npt.NDArray[np.int64], workers: int) -> None:
         self._seats = seats
@@ -198,11 +198,11 @@ class _Held:
         self._received: dict[int, list[int]] = {}
 
     def moved(self, bin: int, seat: int) -> None:
-        """The bin is there now."""
+        """Record the bin's new seat."""
         self._received.setdefault(seat, []).append(bin)
 
     def of(self, seat: int) -> npt.NDArray[np.int64]:
-        """The bins of a worker now."""
+        """The current bins of a worker."""
         first = self._order[self._starts[seat] : self._starts[seat + 1]]
         bins = np.concatenate([first, np.array(self._received.get(seat, []), dtype=np.int64)])
         return np.unique(bins[self._seats[bins] == seat])
@@ -215,7 +215,7 @@ def _sorted_by(keys: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
 
 
 def _running_sums(weights: Weights, groups: npt.NDArray[np.int64]) -> Weights:
-    """Cumulative sums that begin anew with each group; members of a group are neighbours."""
+    """Cumulative sums that restart with each group; members of a group are adjacent."""
     if not weights.size:
         return weights
     sums = np.cumsum(weights)

@@ -1,12 +1,12 @@
-"""Every setting of a dataflow, with its unit, its default and why; and where its value comes from.
+"""Every setting of a dataflow, with its unit, its default and the reason; and the sources of its value.
 
-One frozen tree, complete and checked before a query starts: nothing reads a setting from anywhere else. A setting has
+One frozen tree, complete and checked before a query starts: no setting is read from anywhere else. A setting has
 one name in two spellings: ``batch_size`` as a keyword of `binshift.stateful`, ``binshift.batchSize`` as an option of the
-writer or as Spark conf. The nearest to the query wins: writer option, then keyword, then Spark conf, then the default.
-`spark-submit` drops conf that does not start with ``spark.``, so ``spark.binshift.batchSize`` is read as well.
+writer or as Spark conf. The source closest to the query wins: writer option, then keyword, then Spark conf, then the default.
+`spark-submit` drops conf that does not start with ``spark.``, so ``spark.binshift.batchSize`` is accepted as well.
 
-This module only computes: it is handed the layers as mappings, and refuses what it does not know by name, since a
-setting that is silently ignored is worse than an error.
+This module only computes: it gets the sources as mappings, and rejects unknown names, since a silently ignored setting is
+worse than an error.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ STRATEGIES: Final = ("AllAtOnce", "Fluid", "Batched", "Optimized")
 """How a plan may be cut into steps."""
 
 OPTION_PREFIX: Final = "binshift."
-"""Writer options and Spark conf that start so are settings."""
+"""Writer options and Spark conf with this prefix are settings."""
 
 CONF_PREFIXES: Final = ("spark.binshift.", OPTION_PREFIX)
 """The same in Spark conf; the later one wins."""
 
 CHECKPOINT_CONF: Final = "spark.binshift.checkpoint"
-"""Not a setting of the query, but where its log is: given by whoever starts the program, and read by the writer."""
+"""The location of the log, not a setting of the query: the launcher of the program sets it and the writer reads it."""
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
@@ -54,30 +54,30 @@ class Settings:
     """The settings of one dataflow.
 
     Raises:
-        InvalidSettings: a value has the wrong type or is out of its range; the message says what fits.
+        InvalidSettings: a value has the wrong type or is out of range; the message has the valid values.
 
     >>> Settings(batch_size=16).batch_size
     16
     """
 
     bins: int = _setting(4096, least=1, most=BINS_MAX)
-    """Number of bins, a power of two; default 4096. Fixed for the life of a checkpoint: it bounds how many workers the
-    state can ever be spread over and how finely it can be moved, and costs little, as a bin is not a task."""
+    """Number of bins, a power of two; default 4096. Fixed for the life of a checkpoint: it limits over how many workers the
+    state can be spread and how finely it can be moved, and costs little, as a bin is not a task."""
 
     workers: int | None = _setting(None, least=1)
-    """Number of workers a new query starts with; default none: all that have registered when it starts. A query that goes
-    on from a checkpoint keeps the workers on its log."""
+    """Number of workers of a new query; default none: all that have registered when it starts. A query that continues from a
+    checkpoint keeps the workers in its log."""
 
     strategy: str = _setting("Optimized", choices=STRATEGIES)
     """How a migration is cut into steps: AllAtOnce, Fluid, Batched or Optimized; default Optimized, in whose steps no worker
     sends to two others or receives from two, so that no single link is the bottleneck."""
 
     batch_size: int = _setting(256, least=1, most=BINS_MAX)
-    """Bins a step may move, for Batched and Optimized; default 256: with pre-copy a flip costs little however many bins it
-    has, so that few large ones end a migration soon. Without, smaller steps have smaller peaks."""
+    """Bins per step, for Batched and Optimized; default 256: with pre-copy a flip costs little however many bins it has, so
+    that few large steps end a migration soon. Without pre-copy, smaller steps have smaller peaks."""
 
     pre_copy: bool = _setting(True)
-    """Whether state is copied before its flip; default true. Without it the whole bring-up of a step is inside one epoch,
+    """Whether state is copied before its flip; default true. If not, the whole bring-up of a step is inside one epoch,
     which is shorter in total and longer for the records of that epoch."""
 
     latency_target_seconds: float = _setting(1.0, least=0.01)
@@ -85,49 +85,49 @@ class Settings:
     smaller and rarer above it."""
 
     flips_per_epoch_max: int = _setting(1, least=1)
-    """Steps that may flip in one epoch; default 1. More end a migration sooner, at a larger peak."""
+    """Steps that may flip in one epoch; default 1. More steps end a migration sooner, with a larger peak."""
 
     steps_inflight_max: int = _setting(4, least=1)
-    """Steps that may be copied or wait for their flip at one time; default 4, which rides out a slow copy. Each keeps a
+    """Steps that may be copied or wait for their flip at one time; default 4, which absorbs a slow copy. Each keeps a
     second instance of its bins."""
 
     copy_duty: float = _setting(0.5, least=0.01, most=1.0)
-    """Share of time, 0.01 to 1, in which a background task works instead of resting; default 0.5. It runs at a low priority,
-    so that epochs win wherever the two compete for a core; the rest is for what has no priorities, such as CPU quotas."""
+    """Share of time, 0.01 to 1, in which a background task works instead of pausing; default 0.5. It runs at a low priority,
+    so that epochs win when both compete for a core; the share limits resources without priorities, such as CPU quotas."""
 
     snapshot_cycle_epochs: int = _setting(64, least=1)
-    """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster,
+    """Epochs in which every bin is written as a snapshot once; default 64. Shorter chains of deltas make bring-ups faster;
     longer cycles write less."""
 
     undo_bytes_max: int = _setting(128 * MIB, least=0)
-    """Largest undo record of one epoch and worker, in bytes; default 128 MiB. A larger epoch writes none, and is rebuilt from
-    the log if it has to run again."""
+    """Largest undo record of one epoch and worker, in bytes; default 128 MiB. A larger epoch writes none; if it runs again, its
+    state is rebuilt from the log."""
 
     epoch_attempts_max: int = _setting(20, least=1)
     """Runs of one epoch before the query fails; default 20, enough for a worker that restarts several times."""
 
     executor_wait_seconds: float = _setting(60.0, least=0.1)
-    """How long a query waits for executors when it starts, and for the last ones of all when they are gone, in seconds;
-    default 60, a pod's restart."""
+    """How long a query waits for executors when it starts, and when the last ones are lost, in seconds; default 60, a
+    pod's restart."""
 
     lost_worker_timeout_seconds: float = _setting(30.0, least=1.0)
-    """How long an executor may stay away, in seconds, before live workers take over its bins; default 30: longer than a
-    restart on the same node, since taking over and handing back costs two bring-ups, and epochs wait all the time."""
+    """How long an executor may be missing, in seconds, before live workers take over its bins; default 30: longer than a
+    restart on the same node, since taking over and moving back cost two bring-ups; epochs wait during this time."""
 
     store_map_bytes: int = _setting(64 * GIB, least=MIB)
     """Largest local store of one worker, in bytes of address space, not of disk or memory; default 64 GiB. Must fit in
-    ``spark.executor.pyspark.memory`` where that is set."""
+    ``spark.executor.pyspark.memory`` if that is set."""
 
     manifest_every_epochs: int = _setting(100, least=1)
-    """Epochs between two full manifests on the log; default 100. A restart reads one manifest and the records after it."""
+    """Epochs between two full manifests in the log; default 100. A restart reads one manifest and the records after it."""
 
     log_grace_seconds: float = _setting(600.0, least=1.0)
-    """How long a file of the log is kept after nothing needs it, in seconds; default 600, so that a slow reader of it can
+    """How long a file of the log is kept after it is no longer needed, in seconds; default 600, so that a slow reader can
     finish. Files that are still being written are kept for at least 900 s."""
 
     store_directory: str | None = _setting(None)
-    """Directory for local stores on each executor; default none: one in the system's temporary directory. Should be on a
-    fast local disk; what is in it is a cache and may be lost."""
+    """Directory for local stores on each executor; default none: one in the system's temporary directory. It should be on a
+    fast local disk; its contents are a cache and may be lost."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -157,10 +157,10 @@ def option_of(keyword: str) -> str:
 
 
 def check_keywords(keywords: Mapping[str, object]) -> None:
-    """Refuse keywords of `binshift.stateful` that are no settings, or whose values do not fit.
+    """Reject keywords of `binshift.stateful` that are not settings, or have invalid values.
 
     Raises:
-        InvalidSettings: names the keyword and, if it looks like one, the setting that was meant.
+        InvalidSettings: names the keyword and, if it resembles a setting, that setting.
     """
     resolve(keywords=keywords)
 
@@ -170,15 +170,15 @@ def resolve(
     keywords: Mapping[str, object] = types.MappingProxyType({}),
     options: Mapping[str, str] = types.MappingProxyType({}),
 ) -> Settings:
-    """The settings of a query from all places that may name one.
+    """The settings of a query from all sources.
 
     Args:
-        conf: Spark conf; keys without one of `CONF_PREFIXES` are not looked at.
+        conf: Spark conf; keys without one of `CONF_PREFIXES` are ignored.
         keywords: of `binshift.stateful`.
-        options: of the writer; keys without `OPTION_PREFIX` are not looked at. Case does not matter, as in Spark.
+        options: of the writer; keys without `OPTION_PREFIX` are ignored. Keys are case-insensitive, as in Spark.
 
     Raises:
-        InvalidSettings: an unknown name, a value of another type, or one out of range, with the place it came from.
+        InvalidSettings: an unknown name, or a value of the wrong type or out of range, with its source.
 
     >>> resolve(conf={"binshift.batchSize": "8"}, keywords={"batch_size": 16}).batch_size
     16
@@ -223,7 +223,7 @@ def _known(camel: str, place: str, prefix: str) -> str:
 def _unknown(place: str, given: str, names: Iterable[str], prefix: str = "") -> InvalidSettings:
     lower = {name.lower(): prefix + name for name in names}
     close = difflib.get_close_matches(given.lower(), lower, n=1)
-    advice = f"did you mean {lower[close[0]]!r}?" if close else f"there are: {', '.join(sorted(lower.values()))}"
+    advice = f"did you mean {lower[close[0]]!r}?" if close else f"settings are: {', '.join(sorted(lower.values()))}"
     return InvalidSettings(f"{place} is not a setting; {advice}")
 
 
@@ -248,7 +248,7 @@ def _checked(name: str, value: object, place: str) -> object:
 
 
 def _parsed(kind: type, value: object) -> bool | int | float | str | None:
-    """None where the value does not have the type; text is read, as options and conf are text."""
+    """None if the value does not have the type; text is parsed, as options and conf are text."""
     if kind is str:
         return value if isinstance(value, str) and value else None
     if kind is bool:

@@ -1,4 +1,4 @@
-"""Random micro-batches, their fold through a compiled aggregation, and how its result is compared with Spark's own."""
+"""Random micro-batches, their fold through a compiled aggregation, and the comparison of its result with Spark's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START = datetime.datetime(2024, 3, 30, 22, 0, tzinfo=datetime.UTC)
 
 
 def rows(seed: int, count: int, first_id: int) -> list[tuple[Any, ...]]:
-    """Random rows for `DDL`, about one value in six null, with the floats and strings that are easy to get wrong."""
+    """Random rows for `DDL`, about one value in six null, with floats and strings that often cause errors."""
     random = np.random.default_rng(seed)
     floats = [0.0, -0.0, math.nan, math.inf, 1.5, -2.25, 1e10]
 
@@ -35,7 +35,7 @@ def rows(seed: int, count: int, first_id: int) -> list[tuple[Any, ...]]:
 
     def row(n: int) -> tuple[Any, ...]:
         small, text = int(random.integers(-5, 6)), str(random.choice(["", "a", "B", "é", "\U0001f600", "\uffee", "ab"]))
-        rest = (b"", b"\xff", b"\xc3")[int(random.integers(0, 3))]  # as a string, it is no UTF-8
+        rest = (b"", b"\xff", b"\xc3")[int(random.integers(0, 3))]  # as a string, it is not UTF-8
         moment = START + datetime.timedelta(milliseconds=int(random.integers(0, 7_200_000)))
         exact = Decimal(int(random.integers(-10_000, 10_000))).scaleb(-2)
         return (
@@ -49,7 +49,7 @@ def rows(seed: int, count: int, first_id: int) -> list[tuple[Any, ...]]:
 
 
 def micro_batches(spark: SparkSession) -> list[DataFrame]:
-    """Three micro-batches of one schema, each a frame of its own, the last one small."""
+    """Three micro-batches of one schema, each a separate frame, the last one small."""
     sizes = (150, 150, 20)
     return [
         spark.createDataFrame(rows(seed, size, 1000 * seed), DDL, verifySchema=False).coalesce(2).cache()
@@ -58,7 +58,7 @@ def micro_batches(spark: SparkSession) -> list[DataFrame]:
 
 
 def fold(plan: AggregatePlan, batches: Sequence[DataFrame]) -> DataFrame:
-    """What the epochs of a query do: partial, merge with the stored rows, and at last the final expressions."""
+    """The epochs of a query: partial, merge with the stored rows, and finally the final expressions."""
     keys, values = RowCodec(plan.key_schema), RowCodec(plan.buffer_schema, canonical=False)
     stored: dict[bytes, bytes] = {}
     for batch in batches:
@@ -114,7 +114,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def simple() -> list[Column]:
-    """One function each, over every type it takes."""
+    """One function each, over every type that it accepts."""
     return [
         *(
             F.count("*").alias("n"),
@@ -157,7 +157,7 @@ def composite() -> list[Column]:
 
 
 def moments() -> list[Column]:
-    """Those whose buffers are doubles."""
+    """The aggregates whose buffers are doubles."""
     return [
         *(F.stddev("i"), F.stddev_pop("d"), F.variance("l"), F.var_pop("i"), F.skewness("i"), F.kurtosis("f")),
         *(

@@ -1,4 +1,4 @@
-"""The background of one query: rounds on a real coordinator and log, with jobs that do what a script says."""
+"""The background of one query: rounds on a real coordinator and log, with scripted jobs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class BackgroundWorld(EpochWorld):
     Attributes:
         jobs: the workers of each job of a round, in order.
         rehearsed: the workers of each rehearsal, in order.
-        broken: what a worker's part of a job raises; nobody of that job has reported then.
-        unfit: what a rehearsal with that worker raises.
+        broken: the error of a worker's part of a job; no worker of that job has reported then.
+        unfit: the error of a rehearsal with that worker.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class BackgroundWorld(EpochWorld):
         self.background = BackgroundLoop(*parts)
 
     def round(self) -> bool:
-        """One round; whether there was anything to do."""
+        """One round; whether there was work."""
         self.jobs.clear()
         self.rehearsed.clear()
         return self.background.round()

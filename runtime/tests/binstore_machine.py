@@ -1,4 +1,4 @@
-"""A state machine that holds a bin store against the model after every step, whatever the rules do to both."""
+"""A state machine that compares a bin store with the model after every step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMITS = StoreLimits(map_bytes_max=16 << 20, background_rows_max=8, scan_bytes_m
 
 
 class ComparingMachine(RuleBasedStateMachine):
-    """A bin store and the model side by side; subclasses have the rules, and a place for the rows."""
+    """A bin store and the model side by side; subclasses have the rules and the location of the rows."""
 
     def make_kv(self) -> KeyValueStore:
         """The key-value store below, the same one every time."""
@@ -38,7 +38,7 @@ class ComparingMachine(RuleBasedStateMachine):
         self.attempts = 0
 
     def fence(self, which: int, *, background: bool) -> Fence | None:
-        """The held fence, or now and then a higher one; None if a lower one was tried and rightly refused."""
+        """The held fence, or sometimes a higher one; None if a lower one was tried and correctly rejected."""
         held = self.model.fence
         term = Term(max(held.term, 1))
         if which == 9:
@@ -46,12 +46,12 @@ class ComparingMachine(RuleBasedStateMachine):
         return held
 
     def admitted(self, fence: Fence, *, background: bool) -> None:
-        """What a successful call does to the fence."""
+        """The effect of a successful call on the fence."""
         if fence > self.model.fence and (not background or fence.term > self.model.fence.term):
             self.model.fence = fence
 
     def call(self, which: int, change: Callable[[Fence], object], *, background: bool = False) -> object:
-        """Do it; but first show that a lower fence is refused, if there is one."""
+        """Make the change; but first check that a lower fence, if any, is rejected."""
         held = self.model.fence
         if which == -1 and held.term > 0:
             low = (
@@ -68,7 +68,7 @@ class ComparingMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_agrees(self) -> None:
-        """Status, scans and lookups are the model's; bins that do not count cannot be read; none has stray rows."""
+        """Status, scans and lookups equal the model's; invisible bins cannot be read; no bin has stray rows."""
         if not hasattr(self, "model"):
             return
         model = self.model
@@ -93,7 +93,7 @@ class ComparingMachine(RuleBasedStateMachine):
         self.nothing_is_left_behind()
 
     def nothing_is_left_behind(self) -> None:
-        """Bins that are neither visible nor being installed have no rows below either."""
+        """Bins that are neither visible nor being installed have no rows in the key-value store either."""
         gone = set(range(BINS)) - self.model.owned - set(self.model.copies) - set(self.model.installing)
         with self.kv.read() as transaction:
             assert [bin for bin in gone if list(transaction.scan(Bin(bin)))] == []

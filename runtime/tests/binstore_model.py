@@ -1,4 +1,4 @@
-"""An obvious model of a bin store: dicts, deep copies, and the rules of the design, a line each."""
+"""A simple model of a bin store: dicts, deep copies, and the rules of the design, one line each."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Row = tuple[int, bytes, bytes | None]
 
 
 def batch(rows: list[Row]) -> Entries:
-    """Rows given as tuples."""
+    """The batch of rows given as tuples."""
     return entries.make([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows])
 
 
 @dataclass
 class Model:
-    """What a bin store is, as plainly as it can be said. ``rows`` has those of visible bins only."""
+    """A bin store in its simplest form. ``rows`` has those of visible bins only."""
 
     stamp: Stamp = GENESIS
     owned: set[int] = field(default_factory=set)
@@ -31,7 +31,7 @@ class Model:
     installing: dict[int, tuple[int, int, dict[bytes, bytes]]] = field(default_factory=dict)
 
     def apply(self, changes: list[Row]) -> None:
-        """Later rows win; null deletes."""
+        """Later rows replace earlier ones; null deletes."""
         for bin, key, value in changes:
             set_row(self.rows.setdefault(bin, {}), key, value)
 
@@ -46,7 +46,7 @@ class Model:
         self.apply(changes)
 
     def undo(self) -> None:
-        """Back, but bins that left and were touched since stay as they are."""
+        """Restore the previous state, but bins that left and were changed since stay as they are."""
         before, base = self.before, self.stamp.epoch - 1
         assert before is not None
         for bin in self.owned:
@@ -60,7 +60,7 @@ class Model:
         self.stamp, self.before = before.stamp, None
 
     def forget_bins(self, bins: set[int]) -> None:
-        """These bins are no copies, whole or partial, any more."""
+        """These bins are no longer copies, complete or partial."""
         for bin in bins:
             for table in (self.copies, self.rows, self.installing):
                 table.pop(bin, None)

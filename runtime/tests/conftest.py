@@ -1,6 +1,6 @@
-"""What tests of several parts need: one small Spark session inside the test's process, or one on a real local cluster.
+"""Fixtures of several parts: one small Spark session inside the test's process, or one on a real local cluster.
 
-A process can hold one of the two only, so the cluster's tests run in a pytest process of their own (see the Makefile).
+A process can hold only one of the two, so the cluster's tests run in a separate pytest process (see the Makefile).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from binshift.local import LocalCluster
 
 collect_ignore = ["faulty_disk_server.py"]
-"""A program of its own. To import it loads libfuse, which a machine may lack; its tests are skipped then."""
+"""A separate program. Importing it loads libfuse, which may be missing; its tests are then skipped."""
 
 RUNTIME = Path(__file__).resolve().parent.parent
 CLUSTER_WORKERS = 4
 LONGEST_SECONDS = {"cluster": 600, "oracle": 1200}
-"""How long a test with a marker may take; what has no marker has the time in pyproject.toml."""
+"""The time limits of tests with a marker; tests without a marker have the limit in pyproject.toml."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Two task slots in this process, no web page, two shuffle partitions; a test that changes its conf puts it back."""
+    """Two task slots in this process, no web page, two shuffle partitions; a test that changes its conf restores it."""
     from pyspark.sql import SparkSession
 
     from binshift.java import java_home
@@ -71,7 +71,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A Spark master and four worker processes on loopback addresses of their own."""
+    """A Spark master and four worker processes, each on its own loopback address."""
     from binshift.local import LocalCluster
 
     with LocalCluster(tmp_path_factory.mktemp("cluster"), CLUSTER_WORKERS) as started:
@@ -80,7 +80,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def session(cluster: LocalCluster) -> Iterator[SparkSession]:
-    """A session on the cluster, with the conf binshift needs."""
+    """A session on the cluster, with the conf that binshift needs."""
     from pyspark.sql import SparkSession
 
     from binshift import cds

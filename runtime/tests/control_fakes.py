@@ -1,4 +1,4 @@
-"""A made-up query behind the control API: remembers every write, and refuses what it is told to refuse."""
+"""A fake query behind the control API: records every write, and rejects writes on request."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class FakeService:
     """Sixteen bins on workers 0 and 1, ten migrations; worker 0 cannot be drained.
 
     Attributes:
-        writes: every change asked for, in order.
-        reads: how often anything was looked at.
-        refusal: raised by the next writes, instead of what they would do.
+        writes: every requested change, in order.
+        reads: how often anything was read.
+        refusal: raised by the next writes, instead of the change.
         reason: why it is not ready; empty if it is.
     """
 
@@ -136,7 +136,7 @@ class FakeService:
 
 
 def a_migration(number: int) -> Migration:
-    """One under way, of which not everything is known."""
+    """One in progress, with some values unknown."""
     return Migration(
         id=number,
         phase="copying",
@@ -154,7 +154,7 @@ def a_migration(number: int) -> Migration:
 
 
 def client(service: FakeService, token: str | None = ADMIN, tokens: Tokens = TOKENS) -> TestClient:
-    """A caller of the API over ``service``, with that token; a bug in the API is an answer, as it is to real callers."""
+    """A caller of the API over ``service``, with that token; a bug in the API is a response, as for real callers."""
     registry = CollectorRegistry()
     RuntimeMetrics(registry, service.epochs, service.observed)
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}

@@ -1,4 +1,4 @@
-"""A program with two made-up queries behind the control API, and a caller of it."""
+"""A program with two fake queries behind the control API, and a caller of it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Named(FakeService):
 
     Attributes:
         name: its name.
-        state: what it does.
+        state: its state.
         phase: of its migrations.
-        phases: of those that differ, by number.
-        asked: how often a migration was asked for by its number.
+        phases: the phases of migrations that differ, by number.
+        asked: how often a migration was requested by its number.
         epoch: its newest.
         committed_at: when that was recorded, in seconds since 1970.
-        troubles: background rounds of worker 1 that failed in a row, and why the newest did.
-        term: of its driver.
-        forgotten: migrations of which it knows nothing any more.
+        troubles: the consecutive failed background rounds of worker 1, and the reason of the newest failure.
+        term: the term of its driver.
+        forgotten: migrations that it no longer knows.
     """
 
     name: str = ""
@@ -71,7 +71,7 @@ class Named(FakeService):
         return a_migration(number).model_copy(update={"phase": self.phases.get(number, self.phase)})
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
-        """As `FakeService`, by the number that a query gives."""
+        """As `FakeService`, with the number that the query assigns."""
         found = super().put_target(wanted)
         first = (self.term - 1) * MIGRATIONS_A_TERM
         return None if found is None else found.model_copy(update={"id": first + found.id})

@@ -1,4 +1,4 @@
-"""A query on a simulated cluster, as the control API's service meets it: real protocol, log and stores, no Spark."""
+"""A query on a simulated cluster as the control API's service sees it: real protocol, log and stores, no Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINS = 8
 
 
 class SimulatedQuery:
-    """The public face and the inside of a query that runs on a simulated cluster."""
+    """The public and the internal interface of a query that runs on a simulated cluster."""
 
     name, id, runId = "clicks", "query-id", "run-id"  # noqa: N815 (PySpark's names)
 
@@ -96,7 +96,7 @@ class SimulatedQuery:
 
 
 class World:
-    """A cluster of two workers with bins and four machines, three epochs old, its query and its service."""
+    """A cluster of two workers with bins and four machines, after three epochs, with its query and its service."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -108,7 +108,7 @@ class World:
             self.epoch()
 
     def epoch(self) -> None:
-        """One epoch of a second, with a round of background work after it."""
+        """One epoch of one second, followed by a round of background work."""
         rows: list[Row] = [{"key": f"k{i}", "value": 1, "time": 0} for i in range(40)]
         moving = not self.query._coordinator.migrations.idle
         self.cluster.epoch(rows)

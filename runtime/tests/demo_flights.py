@@ -1,4 +1,4 @@
-"""Flights for the demo's tests: the columns of the real data, few rows, its traps among them."""
+"""Flights for the demo's tests: the columns of the real data, few rows, including its special cases."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ COLUMNS = (
 
 
 def raw_flight(time_hour: str, minute: int, delay: float | None, tailnum: str | None = "N1", flight: int = 1) -> dict:
-    """One row as the data file has it."""
+    """One row in the form of the data file."""
     values = (flight, delay, delay, 100, "UA", tailnum, "JFK", "LAX", time_hour, minute)
     return dict(zip(COLUMNS, values, strict=True))
 
 
 def raw_flights(count: int, seed: int) -> pd.DataFrame:
-    """Random rows as the data file has them: some cancelled, some of these without an aircraft."""
+    """Random rows in the form of the data file: some cancelled, some of these without an aircraft."""
     chance = random.Random(seed)
     rows = []
     for number in range(count):

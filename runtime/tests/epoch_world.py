@@ -1,6 +1,6 @@
-"""One query's epochs, with a real coordinator and log, and jobs that do what a script says.
+"""One query's epochs, with a real coordinator and log, and scripted jobs.
 
-Time is simulated: it moves when somebody waits, and when a job takes a while.
+Time is simulated: it advances when a thread waits, and while a job runs.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ WAIT_SECONDS, LOST_SECONDS = 60.0, 30.0
 WATERMARK_MS = 500
 
 Act = Callable[[], object]
-"""What a run does before its tasks report; may raise."""
+"""What a run does before its tasks report; it may raise."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of an epoch, as its job got it.
+    """One run of an epoch, as its job received it.
 
     Attributes:
-        number: of the run.
-        workers: that take part.
-        brought_up: those that got files to bring their bins up from.
+        number: the run's number.
+        workers: the workers that take part.
+        brought_up: the workers that got files to bring their bins up from.
         on: the executor of each worker's part.
-        readers: executors that the batch's own tasks are pinned to; empty: any.
+        readers: executors that the batch's own tasks are pinned to; empty means any.
     """
 
     number: int
@@ -58,7 +58,7 @@ class Run:
 
 
 class WatchedClock(ManualClock):
-    """A clock that notes how long was waited, and lets things happen meanwhile."""
+    """A clock that records waits, and runs scripted changes during them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,12 +75,12 @@ class EpochWorld:
     """See the module.
 
     Attributes:
-        script: what the coming runs do; after its end they do nothing special.
-        planning: how long planning the coming runs takes, in seconds.
-        runs: what the jobs got.
-        published: epochs whose results readers see.
-        wakes: whether each epoch that was asked for was a final one.
-        unreadable: what the coming looks at offsets raise.
+        script: the actions of the coming runs; runs after its end do nothing special.
+        planning: how long planning of the coming runs takes, in seconds.
+        runs: what the jobs received.
+        published: the epochs whose results readers see.
+        wakes: for each requested epoch, whether it was a final one.
+        unreadable: the errors of the coming reads of offsets.
     """
 
     def __init__(self, workers: int = 2, files: Files | None = None, term: int = 1) -> None:
@@ -118,7 +118,7 @@ class EpochWorld:
         return EpochWorld(len(self.executors), self.files, self.log.term + 1)
 
     def replaced(self, worker: int) -> None:
-        """The executor of a worker is another one now."""
+        """The executor of a worker is replaced."""
         before = int(self.executors[Worker(worker)].id.partition(".")[2])
         self.executors[Worker(worker)] = executor(worker, before + 1)
 
@@ -169,13 +169,13 @@ class EpochWorld:
         return [self.summary(spec) for spec in specs]
 
     def summary(self, spec: EpochSpec) -> Summary:
-        """What a task reports."""
+        """The report of a task."""
         stamp = Stamp(spec.epoch, f"{spec.run_prefix}{spec.worker}") if spec.replay is None else spec.replay.stamp
         return Summary(spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, 0, {})
 
 
 def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:
-    """The same after some calm epochs."""
+    """The query after some calm epochs."""
     for number in range(epochs):
         world.epoch(number)
     return world

@@ -1,4 +1,4 @@
-"""A faulty disk of one's own: a folder seen through FUSE that is slow, stands still or fails when the test says so."""
+"""A faulty disk: a folder mounted through FUSE that is slow, hangs or fails on request."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ MOUNTED_SECONDS = 30.0
 
 @dataclass
 class FaultyDisk:
-    """A mounted disk, as good as others at first.
+    """A mounted disk without faults at first.
 
     Attributes:
-        path: where.
+        path: its mount point.
     """
 
     path: Path
     _fault: Path
 
     def slow(self, seconds: float) -> None:
-        """From now on each call takes so many seconds more."""
+        """Delay each call by this many seconds from now on."""
         self._say(seconds)
 
     def stand_still(self) -> None:
-        """Answer nothing more until another fault, or none, is asked for; then answer what waited, too."""
+        """Answer no call until another fault, or none, is set; then answer the waiting calls, too."""
         self._say(None)
 
     def refuse(self, error: str, *calls: str) -> None:
-        """Let these calls, or all, end with the error of this name; with EROFS all that change something."""
+        """Let these calls, or all, fail with the named error; with EROFS all calls that change something."""
         self._say(0, error, *calls)
 
     def mend(self) -> None:
-        """Be as good as others."""
+        """Remove all faults."""
         self._say(0)
 
     def _say(self, seconds: float | None, error: str | None = None, *calls: str) -> None:
@@ -54,9 +54,9 @@ class FaultyDisk:
 
 @contextmanager
 def faulty_disk(path: Path) -> Iterator[FaultyDisk]:
-    """A disk at ``path``; skips the test where FUSE may not be used."""
+    """A disk at ``path``; skips the test if FUSE is not permitted."""
     if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
-        pytest.skip("only root may mount by FUSE here, if anybody")
+        pytest.skip("mounting by FUSE requires root here")
     if not (find_library("fuse3") or find_library("fuse")):
         pytest.skip("libfuse is not installed (Debian's package libfuse3-3)")
     behind, fault = path.with_name(f"{path.name}-behind"), path.with_name(f"{path.name}-fault")
@@ -72,7 +72,7 @@ def faulty_disk(path: Path) -> Iterator[FaultyDisk]:
         finally:
             disk.mend()
             subprocess.run(["umount", "-l", str(path)], check=server.poll() is None)
-            server.kill()  # executors may have stores there open still
+            server.kill()  # executors may still have stores open there
 
 
 def _await_mount(server: subprocess.Popen[bytes], path: Path) -> None:

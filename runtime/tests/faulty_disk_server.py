@@ -1,10 +1,10 @@
-"""A folder seen through FUSE that is as slow and as faulty as a file says: a process of its own, see `faulty_disk`.
+"""A folder mounted through FUSE that is as slow and as faulty as a file states: a separate process, see `faulty_disk`.
 
 usage: python faulty_disk_server.py FOLDER MOUNT_POINT FAULT
 
-The file FAULT, read again and again, is a line of JSON: the seconds that each call takes (null: no answer while it says
-so, or for two minutes), the name of the error that calls end with (null: none), and which calls (none: all; with EROFS
-all that change something). Of "link, done" the error comes once it is done.
+The file FAULT, which is read repeatedly, is a line of JSON: the seconds that each call takes (null: no answer while the file
+has null, or for two minutes), the name of the error that calls end with (null: none), and which calls fail (none: all; with
+EROFS all that change something). With "link, done" the call takes effect before it fails.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any
 import mfusepy
 
 LOOK_SECONDS = 0.05
-"""Between two looks at the fault while a call waits."""
+"""Interval of reading the fault while a call waits."""
 
 STILL_SECONDS_MAX = 120.0
-"""After so long without an answer the error is "no answer": else a test that waits here could not even be killed."""
+"""After this time without an answer the error is "no answer": otherwise a test that waits here could not even be killed."""
 
 UNCACHED = {"attr_timeout": 0, "entry_timeout": 0, "negative_timeout": 0}
-"""The kernel asks each time, instead of remembering for a second what it was told."""
+"""The kernel sends each request, instead of caching the answer for a second."""
 
 ATTRIBUTES = ("atime_ns", "ctime_ns", "mtime_ns", "gid", "mode", "nlink", "size", "uid", "blocks")
 
 
 def faulty(call: Callable[..., Any], *, changes: bool = False) -> Callable[..., Any]:
-    """A call that meets the fault first."""
+    """A call that applies the fault first."""
 
     @functools.wraps(call)
     def met(self: FaultyFolder, *arguments: Any) -> Any:
@@ -47,11 +47,11 @@ def faulty(call: Callable[..., Any], *, changes: bool = False) -> Callable[..., 
 
 
 changing = functools.partial(faulty, changes=True)
-"""The same for a call that a write-protected disk refuses."""
+"""The same for a call that a write-protected disk rejects."""
 
 
 class FaultyFolder(mfusepy.Operations):
-    """What the kernel asks for, of a folder elsewhere."""
+    """The FUSE operations on a folder elsewhere."""
 
     use_ns = True
 
@@ -59,7 +59,7 @@ class FaultyFolder(mfusepy.Operations):
         self._folder, self._fault = str(folder), fault
 
     def meet(self, call: str, changes: bool) -> None:
-        """Wait as long as the fault says now, and fail if it says so."""
+        """Wait as long as the fault requires, and fail if it requires that."""
         begun = time.monotonic()
         while True:
             seconds, name, calls = json.loads(self._fault.read_text())
@@ -73,7 +73,7 @@ class FaultyFolder(mfusepy.Operations):
             raise mfusepy.FuseOSError(getattr(errno, name))
 
     def answer(self, call: str) -> None:
-        """Fail though it is done, if the fault says so."""
+        """Fail after the call took effect, if the fault requires that."""
         _, name, calls = json.loads(self._fault.read_text())
         if f"{call}, done" in calls:
             raise mfusepy.FuseOSError(getattr(errno, name))

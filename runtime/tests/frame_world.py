@@ -1,4 +1,4 @@
-"""A small stream, and what a query over it would be started with; for the tests of frame and writer."""
+"""A small stream, and the start arguments of a query over it; for the tests of frame and writer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def clicks_stream(spark: SparkSession) -> DataFrame:
 
 
 def started_queries(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """What queries are started with from now on; none really is."""
+    """The start arguments of queries from now on; none is really started."""
     seen: Started = []
     monkeypatch.setattr(
         "binshift.spark.query.start", lambda definition, options, host: seen.append((definition, options))
@@ -28,7 +28,7 @@ def started_queries(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 def definitions(monkeypatch: pytest.MonkeyPatch) -> Callable[[StatefulFrame], Definition]:
-    """Gives the definition of a frame as its query would get it."""
+    """Returns the definition of a frame as its query would get it."""
     seen = started_queries(monkeypatch)
 
     def get(frame: StatefulFrame) -> Definition:

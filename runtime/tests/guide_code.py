@@ -1,4 +1,4 @@
-"""The Python code of a guide, to be run as it stands."""
+"""The Python code of a guide, to be run unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 
 
 def functions(guide: str) -> dict[str, Any]:
-    """What a guide's code defines, by name."""
+    """The names that a guide's code defines."""
     blocks = re.findall(
         r"^```python\n(.*?)^```", (GUIDES / guide).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )

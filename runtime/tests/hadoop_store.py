@@ -1,7 +1,7 @@
-"""An object store as Hadoop shows one, over a local directory: a file's rename is a copy and then a deletion, and nothing is at once.
+"""An object store in Hadoop's view, over a local directory: a rename is a copy followed by a deletion, and nothing is atomic.
 
-It has what `binshift.spark.sinks.folders.Folders` calls, of ``FileSystem``, ``Path`` and ``IOUtils``, with a failpoint between
-copy and deletion. An object itself appears at once, as on S3.
+It implements what `binshift.spark.sinks.folders.Folders` calls of ``FileSystem``, ``Path`` and ``IOUtils``, with a failpoint
+between copy and deletion. A single object appears atomically, as on S3.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Missing(Py4JJavaError):
 
 
 class FakeStore:
-    """``FileSystem`` and the JVM in one.
+    """``FileSystem`` and the JVM in one object.
 
     Args:
-        root: where objects are kept.
+        root: the directory of the objects.
     """
 
     def __init__(self, root: Path) -> None:
@@ -63,7 +63,7 @@ class FakeStore:
         path.mkdir(parents=True, exist_ok=True)
 
     def delete(self, path: Path, recursive: bool) -> None:
-        """Object by object."""
+        """Deletes object by object."""
         for each in self._objects(path):
             failpoints.reached("store.deleting")
             each.unlink(missing_ok=True)
@@ -73,7 +73,7 @@ class FakeStore:
         return sorted(each for each in path.rglob("*") if each.is_file())
 
     def rename(self, source: Path, target: Path) -> bool:
-        """Of one object."""
+        """Renames one object."""
         if not source.exists():
             raise Missing(str(source))
         if target.exists():
@@ -99,18 +99,18 @@ class FakeStore:
             raise Missing(str(path)) from None
 
     def create(self, path: Path, overwrite: bool) -> Any:
-        """To write; visible once it is closed."""
+        """A stream to write to; the object is visible once it is closed."""
         data = bytearray()
         return SimpleNamespace(write=data.extend, close=lambda: self._put(path, bytes(data)))
 
     def getFileStatus(self, path: Path) -> Any:  # noqa: N802
-        """Of one object."""
+        """The status of one object."""
         if not path.exists():
             raise Missing(str(path))
         return self._status(path)
 
     def listFiles(self, path: Path, recursive: bool) -> Any:  # noqa: N802
-        """An iterator of Java's."""
+        """A Java iterator."""
         if not path.exists():
             raise Missing(str(path))
         found: Iterator[Path] = iter(self._objects(path))

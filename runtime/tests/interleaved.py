@@ -1,7 +1,7 @@
-"""Several drivers in one process, taken step by step through every order in which their steps can come.
+"""Several drivers in one process, run step by step through every possible order of their steps.
 
-A step ends at a failpoint. An order is a list of choices of whose step is next; `every_order` begins anew for each, so that
-what one order has left behind is never seen by another.
+A step ends at a failpoint. An order is a list of choices of the next driver; `every_order` starts from the beginning for each
+order, so that no order sees what another one has left.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Walker:
 
     Attributes:
         name: for messages.
-        steps: what it does; raises to end early.
-        at_one_go: whether it does all in one step.
-        at: the failpoint it waits at.
-        error: what ended it.
+        steps: its actions; raises to end early.
+        at_one_go: whether it runs everything in one step.
+        at: the failpoint where it waits.
+        error: the error that ended it.
         done: whether it has ended.
     """
 
@@ -39,7 +39,7 @@ class Walker:
     _thread: threading.Thread | None = None
 
     def step(self) -> None:
-        """Go on to the next failpoint, or to the end."""
+        """Continue to the next failpoint, or to the end."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._walk, daemon=True)
             self._thread.start()
@@ -53,20 +53,20 @@ class Walker:
         _here.walker = self
         try:
             self.steps()
-        except Exception as error:  # whatever it is, the test judges it
+        except Exception as error:  # any error: the test checks it
             self.error = error
         self.done = True
         self._stands.release()
 
     def wait(self, name: str) -> None:
-        """Stand at a failpoint until it is this driver's turn again."""
+        """Wait at a failpoint until it is this driver's turn again."""
         self.at = name
         self._stands.release()
         assert self._go.acquire(timeout=PATIENCE_SECONDS), f"{self.name} was left at {name}"
 
 
 def reached(name: str) -> None:
-    """In place of `failpoints.reached`: ends a step of the driver that comes here."""
+    """Replaces `failpoints.reached`: ends a step of the driver that arrives here."""
     walker: Walker | None = getattr(_here, "walker", None)
     if walker is not None and not walker.at_one_go:
         walker.wait(name)
@@ -75,11 +75,11 @@ def reached(name: str) -> None:
 def every_order(
     begin: Callable[[], tuple[Sequence[Walker], Callable[[Sequence[str]], None]]], switches_max: int = 1000
 ) -> int:
-    """Play all orders; returns how many there were.
+    """Run all orders; returns their number.
 
     Args:
-        begin: a new world: its drivers, and what to check after each step, given the steps so far.
-        switches_max: how often another driver may go on before the one whose turn it is has ended.
+        begin: creates a new world: its drivers, and the check after each step, given the steps so far.
+        switches_max: how often another driver may continue before the current one has ended.
     """
     played, order = 0, list[int]()
     while True:

@@ -1,4 +1,4 @@
-"""What the JVM beside a test says on its standard error."""
+"""The standard error of the JVM of a test."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 
 @contextmanager
 def java_words(spark: SparkSession) -> Iterator[Callable[[], str]]:
-    """Keep it meanwhile; what is given tells what was said so far."""
+    """Capture it; the result is a function that returns the text so far."""
     java = spark._jvm.java  # type: ignore[union-attr]
-    said, before = java.io.ByteArrayOutputStream(), java.lang.System.err
-    java.lang.System.setErr(java.io.PrintStream(said, True))
+    captured, before = java.io.ByteArrayOutputStream(), java.lang.System.err
+    java.lang.System.setErr(java.io.PrintStream(captured, True))
     try:
-        yield lambda: str(said.toString())
+        yield lambda: str(captured.toString())
     finally:
         java.lang.System.setErr(before)

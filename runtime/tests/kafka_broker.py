@@ -1,7 +1,7 @@
-"""A real Kafka broker on the loopback, and the jars that Spark needs to speak to it.
+"""A real Kafka broker on the loopback, and the jars that Spark needs for it.
 
-The jars come through Maven, pinned and checked by `kafka/pom.xml`, once, into a folder beside the virtual environment. The
-broker is one process in KRaft mode, that keeps its log in the test's folder.
+Maven fetches the jars once, pinned and checked by `kafka/pom.xml`, into a folder next to the virtual environment. The broker
+is one process in KRaft mode, which keeps its log in the test's folder.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = POM.parents[3]
 START_SECONDS = 60.0
 READ_SECONDS = 60.0
 CONNECTOR = ("spark-sql-kafka-0-10", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
-"""Jars by how their names begin: what a Spark program needs."""
+"""Name prefixes of the jars that a Spark program needs."""
 
 CONFIGURATION = """
 process.roles=broker,controller
@@ -45,7 +45,7 @@ auto.create.topics.enable=false
 
 
 def jars() -> list[Path]:
-    """All jars of the broker and of Spark's connector; fetched if they are not there."""
+    """All jars of the broker and of Spark's connector; fetched if they are missing."""
     folder = Path(sys.prefix) / "kafka-jars"
     subprocess.run([ROOT / "scripts" / "maven-jars.sh", POM, folder], check=True)
     return sorted(folder.glob("*.jar"))
@@ -72,21 +72,21 @@ class Broker:
     servers: str
 
     def create(self, topic: str, partitions: int) -> None:
-        """Make a topic and wait until it is there."""
+        """Create a topic and wait until it exists."""
         client = AdminClient({"bootstrap.servers": self.servers})
         client.create_topics([NewTopic(topic, partitions)])[topic].result(START_SECONDS)
 
     def send(self, topic: str, rows: list[tuple[str, str]]) -> None:
-        """Send (key, value) rows and wait until the broker has them all."""
+        """Send (key, value) rows and wait until the broker has all of them."""
         producer = Producer({"bootstrap.servers": self.servers, "acks": "all", "enable.idempotence": True})
         for key, value in rows:
             producer.produce(topic, key=key, value=value)
             producer.poll(0)
         left = producer.flush(READ_SECONDS)
-        assert not left, f"{left} records were not taken by the broker"
+        assert not left, f"{left} records were not accepted by the broker"
 
     def read(self, topic: str) -> list[Record]:
-        """Everything committed in a topic so far, partition after partition."""
+        """Everything committed in a topic so far, partition by partition."""
         settings = {
             "bootstrap.servers": self.servers,
             "group.id": "reader",
@@ -107,7 +107,7 @@ def _until_end(consumer: Consumer, partitions: int) -> Iterator[Record]:
     deadline = time.monotonic() + READ_SECONDS
     ended = 0
     while ended < partitions:
-        assert time.monotonic() < deadline, "the broker does not give out what it holds"
+        assert time.monotonic() < deadline, "the broker does not return its records"
         message = consumer.poll(1.0)
         if message is None:
             continue
@@ -132,7 +132,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def broker(folder: Path) -> Iterator[Broker]:
-    """A broker with nothing in it; it ends with the block."""
+    """An empty broker; it ends with the block."""
     folder.mkdir(parents=True)
     port, configuration, log = _free_port(), folder / "server.properties", folder / "server.log"
     configuration.write_text(CONFIGURATION.format(port=port, controller=_free_port(), folder=folder / "data"))

@@ -1,8 +1,8 @@
-"""What can befall the files of a log, and a log for it to befall.
+"""Damage to the files of a log, and a log to damage.
 
-A `History` is a small log with a file of every kind, what its epochs must give, and two more logs whose files have the
-same names: another query's, and its own as it went on after somebody had put back an old copy. A `Damage` is one thing
-that happens to one or two of its files, drawn from a seed.
+A `History` is a small log with a file of every kind, the results of its epochs, and two more logs whose files have the same
+names: another query's log, and the same log as it continued after an old copy had been restored. A `Damage` is one change to one
+or two of its files, drawn from a seed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ OTHER = msgspec.structs.replace(FORMAT, query="q-other")
 
 @dataclass
 class History:
-    """A log and what is true of it.
+    """A log and its expected contents.
 
     Attributes:
-        files: of the log.
-        other: of another query's log, with the same names.
-        later: of the same log, as it went on from its middle in another way.
-        driver: whose worlds know the state of each epoch.
+        files: the log's files.
+        other: the files of another query's log, with the same names.
+        later: the files of the same log, continued from its middle in another way.
+        driver: the driver whose worlds know the state of each epoch.
     """
 
     files: Files
@@ -52,11 +52,11 @@ class History:
 
     @property
     def index(self) -> Index:
-        """What a driver that has seen it all knows."""
+        """The index of a driver that has read the whole log."""
         return self.driver.log.index
 
     def wrong(self, storage: DictStorage, index: Index) -> str:
-        """What differs from the truth at the last two epochs, if rebuilt from these files; empty if nothing does.
+        """The difference from the truth at the last two epochs, if rebuilt from these files; empty if there is none.
 
         Raises:
             LogDamaged: something cannot be rebuilt.
@@ -73,7 +73,7 @@ class History:
 
 
 def rebuilt(storage: DictStorage, plan: BringUp) -> Rows:
-    """The state that the files of ``plan`` give, read as a worker reads them."""
+    """The state rebuilt from the files of ``plan``, read as a worker reads them."""
     rows: Rows = {}
     for part in plan.parts:
         for batch in read_bins(storage, part.file, part.bins):
@@ -122,12 +122,12 @@ def _grow(driver: Driver, epochs: int) -> None:
 
 @dataclass
 class Damage:
-    """One thing that happened.
+    """One damage.
 
     Attributes:
         act: one of `ACTS`.
         what: for messages.
-        names: the files it happened to.
+        names: the damaged files.
     """
 
     act: str
@@ -190,7 +190,7 @@ def _from_another_query(rng: random.Random, files: Files, name: str, history: Hi
 
 
 def _from_another_time(rng: random.Random, files: Files, name: str, history: History) -> tuple[str, ...]:
-    """A file that the log has, or had, in the history in which it went on otherwise; also one that it never had."""
+    """A file of the log's other continuation, with a name that the log has, had, or never had."""
     names = sorted(history.later)
     chosen = name if name in history.later and rng.random() < 0.7 else rng.choice(names)
     files[chosen] = history.later[chosen]
@@ -211,11 +211,11 @@ ACTS: dict[str, Act] = {
 
 
 def damaged(history: History, seed: int) -> tuple[DictStorage, Damage]:
-    """The files after one damage, and which it was."""
+    """The files after one damage, and the damage."""
     rng = random.Random(seed)
     storage = DictStorage()
     storage.files = dict(history.files)
-    # Kinds first: there are many more deltas than manifests.
+    # Kinds first: deltas are far more numerous than manifests.
     folder = rng.choice(sorted({name.split("/")[0] for name in history.files}))
     name = rng.choice([each for each in sorted(history.files) if each.split("/")[0] == folder])
     act = rng.choice(sorted(ACTS))
@@ -225,7 +225,7 @@ def damaged(history: History, seed: int) -> tuple[DictStorage, Damage]:
 
 
 def matters(history: History, name: str, act: str) -> bool:
-    """Whether the log promises that this file is there and whole, and could tell."""
+    """Whether the log guarantees that this file exists and is intact, and can detect the damage."""
     file = layout.parse(name)
     assert file is not None
     match file.kind:
@@ -233,7 +233,7 @@ def matters(history: History, name: str, act: str) -> bool:
             floor = retention.floor(history.index, history.last)
             return name in retention.named_files(retention.trimmed(history.index, floor))
         case "records" if act == "deleted":
-            # The first of them its manifest says too; that there was a newer one only Spark knows.
+            # The manifest also covers the first of them; that a newer one existed only Spark knows.
             return history.index.manifests[0] < file.number < history.last
         case "records":
             return file.number >= history.index.manifests[0]
@@ -242,6 +242,6 @@ def matters(history: History, name: str, act: str) -> bool:
         case "targets" if act == "deleted":
             return 1 < file.number < history.driver.log.targets.newest().number
         case "targets" | "terms" if act.startswith("of another"):
-            return False  # it is whole, has its number, and says nothing of any state
+            return False  # it is intact, has its number, and contains no state
         case _:
             return True

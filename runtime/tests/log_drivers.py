@@ -1,4 +1,4 @@
-"""Drivers for tests of the log: each has a log, and a world that runs epochs for it."""
+"""Drivers for tests of the log: each has a log, and a world that runs its epochs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT = LogFormat(bins=16, query="q-1", operators=(COUNT, SESSIONS))
 
 
 class Driver:
-    """A driver with its log, and a world that runs epochs for it."""
+    """A driver with its log, and a world that runs its epochs."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Driver:
         return counts
 
     def epochs(self, count: int) -> None:
-        """Run many epochs, with moves and whole cycles of snapshots."""
+        """Run many epochs, with moves and complete snapshot cycles."""
         for _ in range(count):
             self.world.plan_moves(0.2)
             if self.world.index.records and self.world.rng.random() < 0.5:
@@ -60,11 +60,11 @@ class Driver:
         self.world.manifest = self.log.index.last
 
     def successor(self) -> Driver:
-        """The driver that comes after this one on the same log."""
+        """The next driver on the same log."""
         return Driver(self.storage, seed=self.log.term + 1, states=self.world, format=self.log.format)
 
     def check(self) -> None:
-        """Every bin is rebuilt at the last epoch and at the one before."""
+        """Check that every bin can be rebuilt at the last epoch and at the previous one."""
         index = self.log.index
         for operator in index.operators:
             for to in (index.last, max(index.last - 1, index.base)):

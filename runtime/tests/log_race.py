@@ -1,8 +1,8 @@
-"""Many processes that want to create the same file at the same moment; run as a program of its own.
+"""Many processes that create the same file at the same moment; run as a separate program.
 
 One interpreter imports everything and then forks, before obstore has started a thread: fifty interpreters would take a
 minute to start on two cores, and would not start together. Usage: ``log_race.py RACERS NAME URL OPTIONS-AS-JSON``; prints
-one line for each process: its number, whether it won, what it then read.
+one line for each process: its number, whether it won, and what it read afterwards.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ assert object_store
 
 
 def main(racers: int, name: str, url: str, options: dict[str, str]) -> None:
-    """Fork, let all go at once, wait for all."""
+    """Fork, release all processes at once, wait for all."""
     waiting, go = os.pipe()
     for me in range(racers):
         if os.fork() == 0:
             os.close(go)
-            os.read(waiting, 1)  # returns in all of them when the last writing end is closed
+            os.read(waiting, 1)  # returns in all processes when the last writing end is closed
             storage = open_storage(url, options)
             won = storage.put_if_absent(name, b"racer %d" % me)
             os.write(1, f"{me} {int(won)} {storage.get(name).decode()}\n".encode())

@@ -1,7 +1,7 @@
-"""An S3 server for tests: moto's, in this process, answering one request at a time unless it is told otherwise.
+"""An S3 server for tests: moto's, in this process, which answers one request at a time by default.
 
-One at a time, since moto looks whether an object exists and stores it in two steps: with threads two writers could both
-create it. So what is tested against it is our side of conditional writes, not the atomicity that S3 itself promises.
+One at a time, because moto checks whether an object exists and stores it in two steps: with threads two writers could both
+create it. The tests therefore cover binshift's side of conditional writes, not the atomicity that S3 itself guarantees.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
 @contextmanager
 def credentials() -> Iterator[None]:
-    """They are in the environment, where the log looks for them."""
+    """Set them in the environment, where the log reads them."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
@@ -30,15 +30,15 @@ def credentials() -> Iterator[None]:
 
 class _Silent(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: object) -> None:
-        """Requests are not news."""
+        """Requests are not logged."""
 
 
 @contextmanager
 def s3_server(*, threaded: bool = False) -> Iterator[dict[str, str]]:
     """A running server with one empty bucket; yields the options to open a log in it.
 
-    With ``threaded``, many requests are answered at one time; for tests in which no two writers compete, and clients keep
-    connections open without asking anything.
+    With ``threaded``, many requests are answered at the same time; for tests in which no two writers compete, and clients keep
+    idle connections open.
     """
     app = DomainDispatcherApplication(create_backend_app)
     server = make_server("127.0.0.1", 0, app, threaded=threaded, request_handler=_Silent)

@@ -1,7 +1,7 @@
-"""Scripted histories of a log, and the plain dictionaries they must agree with.
+"""Scripted histories of a log, and plain dictionaries with the expected contents.
 
-A `World` runs epochs against a real index and real data files (in a dictionary instead of a store) and keeps, beside
-them, the state of every epoch as an ordinary dict: the oracle that bring-ups are compared with.
+A `World` runs epochs against a real index and real data files (in a dictionary instead of a store). It also keeps the
+state of every epoch as an ordinary dict: the oracle that bring-ups are compared with.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class DictUpload:
 
 @dataclass
 class World:
-    """A log being written, and what it must say."""
+    """A log being written, and its expected contents."""
 
     storage: Storage
     rng: random.Random
@@ -115,11 +115,11 @@ class World:
         self.states[self.first - 1] = {operator: {} for operator in self.operators}
 
     def plan_moves(self, share: float) -> None:
-        """Let some bins move with the next epoch, to any worker up to one more than there were."""
+        """Let some bins move with the next epoch, to any worker up to one more than before."""
         self.moves = [(b, self.rng.randrange(self.workers + 1)) for b in range(self.bins) if self.rng.random() < share]
 
     def next_record(self) -> CommitRecord:
-        """Run the next epoch: write its deltas and make the record; nothing is applied yet."""
+        """Run the next epoch: write its deltas and make the record, which is not applied yet."""
         epoch = Epoch(self.first if self.index.empty else self.index.last + 1)
         if self.index.route is None:
             route = Route.initial(self.bins, [Worker(w) for w in range(self.workers)])
@@ -176,12 +176,12 @@ class World:
         return Part(operator, worker, attempt, write_file(self.storage, name, batches_of(changed, self.rng)))
 
     def snapshot(self, share: float = 0.7) -> None:
-        """Have some worker write a snapshot of a share of its bins at a recent epoch; the next record accepts it."""
+        """Let a worker write a snapshot of a share of its bins at a recent epoch; the next record accepts it."""
         operator, worker = self.rng.choice(self.operators), Worker(self.rng.randrange(self.workers + 1))
         self._snapshot(operator, worker, self._recent(), share)
 
     def snapshot_all(self) -> None:
-        """Have every worker write a snapshot of all its bins at the same recent epoch: a whole cycle at once."""
+        """Let every worker write a snapshot of all its bins at the same recent epoch: a whole cycle at once."""
         epoch = self._recent()
         for operator in self.operators:
             for worker in range(self.workers + 1):
@@ -203,7 +203,7 @@ class World:
         self.snapshots.append(SnapshotRef.of(operator, worker, stamp, bins, file, text))
 
     def rebuilt(self, plan: BringUp, have: Mapping[int, int]) -> Rows:
-        """What a task gets that follows ``plan``, holding copies at ``have``."""
+        """The result of a task that follows ``plan`` and has copies at ``have``."""
         rows = {
             key: value
             for b, epoch in have.items()
@@ -220,7 +220,7 @@ class World:
         return rows
 
     def _rows(self, file: FileRef) -> list[tuple[int, bytes, bytes | None]]:
-        """A file's rows; parsed once, but the file must be there every time."""
+        """A file's rows; parsed once, but the file must exist at every call."""
         if not self.storage.exists(file.name):
             raise LogFileMissing(file.name)
         if file.name not in self._parsed:
@@ -229,7 +229,7 @@ class World:
         return self._parsed[file.name]
 
     def expected(self, operator: str, bins: BinSet, epoch: int) -> Rows:
-        """The oracle's answer."""
+        """The oracle's rows."""
         return {key: value for key, value in self.states[epoch][operator].items() if key[0] in bins}
 
     def random_bins(self) -> BinSet:
@@ -237,7 +237,7 @@ class World:
         return BinSet([b for b in range(self.bins) if self.rng.random() < self.rng.choice((0.2, 0.9))])
 
     def random_have(self) -> dict[int, int]:
-        """Copies of some bins at any epochs, older than the log reaches and newer than asked for included."""
+        """Copies of some bins at any epochs, including some older than the log and some newer than requested."""
         epochs = sorted(self.states)
         return {b: self.rng.choice(epochs) for b in range(self.bins) if self.rng.random() < 0.5}
 
@@ -248,13 +248,13 @@ class World:
 
 
 def loads_of(rows: Rows, bin: int) -> tuple[int, int]:
-    """How many rows of ``bin`` there are, and their bytes."""
+    """The number of rows of ``bin``, and their bytes."""
     sizes = [4 + len(key) + len(value) for (b, key), value in rows.items() if b == bin]
     return len(sizes), sum(sizes)
 
 
 def batches_of(rows: Mapping[tuple[int, bytes], bytes | None], rng: random.Random | None) -> list[entries.Entries]:
-    """The rows as one sorted batch; with ``rng`` sometimes as two runs, the first with values that the second undoes."""
+    """The rows as one sorted batch; with ``rng`` sometimes as two runs, the first with values that the second replaces."""
     ordered = sorted(rows.items())
     batch = entries.make([b for (b, _), _ in ordered], [k for (_, k), _ in ordered], [v for _, v in ordered])
     if rng is None or rng.random() < 0.5 or not ordered:

@@ -1,4 +1,4 @@
-"""Measured epochs, made up, and a query of which everything is known."""
+"""Made-up measured epochs, and a query with all values known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVERYTHING = Observed(
 
 @dataclass(frozen=True)
 class Done:
-    """What an operator did."""
+    """The work of an operator."""
 
     rows_stored: int = 50
     bytes_stored: int = 2000
@@ -61,5 +61,5 @@ class Measured:
 
     @property
     def records_in(self) -> int:
-        """As many as rows, unless told otherwise."""
+        """As many as rows, unless set otherwise."""
         return self.rows_in if self.behind is None else self.behind

@@ -1,4 +1,4 @@
-"""The slow, obvious side of the tests of `merge`: rows as tuples, Spark's order, and random buffers."""
+"""The slow, simple model for the tests of `merge`: rows as tuples, Spark's order, and random buffers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ORDERED: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 
 def run(spec: MergeSpec, types: list[pa.DataType], old: list[tuple[Any, ...]], new: list[tuple[Any, ...]]) -> list[Any]:
-    """Merge rows given as tuples of the spec's columns; rows come back as tuples."""
+    """Merge rows given as tuples of the spec's columns; rows are returned as tuples."""
     schema = pa.schema(list(zip(spec.columns, types, strict=True)))
     batches = [
         pa.RecordBatch.from_arrays(
@@ -77,7 +77,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def spark_less(a: Any, b: Any) -> bool:
-    """Spark's order of two values that are not null."""
+    """Spark's order of two values, neither of them null."""
     if isinstance(a, float) and math.isnan(a):
         return False
     if isinstance(b, float) and math.isnan(b):

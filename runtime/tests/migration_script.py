@@ -1,4 +1,4 @@
-"""A plan of three steps and the short words in which migration tests are told."""
+"""A plan of three steps and the short notation of migration tests."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from binshift.routing import Route
 
 A, B, C = Worker(0), Worker(1), Worker(2)
 ROUTE = Route.initial(8, [A])
-"""All bins are on A, and the first three go, one by one, to B, B and C."""
+"""All bins are on A; the first three move, one by one, to B, B and C."""
 PLAN = Plan.of([Step(Moves([0], [A], [B])), Step(Moves([1], [A], [B])), Step(Moves([2], [A], [C]))])
 NOW = Epoch(10)
 """The newest recorded epoch when a test begins."""
 
 
 def made(plan: MigrationPlan | None = None, limits: Limits | None = None, *events: Event) -> MigrationState:
-    """A migration that has heard `Started` and ``events``."""
+    """A migration after `Started` and ``events``."""
     state = begin(plan or MigrationPlan(PLAN), limits, NOW)
     for event in (Started(), *events):
         state, _ = advance(state, event)
@@ -38,7 +38,7 @@ def made(plan: MigrationPlan | None = None, limits: Limits | None = None, *event
 
 
 def asked(state: MigrationState, *events: Event) -> tuple[MigrationState, list[Action]]:
-    """The state after ``events``, and all that was asked for on the way."""
+    """The state after ``events``, and all actions returned on the way."""
     actions: list[Action] = []
     for event in events:
         state, more = advance(state, event)

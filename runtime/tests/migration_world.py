@@ -1,7 +1,7 @@
-"""The slow, obvious rim around one migration, for simulations.
+"""The slow, simple caller of one migration, for simulations.
 
-`World` carries out every action on plain dictionaries and checks, at that moment, that the action was allowed. What
-happens, and when, is the caller's choice: Hypothesis, or a walk with a seed.
+`World` carries out every action on plain dictionaries and checks at that moment that the action was allowed. The order of
+events is the caller's choice: Hypothesis, or a walk with a seed.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ GOOD_ROUNDS_MAX = 400
 
 @dataclass
 class World:
-    """Stores, routes and epochs around one migration, and what they forbid."""
+    """Stores, routes and epochs around one migration, and their restrictions."""
 
     route: Route
     state: mg.MigrationState
     recorded: Epoch = FIRST_EPOCH
     running_route: Route | None = None
     flips: bool = False
-    """Whether the running route differs from the one before it."""
+    """Whether the running route differs from the previous one."""
     wanted_warm: set[Worker] = field(default_factory=set)
     lost: set[Worker] = field(default_factory=set)
     attempts: dict[tuple[mg.StepNumber, Worker], int] = field(default_factory=dict)
     copies: dict[tuple[Worker, Bin], Epoch | None] = field(default_factory=dict)
-    """Copies ordered on their destinations, neither flipped nor dropped: how far they are."""
+    """Copies ordered on their destinations, neither flipped nor dropped, and their epochs."""
     kept: dict[tuple[Worker, Bin], Epoch] = field(default_factory=dict)
-    """Copies that sources keep of bins they gave away, and when they did."""
+    """Copies that sources keep of bins that they gave away, and the epochs of the flips."""
     moved: set[Bin] = field(default_factory=set)
     last_flip: Epoch | None = None
 
     def send(self, event: mg.Event) -> None:
-        """Report an event and carry out what is asked."""
+        """Report an event and carry out the actions."""
         before = self.state
         self.state, actions = mg.advance(before, event)
-        assert not (before.ended and actions), "an ended migration asks for nothing"
+        assert not (before.ended and actions), "an ended migration returns no actions"
         assert not self.state.ended or not self.state.kept or self.lost, "only a lost worker cuts the end short"
         for action in actions:
             self.carry_out(action)
 
     def carry_out(self, action: mg.Action) -> None:
-        """Do it, if it is allowed."""
+        """Carry it out, if it is allowed."""
         match action:
             case mg.Warm(workers):
                 self.wanted_warm |= workers
@@ -60,7 +60,7 @@ class World:
             case mg.Retire(worker, bins):
                 assert worker not in self.lost
                 for bin_ in bins:
-                    assert self.recorded >= self.kept.pop((worker, bin_)) + 1, "a replay might still want it"
+                    assert self.recorded >= self.kept.pop((worker, bin_)) + 1, "a replay might still need it"
             case mg.DropCopies(worker, bins):
                 assert worker not in self.lost
                 for bin_ in bins:
@@ -107,7 +107,7 @@ class World:
         self.send(mg.EpochStarting(Epoch(self.recorded + 1)))
 
     def epoch_recorded(self) -> None:
-        """The record exists: new owners have their bins, old ones keep a copy."""
+        """The record exists: new owners have their bins, old owners keep a copy."""
         assert self.running_route is not None
         self.recorded = Epoch(self.recorded + 1)
         for move in self.route.moves_to(self.running_route.owners):
@@ -122,12 +122,12 @@ class World:
         self.send(mg.EpochRecorded(self.recorded))
 
     def epoch_abandoned(self) -> None:
-        """The run counts for nothing."""
+        """The run does not count."""
         self.running_route = None
         self.send(mg.EpochAbandoned(Epoch(self.recorded + 1)))
 
     def copies_at(self, step: mg.StepNumber, destination: Worker, epoch: Epoch | None) -> None:
-        """The bins of a step on one destination get further, or (None) are lost."""
+        """The bins of a step on one destination reach ``epoch``, or (None) are lost."""
         for bin_ in self.state.plan.moves(step).bins_to(destination):
             if (destination, bin_) in self.copies:
                 there = self.copies[destination, bin_]
@@ -135,14 +135,14 @@ class World:
                 self.copies[destination, bin_] = epoch if further else there
 
     def worker_lost(self, worker: Worker) -> None:
-        """A worker is gone, and all it held with it."""
+        """A worker is lost, with everything it held."""
         self.lost.add(worker)
         self.copies = {key: epoch for key, epoch in self.copies.items() if key[0] != worker}
         self.kept = {key: epoch for key, epoch in self.kept.items() if key[0] != worker}
         self.send(mg.WorkerLost(worker))
 
     def goes_on_with(self, plan: mg.MigrationPlan, limits: mg.Limits) -> None:
-        """Another migration takes over, from the recorded route."""
+        """Another migration takes over from the recorded route."""
         assert self.state.ended
         assert self.running_route is None
         self.state = mg.begin(plan, limits, self.recorded, self.state.kept)
@@ -161,7 +161,7 @@ class World:
             self.send(mg.RoundReported())
             if self.state.ended:
                 return
-            assert mg.wants_epoch(self.state), f"nobody can help this migration: {self.state}"
+            assert mg.wants_epoch(self.state), f"this migration cannot end: {self.state}"
             self.epoch_starts()
             self.epoch_recorded()
         raise AssertionError(f"no end in sight: {self.state}")

@@ -1,8 +1,8 @@
-"""A program's process as the driver knows it, without Spark: says what it is told to say. ``pods_child KIND [FILE]``.
+"""A program's process as the driver sees it, without Spark: reports what its kind requires. ``pods_child KIND [FILE]``.
 
-Kinds: ``loads`` until it is asked to stop, as it waits for workers 0 and 3; ``serves`` until it is asked to stop; ``stubborn`` serves and never stops; ``serves-and-dies`` is killed once FILE is
-there; ``fails``, ``finishes`` and ``dies`` at once; ``fails-once`` finishes when FILE is there, and puts it there;
-``stubborn-once`` serves when FILE is there, and puts it there.
+Kinds: ``loads`` waits for workers 0 and 3 until it is stopped; ``serves`` until it is stopped; ``stubborn`` serves and never
+stops; ``serves-and-dies`` is killed once FILE exists; ``fails``, ``finishes`` and ``dies`` at once; ``fails-once`` finishes if
+FILE exists, and creates it; ``stubborn-once`` serves if FILE exists, and creates it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from binshift.hosting.program import watch_parent
 
 
 def main(kind: str, file: Path) -> int:
-    """Play it."""
+    """Run it."""
     api, health, pipe = channel.inherited(os.environ)
     teller = channel.ChannelWriter(pipe)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -61,7 +61,7 @@ def main(kind: str, file: Path) -> int:
 
 
 def without_query(kind: str, teller: channel.ChannelWriter, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
-    """The exit status of a kind that never has a query; None for others."""
+    """The exit status of a kind without a query; None for others."""
     if kind in {"fails", "fails-once"}:
         file.touch()
         teller.tell(channel.Ended("Failed", "ValueError: no"))
@@ -78,7 +78,7 @@ def without_query(kind: str, teller: channel.ChannelWriter, lines: queue.SimpleQ
 
 
 def of_this_time(kind: str, file: Path) -> str:
-    """What a kind that is another one the second time is now."""
+    """The current kind of one that changes with its second run."""
     if kind == "fails-once" and file.exists():
         return "finishes"
     if kind == "fails-then-loads":

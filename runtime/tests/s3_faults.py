@@ -1,8 +1,8 @@
-"""A proxy before the S3 server of `log_s3` that has bad days: it refuses, stalls, hangs up, and loses answers.
+"""A proxy in front of the S3 server of `log_s3` with faults: it rejects, stalls, closes connections, and loses responses.
 
-What happens to a request is decided by a function of the request, so that a test can choose or draw it from a seed; every
-request is kept, so that a test can count. The worst faults are those after which the write *was* done and nobody said so:
-of a conditional create the client then repeats what it has won already.
+A function of the request decides its fault, so that a test can choose faults or draw them from a seed; every request is kept,
+so that a test can count them. The worst faults are those in which the write *succeeded* and no response arrived: the client then
+repeats a conditional create that it has already won.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from binshift.testing import SimulatedCluster
 SILENCE_SECONDS_MAX = 30.0
 SLOW_SECONDS = 0.3
 CLIENT_SECONDS = "2"
-"""How long the log waits for one answer here; a silence costs as much."""
+"""How long the log waits for one response here; a missing response costs as much."""
 RETRIES = "3"
 
 
 class Fault(StrEnum):
-    """What befalls a request. Those whose names begin with DONE carry it out first."""
+    """The fault of a request. Faults whose names begin with DONE carry out the request first."""
 
     ERROR = "500 InternalError"
     BUSY = "503 SlowDown"
@@ -51,17 +51,17 @@ class Fault(StrEnum):
 
 
 EVERYWHERE = frozenset(Fault) - {Fault.CONFLICT}
-"""Faults that any request can meet; a conflict is S3's answer to two conditional writes at one moment."""
+"""Faults of any request; a conflict is S3's response to two simultaneous conditional writes."""
 SILENT = frozenset({Fault.SILENCE, Fault.DONE_SILENCE})
 
 
 class Request(NamedTuple):
-    """A request as it came.
+    """A request as received.
 
     Attributes:
-        method: of HTTP.
-        name: the object's name in the bucket; of a listing the query.
-        conditional: whether it creates only what is not there.
+        method: the HTTP method.
+        name: the object's name in the bucket; for a listing, the query.
+        conditional: whether it creates only an object that does not exist.
     """
 
     method: str
@@ -73,13 +73,13 @@ Choice = Callable[[Request], Fault | None]
 
 
 class Chance:
-    """Draws faults from a seed, never more than so many in a row for the same thing.
+    """Draws faults from a seed, never more than a limit in a row for the same request.
 
     Args:
-        seed: of all draws.
-        share: of requests that meet a fault.
-        faults: to choose from.
-        row_max: in a row for one method and name; by default so few that the client's own repetitions get through.
+        seed: the seed of all draws.
+        share: the share of requests with a fault.
+        faults: the faults to choose from.
+        row_max: the limit for one method and name; by default so low that the client's own repetitions succeed.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Chance:
         self._lock = threading.Lock()
 
     def __call__(self, request: Request) -> Fault | None:
-        """What befalls ``request``."""
+        """The fault of ``request``."""
         with self._lock:
             if self._row[request] >= self._row_max(request) or self._random.random() >= self._share:
                 self._row[request] = 0
@@ -102,12 +102,12 @@ class Chance:
 
 
 class Proxy:
-    """Where a test decides and counts.
+    """The part of the proxy that tests control and read.
 
     Attributes:
-        choose: what befalls each request; None for nothing.
-        seen: every request, in order, with what befell it.
-        options: to open a log through the proxy.
+        choose: the fault of each request; None for no fault.
+        seen: every request, in order, with its fault.
+        options: the options to open a log through the proxy.
     """
 
     def __init__(self, upstream: str, options: dict[str, str]) -> None:
@@ -117,13 +117,13 @@ class Proxy:
         self.seen: list[tuple[Request, Fault | None]] = []
 
     def fate(self, request: Request) -> Fault | None:
-        """Decide and remember."""
+        """Choose the fault and record it."""
         fault = None if self.choose is None else self.choose(request)
         self.seen.append((request, fault))
         return fault
 
     def count(self) -> Counter[str]:
-        """Requests so far, by method and the first folder below the log; then forgets them."""
+        """Requests since the last call, by method and the first folder below the log."""
         counted = Counter(f"{request.method} {folder(request.name)}" for request, _ in self.seen)
         self.seen.clear()
         return counted
@@ -140,7 +140,7 @@ def folder(name: str) -> str:
 
 @contextmanager
 def faulty_s3() -> Iterator[Proxy]:
-    """An S3 server with an empty bucket, behind a proxy without faults as yet."""
+    """An S3 server with an empty bucket, behind a proxy without faults at first."""
     with s3_server() as options:
         proxy = Proxy(options["endpoint"], {})
         server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": proxy}))
@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are not news."""
+        """Requests are not logged."""
 
     def _one(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._hang_up()
             case _:
                 code = int(fault.removeprefix("done, then ").split()[0])
-                text = f"<Error><Code>{fault.split()[-1]}</Code><Message>as told</Message></Error>".encode()
+                text = f"<Error><Code>{fault.split()[-1]}</Code><Message>injected</Message></Error>".encode()
                 self._answer(code, {"Content-Type": "application/xml"}, text)
 
     do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _one  # noqa: N815 (the server's names)
@@ -207,20 +207,20 @@ class _Handler(BaseHTTPRequestHandler):
             connection.close()
 
     def _answer(self, status: int, headers: dict[str, str], data: bytes, size: int | None = None) -> None:
-        told = {key: value for key, value in headers.items() if key.lower() not in HOP_BY_HOP}
+        kept = {key: value for key, value in headers.items() if key.lower() not in HOP_BY_HOP}
         if self.command != "HEAD":
-            told = {key: value for key, value in told.items() if key.lower() != "content-length"}
-            told["Content-Length"] = str(len(data) if size is None else size)
+            kept = {key: value for key, value in kept.items() if key.lower() != "content-length"}
+            kept["Content-Length"] = str(len(data) if size is None else size)
         self.send_response_only(status)
-        for key, value in told.items():
+        for key, value in kept.items():
             self.send_header(key, value)
-        with contextlib.suppress(OSError):  # whoever asked may have given up
+        with contextlib.suppress(OSError):  # the client may have given up
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(data)
 
     def _say_nothing(self) -> None:
-        """Until the client goes."""
+        """Send nothing until the client closes the connection."""
         until = time.monotonic() + SILENCE_SECONDS_MAX
         while time.monotonic() < until:
             readable, _, _ = select.select([self.connection], [], [], 0.1)
@@ -235,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
             return False
 
     def _hang_up(self) -> None:
-        """With a reset, as a load balancer does."""
+        """Reset the connection, as a load balancer does."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         os.close(self.connection.detach())
         self.close_connection = True
@@ -252,7 +252,7 @@ def unwatched(cluster: SimulatedCluster) -> SimulatedCluster:
 
 
 class _Blind:
-    """A witness that looks at nothing."""
+    """A witness that reads nothing."""
 
     def expect(self, batch: object) -> None:
         """Nothing is expected."""

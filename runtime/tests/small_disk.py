@@ -1,4 +1,4 @@
-"""A small disk of one's own, to fill and to write-protect: a tmpfs, where mounting is permitted."""
+"""A small disk to fill and to write-protect: a tmpfs, if mounting is permitted."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class SmallDisk:
     """A mounted disk.
 
     Attributes:
-        path: where.
+        path: its mount point.
     """
 
     path: Path
 
     def fill(self, leave_bytes: int = 0) -> None:
-        """Take what is free, but for so many bytes."""
+        """Use all free space except ``leave_bytes``."""
         with (self.path / BALLAST).open("ab", buffering=0) as file:
             while (take := min(MIB, self.free() - leave_bytes)) > 0:
                 file.write(bytes(take))
 
     def empty(self) -> None:
-        """Give it back."""
+        """Free the space again."""
         (self.path / BALLAST).unlink(missing_ok=True)
 
     def free(self) -> int:
@@ -41,13 +41,13 @@ class SmallDisk:
         return found.f_bavail * found.f_frsize
 
     def protect(self, *, on: bool) -> None:
-        """Let nobody write, or everybody again."""
+        """Write-protect the disk, or make it writable again."""
         subprocess.run(["mount", "-o", f"remount,{'ro' if on else 'rw'}", str(self.path)], check=True)
 
 
 @contextmanager
 def small_disk(path: Path, mib: int) -> Iterator[SmallDisk]:
-    """A disk of so many MiB at ``path``; skips the test where mounting is not permitted."""
+    """A disk of this size at ``path``; skips the test if mounting is not permitted."""
     path.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(path)]
     try:

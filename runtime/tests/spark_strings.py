@@ -1,4 +1,4 @@
-"""Strings as Spark has them, for tests: any bytes, UTF-8 or not. In Python they are bytes, as no `str` could hold them."""
+"""Strings as Spark has them, for tests: any bytes, UTF-8 or not. In Python they are bytes, because `str` cannot hold them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 NOT_UTF8 = (b"\xff", b"a\xff", b"\xc3", b"\xed\xa0\x80", b"\x80b")
-"""Strings that are no UTF-8: a byte it does not have, one cut off, a surrogate, a continuation of nothing."""
+"""Strings that are not UTF-8: an invalid byte, a truncated character, a surrogate, a lone continuation byte."""
 
 
 def texts(max_size: int) -> st.SearchStrategy[bytes]:
-    """Strings, as bytes: text, text cut anywhere, and what is none."""
+    """Strings, as bytes: text, truncated text, and bytes that are not text."""
     return st.text(max_size=max_size).map(str.encode) | st.binary(max_size=max_size) | st.sampled_from(NOT_UTF8)
 
 

@@ -1,7 +1,7 @@
-"""What can befall the directory of a local store, and stores for it to befall.
+"""Damage to the directory of a local store, and stores to damage.
 
-A `Past` is what a store's directory was after each of its last transactions, and what it then held. Whatever happens to its
-files, a store that opens holds one of these states, whole, or nothing: which of them it should hold is for the log to say.
+A `Past` is a store's directory after each of its last transactions, with its contents then. Whatever happens to its files, a
+store that opens holds one of these states completely, or nothing; the log decides which of them is current.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Files = dict[str, bytes]
 
 @dataclass
 class Past:
-    """What a directory was.
+    """The past states of a directory.
 
     Attributes:
-        files: by name, as they are now; of the data file only what is in use, it is as long as the map.
-        states: all that the store ever held; the last is what it holds now.
-        earlier: the data file some transactions before.
+        files: by name, as they are now; of the data file only the used part, as it is as long as the map.
+        states: all states of the store; the last one is current.
+        earlier: the data file some transactions earlier.
         other: the data file of another worker's store.
     """
 
@@ -47,7 +47,7 @@ class Past:
 
 
 def held(store: BinStore) -> State:
-    """Status and rows, to compare."""
+    """Status and rows, for comparison."""
     with store.reader() as reader:
         status = reader.status
         rows = {b: [row for part in reader.scan(b) for row in part.to_pylist()] for b in status.visible}
@@ -67,7 +67,7 @@ def files_of(directory: Path) -> Files:
 
 
 def past(directory: Path, seed: int) -> Past:
-    """A store with rows of all kinds, copies, a copy under way, an undo record and free pages."""
+    """A store with rows of all kinds, copies, an incomplete copy, an undo record and free pages."""
     rng = np.random.default_rng(seed)
     grow(directory / "other", np.random.default_rng(seed + 1), "query/state/1", [])
     states: list[State] = []
@@ -81,7 +81,7 @@ def past(directory: Path, seed: int) -> Past:
 
 
 def grow(directory: Path, rng: np.random.Generator, identity: str, states: list[State]) -> bytes:
-    """Epochs and copies; returns the data file as it was in between."""
+    """Run epochs and copies; returns the data file from in between."""
     store = BinStore(open_lmdb(directory, LIMITS, identity), BINS, LIMITS)
     at, owned, earlier = GENESIS, BinSet(range(20)), b""
     for epoch in range(7):
@@ -105,7 +105,7 @@ def grow(directory: Path, rng: np.random.Generator, identity: str, states: list[
 
 
 def some_rows(rng: np.random.Generator, bins: BinSet, count: int) -> entries.Entries:
-    """Rows of these bins: most short, some deleted, a few with long keys or values."""
+    """Rows of these bins: most are short, some deleted, a few with long keys or values."""
     of = rng.choice(bins.array, count).astype(np.int32)
     keys = [b"key-%05d" % number for number in rng.integers(0, 900, count)]
     values: list[bytes | None] = [b"value-%012d" % number for number in rng.integers(0, 1 << 40, count)]
@@ -156,7 +156,7 @@ def _swap_pages(rng: random.Random, files: Files, was: Past) -> None:
 
 
 def _cut(rng: random.Random, files: Files, was: Past) -> None:
-    """Also in the middle, with all that follows zeros: the file stays as long as it was."""
+    """Also in the middle, with zeros after it: the file keeps its length."""
     name = rng.choice(sorted(files))
     files[name] = files[name][: rng.choice((0, 1, rng.randrange(len(files[name]))))]
 
@@ -193,7 +193,7 @@ RARE = ("of another worker", "of an earlier time", "deleted", "files swapped")
 
 
 def damaged(was: Past, directory: Path, seed: int) -> str:
-    """Put the files there after one damage; returns which it was."""
+    """Write the files after one damage; returns its name."""
     rng = random.Random(seed)
     files = dict(was.files)
     acts = [act for act in sorted(ACTS) for _ in range(1 if act in RARE else 6)]

@@ -1,4 +1,4 @@
-"""A simulated cluster to steer, and how it is looked at."""
+"""A simulated cluster to control, and functions to inspect it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UID = "7d3c"
 
 
 def rows(number: int) -> list[Row]:
-    """A dozen rows, always the same for a number."""
+    """A dozen rows, the same for every call with a number."""
     rng = random.Random(number)
     return [{"key": f"k{rng.randrange(40)}", "value": rng.randrange(9), "time": 0} for _ in range(12)]
 
@@ -27,12 +27,12 @@ def begun() -> SimulatedCluster:
 
 
 def targets(cluster: SimulatedCluster) -> TargetController:
-    """What takes requests now."""
+    """The current target controller."""
     return cluster.driver.targets
 
 
 def workers(cluster: SimulatedCluster) -> list[int]:
-    """Those that hold bins."""
+    """The workers that own bins."""
     assert cluster.route is not None
     return list(cluster.route.workers)
 

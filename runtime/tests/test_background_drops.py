@@ -1,4 +1,4 @@
-"""Copies that are to go: their rows are deleted within a round's time, and what is left is not forgotten."""
+"""Retired copies: their rows are deleted within a round's time, and the remaining rows are reported until gone."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def store_with_copies() -> tuple[MemoryStore, BinStore]:
     return kv, store
 
 
-def budget(looks: int) -> Budget:
-    """It is over when it was asked so many times."""
+def budget(checks: int) -> Budget:
+    """A budget that is used up after this many checks."""
     ticks = count()
-    return Budget(float(looks), 1.0, clock=lambda: next(ticks) / 3, cpu=lambda: 0.0, sleep=lambda _: None)
+    return Budget(float(checks), 1.0, clock=lambda: next(ticks) / 3, cpu=lambda: 0.0, sleep=lambda _: None)
 
 
 def order(drop: BinSet) -> BackgroundSpec:
-    """To drop copies, and nothing else."""
+    """An order to drop copies, and nothing else."""
     return BackgroundSpec(FENCE, "count", W, drop=drop)
 
 
 def test_a_round_stops_dropping_in_time() -> None:
-    """The copies count no more at once; their rows go over several rounds, each of which says what is left."""
+    """Dropped copies stop counting at once; their rows are deleted over several rounds, each of which reports the rest."""
     kv, store = store_with_copies()
     lefts = []
     while True:
@@ -59,14 +59,14 @@ def test_a_round_stops_dropping_in_time() -> None:
 
 
 def test_what_an_earlier_round_left_is_told_by_any_other() -> None:
-    """A driver that never gave the order learns of rows that wait to be deleted."""
+    """A driver that never gave the order learns of rows that are still to be deleted."""
     _, store = store_with_copies()
     run_round(order(BINS), store, DictStorage(), budget(1))
     assert run_round(order(BinSet()), store, DictStorage(), budget(9)).dropping == BINS
 
 
 def test_bins_that_came_back_are_not_dropped() -> None:
-    """An epoch has made a bin owned since the order was given: it stays, and the order is carried out."""
+    """A bin that became owned after the order was given stays, and the order is carried out."""
     kv, store = store_with_copies()
     stamp = store.status().stamp
     taken = BinSet([2])
@@ -84,7 +84,7 @@ def report(operator: str, dropping: BinSet) -> BackgroundReport:
 
 
 def test_an_order_to_drop_stands_until_nothing_is_left() -> None:
-    """Of no operator; and an order to copy the same bins since then is the newer one."""
+    """An order to drop ends only when no operator has anything left; a later order to copy the same bins replaces it."""
     copies = Copies(("a", "b"))
     copies.drop(W, BINS)
     given = dict(copies.drops)
@@ -96,7 +96,7 @@ def test_an_order_to_drop_stands_until_nothing_is_left() -> None:
 
 
 def test_half_dropped_copies_of_an_earlier_driver_are_dropped() -> None:
-    """Though nobody who still lives has ordered it."""
+    """Half-dropped copies are dropped even if no living driver ordered it."""
     copies = Copies(("a",))
     copies.take_reports([report("a", BINS)], {})
     assert copies.drops == {W: BINS}

@@ -1,4 +1,4 @@
-"""What becomes of a background round whatever its jobs do: each way through the loop that runs rounds, on a real log."""
+"""The outcome of a background round for all job results: each path through the loop that runs rounds, on a real log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from binshift.model import Worker
 
 @pytest.fixture
 def world() -> BackgroundWorld:
-    """A query on two workers, two epochs old, that knows what its workers hold."""
+    """A query on two workers, after two epochs, that knows the contents of its workers."""
     made = BackgroundWorld()
     made.round()
     return made
 
 
 def joined(world: BackgroundWorld, *workers: int) -> None:
-    """These have executors, too."""
+    """Register executors of these workers."""
     for worker in workers:
         world.executors[Worker(worker)] = executor(worker, 1)
 
@@ -30,13 +30,13 @@ def joined(world: BackgroundWorld, *workers: int) -> None:
 
 
 def test_a_round_with_nothing_to_do(world: BackgroundWorld) -> None:
-    """No job, and the thread may rest."""
+    """A round without work runs no job, and the thread may pause."""
     assert not world.round()
     assert world.jobs == []
 
 
 def test_a_new_executor_is_asked_what_it_holds(world: BackgroundWorld) -> None:
-    """One that came anew gets a job, as its copies are not known."""
+    """A new executor gets a job, because its copies are not known."""
     del world.executors[Worker(1)]
     world.round()
     joined(world, 1)
@@ -45,7 +45,7 @@ def test_a_new_executor_is_asked_what_it_holds(world: BackgroundWorld) -> None:
 
 
 def test_what_a_failed_job_has_reported_counts(world: BackgroundWorld) -> None:
-    """Of a job that fails, reports that came are taken in; the one worker that was silent is remembered with the reason."""
+    """Reports of a failed job are used; the worker without a report is remembered with the reason."""
     joined(world, 2, 3)
     world.broken[3] = EpochFailed("its Python is gone")
     world.round()
@@ -57,7 +57,7 @@ def test_what_a_failed_job_has_reported_counts(world: BackgroundWorld) -> None:
 
 
 def test_several_silent_workers_are_parted(world: BackgroundWorld) -> None:
-    """Where it is not known who is to blame, the silent ones get jobs of their own, until it is."""
+    """If the failing worker is unknown, each worker without a report gets a separate job until it is known."""
     joined(world, 2, 3)
     world.broken[2] = EpochFailed("who was it?")
     world.round()
@@ -68,7 +68,7 @@ def test_several_silent_workers_are_parted(world: BackgroundWorld) -> None:
 
 
 def test_a_worker_that_reports_a_failure_rests(world: BackgroundWorld) -> None:
-    """After its second failure it is left out for a while, then asked again."""
+    """After its second failure a worker is left out for a while, then tried again."""
     joined(world, 2)
     world.failing[2] = "its disk is gone"
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_a_worker_that_reports_a_failure_rests(world: BackgroundWorld) -> None:
 
 
 def test_no_further_job_begins_after_a_stop(world: BackgroundWorld) -> None:
-    """A stop waits for the job that runs, and for no other one of the round."""
+    """A stop waits for the running job, and for no other job of the round."""
     joined(world, 2, 3)
     world.broken[2] = EpochFailed("who was it?")
     world.round()
@@ -92,7 +92,7 @@ def test_no_further_job_begins_after_a_stop(world: BackgroundWorld) -> None:
 
 
 def test_a_round_in_trouble_looks_for_a_newer_driver(world: BackgroundWorld) -> None:
-    """A driver that was replaced notices it as soon as something fails, and its rounds end for good."""
+    """A driver that was replaced notices it at the first failure, and its rounds end permanently."""
     Log.on(world.files, world.log.format, nonce="another driver")
     joined(world, 2)
     world.failing[2] = "fenced"
@@ -102,7 +102,7 @@ def test_a_round_in_trouble_looks_for_a_newer_driver(world: BackgroundWorld) -> 
 
 
 def test_an_error_that_may_pass_is_not_the_querys(world: BackgroundWorld) -> None:
-    """A round that fails for a while is planned again; one that can never go well is remembered, and the rest goes on."""
+    """A round that fails temporarily is planned again; a permanent failure is remembered, and the other rounds continue."""
     trouble = [StorageUnavailable("away"), LogDamaged("torn")]
 
     def run(pending: object) -> None:
@@ -117,7 +117,7 @@ def test_an_error_that_may_pass_is_not_the_querys(world: BackgroundWorld) -> Non
 
 
 def test_rounds_go_on_until_they_are_stopped(world: BackgroundWorld) -> None:
-    """With nothing to do the loop rests a little; a stop ends it, also while it rests."""
+    """Without work the loop pauses; a stop ends it, also during a pause."""
     world.clock.waits.clear()
     world.clock.on_wait = lambda: world.background.stop() if len(world.clock.waits) == 3 else None
     world.background.run()
@@ -128,7 +128,7 @@ def test_rounds_go_on_until_they_are_stopped(world: BackgroundWorld) -> None:
 
 
 def test_a_new_worker_rehearses_before_its_first_bin(world: BackgroundWorld) -> None:
-    """All that are cold at once; then they are warm, and the migration goes on."""
+    """All cold workers rehearse at once; then they are warm, and the migration continues."""
     world.targets.rescale(tuple(map(Worker, range(4))))
     world.round()
     assert world.rehearsed == []
@@ -141,7 +141,7 @@ def test_a_new_worker_rehearses_before_its_first_bin(world: BackgroundWorld) -> 
 
 
 def test_the_one_that_cannot_rehearse_is_found(world: BackgroundWorld) -> None:
-    """After a rehearsal that failed each worker has one of its own; who is well is warm then."""
+    """After a failed rehearsal each worker has its own; workers that succeed are warm then."""
     migration = world.targets.rescale(tuple(map(Worker, range(4))))
     joined(world, 2, 3)
     world.unfit[3] = UserFunctionFailed("no module named x")
@@ -157,7 +157,7 @@ def test_the_one_that_cannot_rehearse_is_found(world: BackgroundWorld) -> None:
 
 
 def test_a_worker_that_may_get_well_is_tried_more_often(world: BackgroundWorld) -> None:
-    """A lost executor or a store that is away: seven tries, with growing rests between them."""
+    """A lost executor or an unavailable store: seven attempts, with growing pauses between them."""
     migration = world.targets.rescale(tuple(map(Worker, range(3))))
     joined(world, 2)
     world.unfit[2] = EpochFailed("lost")
@@ -171,7 +171,7 @@ def test_a_worker_that_may_get_well_is_tried_more_often(world: BackgroundWorld) 
 
 
 def test_tries_are_counted_from_the_last_good_rehearsal(world: BackgroundWorld) -> None:
-    """A worker that rehearses well in the end gets its bins."""
+    """A worker whose rehearsal succeeds in the end gets its bins."""
     migration = world.targets.rescale(tuple(map(Worker, range(3))))
     joined(world, 2)
     world.unfit[2] = UserFunctionFailed("not yet")
@@ -188,7 +188,7 @@ def test_tries_are_counted_from_the_last_good_rehearsal(world: BackgroundWorld) 
 
 
 def test_a_migration_waits_for_its_workers_for_a_while(world: BackgroundWorld) -> None:
-    """For the executor of a new worker, a minute here; then it ends, and says for whom it has waited."""
+    """A migration waits for the executor of a new worker for a minute; then it ends and names the missing worker."""
     migration = world.targets.rescale(tuple(map(Worker, range(3))))
     for _ in range(61):
         world.round()
@@ -200,7 +200,7 @@ def test_a_migration_waits_for_its_workers_for_a_while(world: BackgroundWorld) -
 
 
 def test_a_worker_that_comes_in_between_is_waited_for_anew(world: BackgroundWorld) -> None:
-    """The time counts from when it was last seen."""
+    """The waiting time counts from when the worker was last registered."""
     migration = world.targets.rescale(tuple(map(Worker, range(3))))
     for number in range(100):
         if number == 50:
@@ -217,7 +217,7 @@ def test_a_worker_that_comes_in_between_is_waited_for_anew(world: BackgroundWorl
 
 
 def test_the_log_is_kept_short(world: BackgroundWorld) -> None:
-    """A manifest is written when it is due, and the next record names it; also after a round that failed."""
+    """A manifest is written when it is due, and the next record names it; also after a failed round."""
     for number in (2, 3):
         world.epoch(number)
     world.broken[0] = Fenced("replaced")
@@ -228,7 +228,7 @@ def test_the_log_is_kept_short(world: BackgroundWorld) -> None:
 
 
 def test_an_idle_stream_is_woken_for_a_flip(world: BackgroundWorld) -> None:
-    """When bins are ready to move an epoch is asked for, unless one runs already."""
+    """When bins are ready to move, an epoch is requested, unless one is running."""
     world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.loop.in_epoch.set()
     world.round()
@@ -239,7 +239,7 @@ def test_an_idle_stream_is_woken_for_a_flip(world: BackgroundWorld) -> None:
 
 
 def test_an_idle_stream_sleeps(world: BackgroundWorld) -> None:
-    """Without anything that moves no epoch is asked for."""
+    """If nothing moves, no epoch is requested."""
     for _ in range(3):
         world.round()
     assert world.wakes == []

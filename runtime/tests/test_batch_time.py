@@ -1,4 +1,4 @@
-"""The current time in the frames of an epoch: the batch's, and what comes of keys that are constant because of it."""
+"""The current time in the frames of an epoch is the batch's, and keys may be constant because of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_MS = round(AT.timestamp() * 1000)
 
 @pytest.fixture(params=["UTC", "Asia/Tokyo"])
 def zone(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[int]:
-    """The session's time zone, for a while; its distance to UTC in hours."""
+    """Set the session's time zone temporarily; its distance to UTC in hours."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", request.param)
     yield 0 if request.param == "UTC" else 9
@@ -34,7 +34,7 @@ def zone(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[int]:
 
 
 def test_every_form_of_the_current_time_is_the_batch_s(spark: SparkSession, zone: int) -> None:
-    """Functions, SQL's own words, also within a subquery; dates and local times are those of the session's zone."""
+    """This includes functions, SQL keywords and subqueries; dates and local times are those of the session's zone."""
     local = (AT + dt.timedelta(hours=zone)).replace(tzinfo=None)
     wanted = {
         "unix_millis(current_timestamp())": AT_MS,
@@ -55,7 +55,7 @@ def test_every_form_of_the_current_time_is_the_batch_s(spark: SparkSession, zone
 
 
 def test_a_frame_without_the_current_time_stays_as_it_is(spark: SparkSession) -> None:
-    """It costs such a frame no second analysis."""
+    """Such a frame is not analysed twice."""
     frame = spark.range(3).where("id > 0")
     plans: list[Any] = [each._jdf.queryExecution() for each in (frame, install(spark).at(frame, AT_MS))]
     assert plans[0].equals(plans[1])
@@ -63,7 +63,7 @@ def test_a_frame_without_the_current_time_stays_as_it_is(spark: SparkSession) ->
 
 @pytest.mark.parametrize("key", ["current_date()", "date_trunc('day', now())", "'constant'", "id"])
 def test_the_exchange_by_worker_stays_whatever_the_key(key: str, spark: SparkSession) -> None:
-    """Spark folds constant keys away, and with them an exchange by what is made of them: rows would come to any worker."""
+    """Spark folds constant keys away, and with them an exchange by a value derived from them: rows would go to any worker."""
     frame, route = spark.range(0, 40, 1, 4), Route.initial(BINS, WORKERS)
     stage = AggregationStage(compile_aggregate(frame, [F.expr(key)], [F.count("*")]), OutputMode.UPDATE, BINS)
     routed = install(spark).at(stage.route(frame, route, WORKERS), AT_MS)
@@ -74,7 +74,7 @@ def test_the_exchange_by_worker_stays_whatever_the_key(key: str, spark: SparkSes
 
 
 def exchanges(frame: DataFrame) -> int:
-    """How many there are in the physical plan."""
+    """The number of exchanges in the physical plan."""
     plan: Any = frame._jdf
     return str(plan.queryExecution().executedPlan().toString()).count("Exchange ")
 
@@ -89,7 +89,7 @@ def exchanges(frame: DataFrame) -> int:
     ],
 )
 def test_a_time_within_an_aggregate_is_refused_in_spark_s_words(text: str, spark: SparkSession) -> None:
-    """As Spark refuses it in a stream's first batch, where it is a value of the batch, and not deterministic."""
+    """Spark rejects it in a stream's first batch, where it is a value of the batch and not deterministic."""
     with pytest.raises(AnalysisException, match="current_batch_timestamp") as refused:
         compile_aggregate(spark.range(1), ["id"], [F.expr(text)])
     assert refused.value.getCondition() == "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
@@ -99,5 +99,5 @@ def test_a_time_within_an_aggregate_is_refused_in_spark_s_words(text: str, spark
     "text", ["count(*) FILTER (WHERE current_timestamp() > id)", "count(*) + unix_timestamp()", "max(now())"]
 )
 def test_what_spark_takes_of_the_time_is_taken(text: str, spark: SparkSession) -> None:
-    """Beside an aggregate, in its filter, and in a form that Spark does not know for the batch's."""
+    """It is accepted next to an aggregate, in its filter, and in a form that Spark does not replace by the batch's time."""
     assert compile_aggregate(spark.range(1), ["id"], [F.expr(text.replace("> id", "> timestamp_seconds(id)"))])

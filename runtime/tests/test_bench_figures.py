@@ -1,6 +1,6 @@
-"""The pure parts of the benchmarks: latency by due time, silence, targets, tables, and how results are kept.
+"""The pure parts of the benchmarks: latency by due time, silence, targets, tables, and stored results.
 
-The benchmarks are scripts, not a package: their folder is put on the path for these tests alone.
+The benchmarks are scripts, not a package: their folder is on the path for these tests only.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ RATE = 1000
 
 
 def test_a_bucket_has_its_worst_row() -> None:
-    """An epoch's first row has waited longest, and every 250 ms of due time has a worst row of its own."""
+    """An epoch's first row has waited longest, and every 250 ms of due time has its own worst row."""
     found = Latencies([Span(first=10.0, last=10.6, committed=11.0)])
     assert found.buckets() == [(10.0, 1.0), (10.25, 0.75), (10.5, 0.5)]
 
 
 def test_a_bucket_of_two_epochs_has_the_worse_of_them() -> None:
-    """Where one epoch ends and the next begins inside a bucket, the later commit may be the worse one."""
+    """If one epoch ends and the next begins inside a bucket, the later commit may be the worse one."""
     found = Latencies([Span(10.0, 10.1, 10.2), Span(10.1, 10.2, 12.0)])
     assert found.buckets() == [(10.0, pytest.approx(1.9))]
 
 
 def test_a_standstill_is_seen_by_rows_that_were_due_in_it() -> None:
-    """Open loop: rows keep being due while nothing is read, and their waiting counts from then."""
+    """Open loop: rows continue to be due while nothing is read, and their latency counts from then."""
     found = Latencies([Span(0.0, 1.0, 1.5), Span(1.0, 9.0, 9.5)])
     assert max(latency for _, latency in found.buckets()) == pytest.approx(8.5)
 
 
 def test_rows_under_way_when_it_began_belong_to_the_move() -> None:
-    """What was due before the request and committed after it is not calm."""
+    """Rows due before the request and committed after it are not calm."""
     found = Latencies([Span(0.0, 0.2, 0.3), Span(0.25, 0.45, 1.2), Span(0.5, 0.7, 1.3)])
     assert found.calm(0.0, 1.0) == [pytest.approx(0.3)]
     assert found.moving(1.0, 2.0) == [pytest.approx(0.95), pytest.approx(0.8)]
 
 
 def test_the_longest_silence_may_begin_before_and_end_after() -> None:
-    """A pause counts in whole if it overlaps with the time that is asked for."""
+    """A pause counts in full if it overlaps with the given time."""
     found = Latencies([Span(0, 0, at) for at in (1.0, 2.0, 5.0, 6.0)])
     assert found.longest_silence(3.0, 4.0) == 3.0
     assert found.longest_silence(5.5, 7.0) == 1.0
@@ -64,14 +64,14 @@ def test_the_longest_silence_may_begin_before_and_end_after() -> None:
 
 
 def test_the_usual_silence_lies_in_calm_times() -> None:
-    """The pause that a move begins with is no part of what was usual before it."""
+    """The pause at the start of a move does not count as usual."""
     found = Latencies([Span(0, 0, at) for at in (1.0, 2.0, 5.0, 6.0)])
     assert found.usual_silence(0.5, 4.0) == 1.0
     assert math.isnan(found.usual_silence(3.0, 4.0))
 
 
 def test_an_epoch_is_skipped_where_silence_is_twice_the_usual() -> None:
-    """As many as would have fitted into the silence; a somewhat longer epoch is none."""
+    """Epochs that would have fitted into the silence count as skipped; a slightly longer epoch skips none."""
     found = Latencies([Span(0, 0, at) for at in (0.0, 1.0, 2.0, 3.9, 7.9)])
     assert found.skipped(calm=(0.0, 2.0), moving=(2.0, 3.0)) == 0
     assert found.skipped(calm=(0.0, 2.0), moving=(4.0, 7.0)) == 3
@@ -85,7 +85,7 @@ def _report(rows: int, start: str | None, end: str, took_ms: int, timestamp: str
 
 
 def test_due_times_are_read_from_offsets() -> None:
-    """Rows beyond the prefilled ones are due at the source's rate; triggers without rows and other sources say nothing."""
+    """Rows after the prefilled ones are due at the source's rate; triggers without rows and other sources are ignored."""
     began = 1_700_000_000
     stamp = "2023-11-14T22:13:22.000Z"  # two seconds after
     reports = [
@@ -99,17 +99,17 @@ def test_due_times_are_read_from_offsets() -> None:
 
 @pytest.mark.parametrize(("q", "expected"), [(0, 1.0), (50, 3.0), (75, 4.0), (100, 9.0)])
 def test_percentiles(q: float, expected: float) -> None:
-    """A percentile lies between the two values next to it, whatever their order."""
+    """A percentile is between its two neighbouring values, in whatever order the values are."""
     assert percentile([3.0, 9.0, 1.0, 4.0, 2.0], q) == expected
 
 
 def test_a_percentile_of_nothing_is_not_a_number() -> None:
-    """What was not measured is never 0."""
+    """The percentile of no values is never 0."""
     assert math.isnan(percentile([], 50))
 
 
 def test_a_spike_is_over_the_calm_p99() -> None:
-    """The columns of a move: worst while moving, over the 99th percentile before."""
+    """The spike of a move is its worst latency divided by the 99th percentile before it."""
     spans = [Span(at, at + 0.2, at + 0.5) for at in (0.0, 0.25, 0.5, 0.75)] + [Span(1.0, 1.2, 2.0)]
     row = moving.columns(Latencies(spans), moving.Times(0.0, 1.25, 2.0))
     assert (row["calm_p99_s"], row["moving_max_s"], row["spike"]) == (0.5, 1.0, 2.0)
@@ -121,20 +121,20 @@ def test_a_spike_is_over_the_calm_p99() -> None:
     [(1.25, False, True), (1.26, False, False), (1.24, True, False), (1.25, True, True), (math.nan, False, False)],
 )
 def test_a_target_is_met_or_not(figure: float, at_least: bool, met: bool) -> None:
-    """The bound itself will do; what is not a number will not, whichever way is better."""
+    """The bound itself meets the target; a value that is not a number never does, in either direction."""
     assert targets.is_met(figure, targets.Target("x", "x", 1.25, at_least)) is met
 
 
 def test_verdicts_are_about_the_rows_that_are_meant() -> None:
-    """Rows a target is not about, or without the figure, get no verdict."""
+    """Rows outside a target, or without its figure, get no verdict."""
     rows = [{"n": 1, "x": 2.0}, {"n": 2, "x": 2.0}, {"n": 2, "x": None}]
     target = targets.Target("size", "x", 3, at_least=True, of=lambda row: row["n"] == 2, unit=" s")
-    said = {"what": "size", "case": "2", "figure": 2.0, "target": ">= 3 s", "met": False}
-    assert targets.verdicts(rows, [target], lambda row: str(row["n"])) == [said]
+    verdict = {"what": "size", "case": "2", "figure": 2.0, "target": ">= 3 s", "met": False}
+    assert targets.verdicts(rows, [target], lambda row: str(row["n"])) == [verdict]
 
 
 def test_a_table_leaves_out_what_is_for_plots() -> None:
-    """Columns are all that any row has, in order; those with an underscore are not shown."""
+    """The columns are those of all rows, in order; columns with an underscore are not shown."""
     rows = [{"a": 1, "_points": [1, 2]}, {"a": 2, "b_s": 0.5}]
     assert tables.text(rows) == "a  b s\n1\n2  0.500"
     assert tables.markdown(rows).splitlines() == ["| a | b s |", "|---|---|", "| 1 |  |", "| 2 | 0.500 |"]
@@ -142,7 +142,7 @@ def test_a_table_leaves_out_what_is_for_plots() -> None:
 
 
 def test_results_are_kept_by_case(tmp_path: Path) -> None:
-    """A case measured again replaces its row, others stay; every row has its date and commit, and the file its machine."""
+    """A repeated case replaces its row and others stay; every row has its date and commit, and the file has its machine."""
     archive.save("x", [{"n": 1, "v": 1}, {"n": 2, "v": 1}], ["n"], tmp_path)
     archive.save("x", [{"n": 1, "v": 2}], ["n"], tmp_path)
     kept = archive.load("x", tmp_path)
@@ -153,7 +153,7 @@ def test_results_are_kept_by_case(tmp_path: Path) -> None:
 
 
 def test_unknown_benchmark_is_refused_by_name() -> None:
-    """`make bench BENCH=mov` says which ones there are."""
+    """`make bench BENCH=mov` lists the existing benchmarks."""
     command = [sys.executable, str(BENCHMARKS / "run.py")]
     done = subprocess.run(command, env={"BENCH": "mov"}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
@@ -161,7 +161,7 @@ def test_unknown_benchmark_is_refused_by_name() -> None:
 
 
 def test_the_page_is_what_the_results_say() -> None:
-    """The tables of docs/benchmarks.md are those of the results that are kept."""
+    """The tables of docs/benchmarks.md are those of the stored results."""
     command = [sys.executable, str(BENCHMARKS / "page.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The bin store against an obvious model: dicts, deep copies and the rules of the design, one line each."""
+"""The bin store against a simple model: dicts, deep copies and the rules of the design, one line each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BinStoreMachine(ComparingMachine):
 
     @rule(by=st.sampled_from([Fence(Term(0), Epoch(0), 1), Fence(Term(0), Epoch(1), 0), Fence(Term(1), Epoch(0), 0)]))
     def raise_fence(self, by: Fence) -> None:
-        """Raising is idempotent, and never goes down."""
+        """Raising a fence is idempotent, and never lowers it."""
         held = self.model.fence
         new = Fence(Term(held.term + by.term), Epoch(held.epoch + by.epoch), held.run + by.run)
         self.store.raise_fence(new)
@@ -46,7 +46,7 @@ class BinStoreMachine(ComparingMachine):
 
     @rule(data=st.data(), fence=FENCES, changes=PARTS, undo=st.booleans())
     def commit(self, data: st.DataObject, fence: int, changes: list[list[Row]], undo: bool) -> None:
-        """An epoch goes through if every bin is at hand; otherwise it is refused and changes nothing."""
+        """An epoch succeeds if every bin is available; otherwise it is rejected and changes nothing."""
         model, self.attempts = self.model, self.attempts + 1
         epochs = {model.stamp.epoch + 1}
         if not model.owned:
@@ -75,7 +75,7 @@ class BinStoreMachine(ComparingMachine):
         model.commit(stamp, wanted, [row for part in mine for row in part], undo)
 
     def refuse_commits(self, stamp: Stamp, wanted: set[int], too_many: set[int]) -> None:
-        """Another expected stamp, a bin that is not at hand, a changed bin that is not owned."""
+        """Reject another expected stamp, an unavailable bin, or a change of a bin that is not owned."""
         fence, model = self.model.fence, self.model
 
         def commit(expect: Stamp, owned: set[int], changes: list[Row]) -> None:
@@ -93,7 +93,7 @@ class BinStoreMachine(ComparingMachine):
 
     @rule(fence=FENCES)
     def undo(self, fence: int) -> None:
-        """Undo leads to the stamp before the last epoch, once, and nowhere else."""
+        """Undo restores the stamp before the last epoch, once, and nothing else."""
         assert not self.call(0, lambda f: self.store.undo(f, Stamp(Epoch(3), "elsewhere")))
         before = self.model.before
         if before is None:
@@ -105,7 +105,7 @@ class BinStoreMachine(ComparingMachine):
 
     @rule(fence=FENCES, bins=SETS, rows=PARTS, delta=st.integers(-1, 1), done=st.booleans(), again=st.booleans())
     def install(self, fence: int, bins: set[int], rows: list[list[Row]], delta: int, done: bool, again: bool) -> None:
-        """A copy counts when it is done and not before; whatever was there goes when it begins."""
+        """A copy counts only when it is complete; the bin's previous rows are deleted when it begins."""
         model, epoch = self.model, Epoch(max(self.model.stamp.epoch + delta, BEFORE_FIRST))
         for bin in bins & model.owned:
             with pytest.raises(NeedsBringUp):
@@ -118,7 +118,7 @@ class BinStoreMachine(ComparingMachine):
             self.install_part(fence if first else 0, bins, epoch, part, first, done and last)
 
     def install_part(self, fence: int, bins: set[int], epoch: Epoch, part: list[Row], begin: bool, done: bool) -> None:
-        """One call, on both sides."""
+        """The same call on both sides."""
         model = self.model
         self.call(
             fence,
@@ -137,7 +137,7 @@ class BinStoreMachine(ComparingMachine):
     @precondition(lambda self: self.model.installing)
     @rule(data=st.data(), rows=CHANGES)
     def go_on_installing(self, data: st.DataObject, rows: list[Row]) -> None:
-        """Another object, another epoch, or another bin cannot go on with a copy; the same one can."""
+        """Another object, epoch or bin cannot continue a copy; the same one can."""
         bin = data.draw(st.sampled_from(sorted(self.model.installing)))
         made_by, epoch, _ = self.model.installing[bin]
         one, mine = BinSet([bin]), [row for row in rows if row[0] == bin]
@@ -153,7 +153,7 @@ class BinStoreMachine(ComparingMachine):
     @precondition(lambda self: self.model.copies)
     @rule(data=st.data(), fence=FENCES, rows=PARTS, further=st.integers(1, 3))
     def advance(self, data: st.DataObject, fence: int, rows: list[list[Row]], further: int) -> None:
-        """Deltas of one epoch or several go onto copies that are all at the same one, or onto none."""
+        """Deltas of one or several epochs are applied to copies at the same epoch, or to none."""
         copies = self.model.copies
         bins = data.draw(st.sets(st.sampled_from(sorted(copies)), min_size=1))
         have = data.draw(st.sampled_from(sorted(copies.values())))
@@ -167,7 +167,7 @@ class BinStoreMachine(ComparingMachine):
         )
 
     def advance_all(self, fence: int, bins: set[int], have: int, epoch: int, parts: list[list[Row]]) -> None:
-        """Deltas for copies that are ready, on both sides."""
+        """Deltas for complete copies, on both sides."""
         deltas = [batch(part) for part in parts]
 
         def call(f: Fence) -> None:
@@ -185,7 +185,7 @@ class BinStoreMachine(ComparingMachine):
     @precondition(lambda self: self.left_last())
     @rule(data=st.data(), how=st.sampled_from(["advance", "drop", "begin", "replace"]))
     def touch_a_bin_that_left_and_undo(self, data: st.DataObject, how: str) -> None:
-        """A bin that left and was touched since does not come back; the others do."""
+        """A bin that left and was changed since is not restored; the others are."""
         bin = data.draw(st.sampled_from(sorted(self.left_last())))
         epoch = self.model.copies[bin]
         if how == "advance":
@@ -199,21 +199,21 @@ class BinStoreMachine(ComparingMachine):
 
     @rule(fence=FENCES, bins=SETS)
     def drop(self, fence: int, bins: set[int]) -> None:
-        """Dropped copies are gone, rows and all; owned bins are passed over."""
+        """Dropped copies are deleted with their rows; owned bins are skipped."""
         model = self.model
         self.call(fence, lambda f: self.store.drop_copies(f, BinSet(bins)), background=True)
         model.forget_bins(bins - model.owned)
 
     @rule(fence=FENCES, really=st.integers(0, 3))
     def reset(self, fence: int, really: int) -> None:
-        """Everything is forgotten but the fence."""
+        """Everything except the fence is deleted."""
         if not really:
             self.call(fence, self.store.reset)
             self.model = Model(fence=self.model.fence)
 
     @rule()
     def reopen(self) -> None:
-        """Another process goes on: all is as it was, and copies half done stay so."""
+        """Another process opens the store: everything is unchanged, and incomplete copies stay incomplete."""
         self.store.close()
         self.kv = self.make_kv()
         self.store = BinStore(self.kv, BINS, LIMITS)
@@ -221,7 +221,7 @@ class BinStoreMachine(ComparingMachine):
 
 
 class MemoryMachine(BinStoreMachine):
-    """Above the store in memory."""
+    """The machine on the store in memory."""
 
     def make_kv(self) -> KeyValueStore:
         """The same object."""
@@ -229,7 +229,7 @@ class MemoryMachine(BinStoreMachine):
 
 
 class LmdbMachine(BinStoreMachine):
-    """Above the store on disk, opened anew now and then."""
+    """The machine on the store on disk, sometimes reopened."""
 
     def make_kv(self) -> KeyValueStore:
         """The same directory."""
@@ -239,7 +239,7 @@ class LmdbMachine(BinStoreMachine):
         return open_lmdb(self.directory.name, LIMITS)
 
     def teardown(self) -> None:
-        """Leave no file."""
+        """Remove all files."""
         if hasattr(self, "directory"):
             close_environments(self.directory.name)
             self.directory.cleanup()

@@ -1,4 +1,4 @@
-"""The bin store at its edges: fences of several kinds of tasks, limits, snapshots, blobs that are not ours."""
+"""Edge cases of the bin store: fences of several kinds of tasks, limits, snapshots, foreign blobs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def stamp(epoch: int, attempt: str = "a") -> Stamp:
 
 
 def batch(bin: int, rows: int, value: bytes = b"v") -> Entries:
-    """So many rows of one bin."""
+    """This many rows of one bin."""
     return entries.make([bin] * rows, [b"%05d" % at for at in range(rows)], [value] * rows)
 
 
 def count(store: BinStore, bin: int, value: bytes | None = None) -> int:
-    """Rows of a bin that counts, optionally only those with a value."""
+    """Rows of a visible bin, optionally only those with a value."""
     with store.reader() as reader:
         found = [v for part in reader.scan(Bin(bin)) for v in part.column(2).to_pylist()]
     return len(found) if value is None else found.count(value)
@@ -54,7 +54,7 @@ def store(kv: KeyValueStore) -> BinStore:
 
 
 def test_parts_of_a_copy_may_come_from_several_tasks_of_one_attempt(kv: KeyValueStore, store: BinStore) -> None:
-    """Who names the attempt may go on with a copy that another object began."""
+    """A task with the same attempt may continue a copy that another object began."""
     store.install_copies(FENCE, ONE, Epoch(4), [batch(1, 3)], begin=True, done=False, attempt="job-7")
     other = BinStore(kv, BINS, LIMITS)
     more = entries.make([1], [b"more"], [b"v"])
@@ -63,7 +63,7 @@ def test_parts_of_a_copy_may_come_from_several_tasks_of_one_attempt(kv: KeyValue
 
 
 def test_background_tasks_outlive_epochs_but_not_drivers(store: BinStore) -> None:
-    """A copy sent out under an earlier epoch's fence goes on; one of an earlier term is refused; none lowers it."""
+    """A copy ordered under an earlier epoch's fence continues; one of an earlier term is rejected; none lowers the fence."""
     newer = Fence(Term(1), Epoch(9), 2)
     store.raise_fence(newer)
     store.install_copies(FENCE, ONE, Epoch(8), [], begin=True, done=True)
@@ -101,7 +101,7 @@ def undo_blobs(kv: KeyValueStore) -> list[str]:
 
 
 def test_a_large_epoch_is_undone_to_the_last_byte(kv: KeyValueStore, store: BinStore) -> None:
-    """An undo record of several blobs is read back whole, and a smaller one leaves none of them behind."""
+    """An undo record of several blobs is read back completely, and a smaller one leaves none of them."""
     before = batch(1, 3000, b"x" * 100)
     store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[before], undo=False)
     change = entries.merge_last_wins([batch(1, 4000, b"y"), entries.make([1], [b"00007"], [None])])
@@ -117,7 +117,7 @@ def test_a_large_epoch_is_undone_to_the_last_byte(kv: KeyValueStore, store: BinS
 
 
 def test_an_epoch_that_is_too_large_changes_nothing(kv: KeyValueStore) -> None:
-    """A value above the limit refuses the epoch: stamp, rows, undo and fence stay."""
+    """A value above the limit rejects the epoch: stamp, rows, undo and fence are unchanged."""
     store = BinStore(MemoryStore(StoreLimits(value_bytes_max=50)), BINS)
     store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
     before = store.status()
@@ -135,7 +135,7 @@ def test_an_epoch_that_is_too_large_changes_nothing(kv: KeyValueStore) -> None:
 
 
 def test_a_store_for_another_number_of_bins_starts_empty(kv: KeyValueStore, store: BinStore) -> None:
-    """The same directory under another number of bins holds nothing; a task of the old number stops."""
+    """The same directory with another number of bins is empty; a task with the old number stops."""
     store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)
     other = BinStore(kv, 2 * BINS, LIMITS)
     assert (other.status().stamp, len(other.status().visible)) == (GENESIS, 0)
@@ -157,7 +157,7 @@ def test_a_reader_keeps_status_and_rows_of_its_moment(store: BinStore) -> None:
 
 @pytest.mark.parametrize("blob", ["status", "undo", "undo.000000"])
 def test_a_garbled_blob_is_damage_and_the_directory_starts_empty(tmp_path: Path, blob: str) -> None:
-    """Bytes that are no status or undo record raise StoreDamaged; after that the store is empty, and works."""
+    """Bytes that are not a status or undo record raise StoreDamaged; after that the store is empty and usable."""
     kv = open_lmdb(tmp_path, LIMITS)
     store = BinStore(kv, BINS, LIMITS)
     store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 3)], undo=True)

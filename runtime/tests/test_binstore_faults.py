@@ -1,4 +1,4 @@
-"""The bin store where processes die at any write, and where tasks overlap."""
+"""The bin store with processes that die at any write, and with overlapping tasks."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def stamp(epoch: int, attempt: str = "a") -> Stamp:
 
 
 def batch(bin: int, rows: int, value: bytes = b"v") -> Entries:
-    """So many rows of one bin."""
+    """This many rows of one bin."""
     return entries.make([bin] * rows, [b"%05d" % at for at in range(rows)], [value] * rows)
 
 
 def count(store: BinStore, bin: int, value: bytes | None = None) -> int:
-    """Rows of a bin that counts, optionally only those with a value."""
+    """Rows of a visible bin, optionally only those with a value."""
     with store.reader() as reader:
         found = [v for part in reader.scan(Bin(bin)) for v in part.column(2).to_pylist()]
     return len(found) if value is None else found.count(value)
 
 
 class Killed(Exception):
-    """The process would be gone here."""
+    """The process would have died here."""
 
 
 class DyingStore:
-    """A key-value store whose process dies in its n-th write transaction: before it commits, or just after."""
+    """A key-value store whose process dies in its n-th write transaction: before it commits, or right after."""
 
     def __init__(self, kv: KeyValueStore, writes: int, *, committed: bool) -> None:
         self._kv = kv
@@ -61,7 +61,7 @@ class DyingStore:
 
     @contextmanager
     def write(self, timeout_seconds: float) -> Iterator[Transaction]:
-        """As below, until it is time."""
+        """A write transaction of the inner store, until the process dies."""
         with self._kv.write(timeout_seconds) as transaction:
             yield transaction
             self._left -= 1
@@ -85,7 +85,7 @@ def store(kv: KeyValueStore) -> BinStore:
 
 
 def dying_at_each_write(kv: KeyValueStore, do: Callable[[BinStore], object]) -> Iterator[int]:
-    """Do it again and again, dying one write transaction later each time, until it comes through."""
+    """Repeat it, dying one write transaction later each time, until it succeeds."""
     for writes in range(1, 100):
         for committed in (False, True):
             try:
@@ -94,11 +94,11 @@ def dying_at_each_write(kv: KeyValueStore, do: Callable[[BinStore], object]) -> 
                 yield writes
             else:
                 return
-    pytest.fail("it never came through")
+    pytest.fail("it never succeeded")
 
 
 def test_a_copy_that_died_anywhere_is_never_visible(kv: KeyValueStore, store: BinStore) -> None:
-    """Killed at any write while a copy is replaced: it is the old copy whole, or none; beginning again always works."""
+    """If a process is killed while a copy is replaced, the old copy is complete or gone; starting again always works."""
     bins, old, new = BinSet([1, 2]), [batch(1, 12, b"old"), batch(2, 3, b"old")], [batch(1, 30, b"new")]
     store.install_copies(FENCE, bins, Epoch(4), old, begin=True, done=True)
 
@@ -125,7 +125,7 @@ def test_a_copy_that_died_anywhere_is_never_visible(kv: KeyValueStore, store: Bi
 
 
 def test_dropping_that_died_anywhere_can_be_ended(kv: KeyValueStore, store: BinStore) -> None:
-    """Killed at any write while copies are dropped: they count or not, all of them; dropping again leaves no row."""
+    """If a process is killed while copies are dropped, all of them count or none; dropping again leaves no row."""
     bins = BinSet([1, 2])
     contents = [batch(1, 9), batch(2, 3)]
     store.install_copies(FENCE, bins, Epoch(4), contents, begin=True, done=True)
@@ -143,7 +143,7 @@ def test_dropping_that_died_anywhere_can_be_ended(kv: KeyValueStore, store: BinS
 
 
 def test_an_epoch_that_died_anywhere_is_all_or_nothing(kv: KeyValueStore, store: BinStore) -> None:
-    """Killed at any write while an epoch is committed and undone: one of the two states, whole, and undoable."""
+    """If a process is killed while an epoch is committed and undone, one of the two states is complete and can be undone."""
     store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 30, b"0")], undo=True)
 
     def there_and_back(dying: BinStore) -> None:
@@ -160,7 +160,7 @@ def test_an_epoch_that_died_anywhere_is_all_or_nothing(kv: KeyValueStore, store:
 
 
 def test_a_process_killed_inside_an_epoch_leaves_the_earlier_state(tmp_path: Path) -> None:
-    """os._exit in the middle of commit_epoch, rows and undo already written: the next process finds neither."""
+    """After os._exit in commit_epoch, with rows and undo already written, the next process finds neither."""
     store = BinStore(open_lmdb(tmp_path, LIMITS), BINS, LIMITS)
     store.commit_epoch(FENCE, expect=GENESIS, stamp=stamp(0), owned=ONE, changes=[batch(1, 5, b"0")], undo=False)
     close_environments(tmp_path)
@@ -188,7 +188,7 @@ def test_a_process_killed_inside_an_epoch_leaves_the_earlier_state(tmp_path: Pat
 
 
 def test_a_late_dropper_leaves_a_newer_copy_alone(kv: KeyValueStore, store: BinStore) -> None:
-    """A bin being dropped is installed again by another task: the dropper, going on, does not touch the new rows."""
+    """When another task installs a bin that is being dropped, the dropper does not touch the new rows."""
     store.install_copies(FENCE, ONE, Epoch(4), [batch(1, 40, b"old")], begin=True, done=True)
     late = BinStore(InterruptedStore(kv, 2, lambda: reinstall(store)), BINS, LIMITS)
     late.drop_copies(FENCE, ONE)
@@ -197,7 +197,7 @@ def test_a_late_dropper_leaves_a_newer_copy_alone(kv: KeyValueStore, store: BinS
 
 
 def test_a_late_installer_cannot_go_on_once_another_began(kv: KeyValueStore, store: BinStore) -> None:
-    """Two tasks install the same bins: the earlier one is refused at its next write, the later copy is whole."""
+    """When two tasks install the same bins, the earlier one is rejected at its next write, and the later copy is complete."""
     late = BinStore(InterruptedStore(kv, 3, lambda: reinstall(store)), BINS, LIMITS)
     with pytest.raises(NeedsBringUp, match="begin it again"):
         late.install_copies(FENCE, ONE, Epoch(5), [batch(1, 40, b"late")], begin=True, done=True)
@@ -211,7 +211,7 @@ def reinstall(store: BinStore) -> None:
 
 
 class InterruptedStore(DyingStore):
-    """A key-value store at whose n-th write somebody else comes first."""
+    """A key-value store at whose n-th write another task comes first."""
 
     def __init__(self, kv: KeyValueStore, writes: int, meanwhile: Callable[[], None]) -> None:
         super().__init__(kv, 1 << 30, committed=False)
@@ -220,7 +220,7 @@ class InterruptedStore(DyingStore):
 
     @contextmanager
     def write(self, timeout_seconds: float) -> Iterator[Transaction]:
-        """As below, but for the one before which it happens."""
+        """A write transaction of the inner store; before one of them the other task runs."""
         self._until -= 1
         if self._until == 0:
             self._meanwhile()

@@ -1,4 +1,4 @@
-"""What is read of Spark's own part of a checkpoint."""
+"""Reading Spark's part of a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_new_checkpoint_gets_an_id_that_stays(tmp_path: Path) -> None:
 
 
 def test_damaged_metadata_is_named(tmp_path: Path) -> None:
-    """It is never replaced."""
+    """Damaged metadata is an error and is never replaced."""
     (tmp_path / "metadata").write_text("{}")
     with pytest.raises(LogDamaged, match="metadata"):
         checkpoint.query_id(open_storage(str(tmp_path)))
@@ -30,7 +30,7 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
 
 
 def test_the_last_commit_is_found(tmp_path: Path) -> None:
-    """Spark's temporary files and checksums are passed over."""
+    """Spark's temporary files and checksums are ignored."""
     files = open_storage(str(tmp_path))
     assert checkpoint.committed(files) == -1
     (tmp_path / "commits").mkdir()
@@ -40,14 +40,14 @@ def test_the_last_commit_is_found(tmp_path: Path) -> None:
 
 
 def test_a_location_without_conditional_create_is_refused() -> None:
-    """The message says what to use instead."""
+    """The message names the supported locations."""
     assert checkpoint.check_location("s3a://bucket/x") == "s3a://bucket/x"
     with pytest.raises(InvalidSettings, match="hdfs"):
         checkpoint.check_location("hdfs://nn/x")
 
 
 def test_offsets_give_time_and_a_digest_of_the_input(tmp_path: Path) -> None:
-    """The header gives time and watermark and does not enter the digest, the sources do."""
+    """The header has time and watermark and is not part of the digest; the sources are."""
     (tmp_path / "offsets").mkdir()
     for epoch, (time_ms, offset) in enumerate([(5, "{}"), (6, "{}"), (6, "[1]")]):
         text = f'v1\n{{"batchWatermarkMs":{epoch},"batchTimestampMs":{time_ms}}}\n{offset}'
@@ -62,7 +62,7 @@ def test_offsets_give_time_and_a_digest_of_the_input(tmp_path: Path) -> None:
 
 
 def test_altered_offsets_of_a_committed_batch_are_named(tmp_path: Path) -> None:
-    """The next batch would begin elsewhere, and rows would be lost or counted twice."""
+    """Such offsets are an error, because the next batch would begin elsewhere, and rows would be lost or counted twice."""
     (tmp_path / "offsets").mkdir()
     path = tmp_path / "offsets" / "3"
     path.write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":5}\n{"at":100}')

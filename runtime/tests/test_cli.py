@@ -1,4 +1,4 @@
-"""The command line finds its commands, and fails in words."""
+"""The command line finds its commands, and fails with messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from binshift.log.tools import inspect
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """`binshift --help` lists each command with what it does."""
+    """`binshift --help` lists each command with a description."""
     with pytest.raises(SystemExit) as ended:
         cli.main(["--help"])
     shown = capsys.readouterr().out
@@ -22,7 +22,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each command that is listed exists and explains itself under its own name."""
+    """Each listed command exists and has help under its own name."""
     with pytest.raises(SystemExit) as ended:
         cli.main([name, "--help"])
     assert ended.value.code == 0
@@ -31,7 +31,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("given", [[], ["nonsense"], ["run", "--workers", "0", "x"], ["scale", "x"]])
 def test_wrong_command_line(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong command line ends with status 2 and says on stderr what would be right."""
+    """A wrong command line ends with status 2 and prints the correct usage on stderr."""
     with pytest.raises(SystemExit) as ended:
         cli.main(given)
     assert ended.value.code == 2
@@ -39,25 +39,29 @@ def test_wrong_command_line(given: list[str], capsys: pytest.CaptureFixture[str]
 
 
 def test_log_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`binshift log verify` of a folder without a log ends with status 1 and words, not with a traceback."""
+    """`binshift log verify` of a folder without a log ends with status 1 and a message, not with a traceback."""
     assert cli.main(["log", "verify", str(tmp_path)]) == 1
     assert "Traceback" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("raised", "status", "words"),
+    ("raised", "status", "message"),
     [(InvalidSettings("no flights"), 1, "no flights"), (KeyboardInterrupt(), 130, "interrupted")],
 )
 def test_failures_become_a_line(
-    raised: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raised: BaseException,
+    status: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """An error of ours, or an interrupt, is one line on stderr and an exit status."""
+    """A binshift error, or an interrupt, is one line on stderr and an exit status."""
 
     def fail(arguments: object) -> int:
         raise raised
 
     monkeypatch.setattr(inspect, "main", fail)
     assert cli.main(["log"]) == status
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1

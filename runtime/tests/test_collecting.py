@@ -1,4 +1,4 @@
-"""What tasks tell the driver is forgotten with their job."""
+"""Messages of tasks are released with their job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from binshift.spark.collecting import collecting
 
 
 def test_messages_arrive_and_nothing_stays(spark: SparkSession) -> None:
-    """PySpark would keep each accumulator, with its value, for as long as the application lives."""
+    """PySpark would keep each accumulator, with its value, until the application ends."""
     before = set(_accumulatorRegistry)
     for epoch in range(3):
         with collecting(spark.sparkContext) as collected:

@@ -1,4 +1,4 @@
-"""Each call of the control API: what reaches the query, what comes back, and how bad input is refused."""
+"""Each call of the control API: its effect on the query, its response, and the rejection of bad input."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def service() -> FakeService:
     ],
 )
 def test_a_read_answers_in_camel_case(service: FakeService, path: str, field: str, value: object) -> None:
-    """Each read gives its fields, with null for what is not known, and changes nothing."""
+    """Each read returns its fields, with null for unknown values, and changes nothing."""
     answer = client(service).get(path)
     assert (answer.status_code, answer.json()[field]) == (200, value)
     assert service.writes == []
 
 
 def test_lists_are_bounded(service: FakeService) -> None:
-    """A list has as many entries as were asked for, the newest migrations, the first bins, and those of one worker."""
+    """A list has as many entries as requested: the newest migrations, the first bins, or those of one worker."""
     api = client(service)
     assert [m["id"] for m in api.get("/v1/migrations?limit=2").json()["migrations"]] == [9, 10]
     assert [b["bin"] for b in api.get("/v1/bins?worker=1&first=4&limit=3").json()["bins"]] == [5, 7, 9]
@@ -64,7 +64,7 @@ def test_lists_are_bounded(service: FakeService) -> None:
 
 
 def test_readiness_says_why_not(service: FakeService) -> None:
-    """A query that is not ready is 503 with a reason, while the process is alive."""
+    """A query that is not ready returns 503 with a reason, while the process is alive."""
     service.reason = "no worker is registered with Spark"
     api = client(service, token=None)
     assert api.get("/readyz").status_code == 503
@@ -73,7 +73,7 @@ def test_readiness_says_why_not(service: FakeService) -> None:
 
 
 def test_a_target_reaches_the_query_as_it_was_sent(service: FakeService) -> None:
-    """Every field arrives; the answer has the migration that begins."""
+    """Every field arrives; the response has the migration that begins."""
     optional = {"strategy": "Batched", "batchSize": 8.0, "preCopy": False, "latencyTargetSeconds": 2}
     answer = client(service).put("/v1/target", json=TARGET | optional)
     assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 11)
@@ -82,7 +82,7 @@ def test_a_target_reaches_the_query_as_it_was_sent(service: FakeService) -> None
 
 
 def test_a_target_is_idempotent(service: FakeService) -> None:
-    """The same generation again is 200 without a migration, an older one 409, another owner's replaces it."""
+    """The same generation again returns 200 without a migration, an older one 409; another owner's replaces it."""
     api = client(service)
     assert api.put("/v1/target", json=TARGET).status_code == 202
     again = api.put("/v1/target", json=TARGET)
@@ -123,7 +123,7 @@ def test_a_target_is_idempotent(service: FakeService) -> None:
     ],
 )
 def test_a_bad_target_is_422_and_says_where(service: FakeService, change: dict[str, Any], where: str) -> None:
-    """Wrong types, values out of bounds and unknown fields are refused by name, and never reach the query."""
+    """Wrong types, values out of bounds and unknown fields are rejected by name, and never reach the query."""
     body = json.dumps(TARGET | change)
     answer = client(service).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")
@@ -146,7 +146,7 @@ def test_a_bad_target_is_422_and_says_where(service: FakeService, change: dict[s
     ],
 )
 def test_a_body_that_is_no_target_is_a_4xx(service: FakeService, body: bytes, status: int) -> None:
-    """Whatever bytes come, the answer is one error in the API's own form."""
+    """Any body returns one error in the API's own form."""
     answer = client(service).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
     assert set(answer.json()) == {"type", "title", "status", "detail", "error", "message", "details"}
@@ -156,14 +156,14 @@ def test_a_body_that_is_no_target_is_a_4xx(service: FakeService, body: bytes, st
 
 
 def test_the_largest_target_fits(service: FakeService) -> None:
-    """A target within every limit is within the limit of the body as well."""
+    """A target within every limit is also within the limit of the body."""
     largest = TARGET | {"owner": "o" * 253, "workers": list(range(999_000, 1_000_000))}
     assert client(service).put("/v1/target", json=largest).status_code == 202
 
 
 @pytest.mark.parametrize(("query", "rollback"), [("", False), ("?rollback=true", True), ("?rollback=false", False)])
 def test_cancelling(service: FakeService, query: str, rollback: bool) -> None:
-    """A migration is cancelled by its number, and rolled back if that is asked for."""
+    """A migration is cancelled by its number, and rolled back if requested."""
     answer = client(service).delete(f"/v1/migrations/3{query}")
     assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 3)
     assert service.writes == [("cancel", 3, rollback)]
@@ -171,7 +171,7 @@ def test_cancelling(service: FakeService, query: str, rollback: bool) -> None:
 
 @pytest.mark.parametrize("body", [None, {}, {"strategy": "Fluid", "batchSize": 8, "preCopy": False}])
 def test_rebalancing(service: FakeService, body: dict[str, object] | None) -> None:
-    """It answers 202 with its migration; how bins move may be said, and where they go may not."""
+    """It returns 202 with its migration; the request may set how bins move, but not where they go."""
     api = client(service)
     answer = api.post("/v1/rebalance", json=body) if body is not None else api.post("/v1/rebalance")
     assert (answer.status_code, answer.json()["migration"]["id"]) == (202, 13)
@@ -180,7 +180,7 @@ def test_rebalancing(service: FakeService, body: dict[str, object] | None) -> No
 
 
 def test_draining_and_stopping(service: FakeService) -> None:
-    """A drain answers 202 with its migration, or 409 at once; a stop answers 202 and may be asked again."""
+    """A drain returns 202 with its migration, or 409 at once; a stop returns 202 and may be repeated."""
     api = client(service)
     assert api.post("/v1/workers/1/drain").json()["migration"]["id"] == 12
     refused = api.post("/v1/workers/0/drain")
@@ -204,7 +204,7 @@ def test_draining_and_stopping(service: FakeService) -> None:
     ],
 )
 def test_every_error_of_the_query_has_a_status(service: FakeService, error: BinshiftError, status: int) -> None:
-    """An error of the tree keeps its name and its message; only 503 invites to try again."""
+    """A binshift error keeps its name and its message; only 503 allows a retry."""
     service.refusal = error
     answer = client(service).put("/v1/target", json=TARGET)
     assert (answer.status_code, answer.json()["error"], answer.json()["message"]) == (status, type(error).__name__, "x")
@@ -212,7 +212,7 @@ def test_every_error_of_the_query_has_a_status(service: FakeService, error: Bins
 
 
 def test_a_bug_is_a_500_in_the_same_form(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that nobody foresaw is told without its text, which might hold anything."""
+    """An unexpected error is reported without its text, which might contain anything."""
 
     def fail(self: FakeService) -> None:
         raise KeyError("secret")
@@ -244,7 +244,7 @@ def test_a_bug_is_a_500_in_the_same_form(service: FakeService, monkeypatch: pyte
     ],
 )
 def test_a_wrong_call_has_the_form_of_every_error(service: FakeService, method: str, path: str, status: int) -> None:
-    """Wrong paths, methods and parameters are told as every other error is."""
+    """Wrong paths, methods and parameters are reported like every other error."""
     answer = client(service).request(method, path)
     assert answer.status_code == status
     assert set(answer.json()) == {"type", "title", "status", "detail", "error", "message", "details"}
@@ -259,7 +259,7 @@ def test_a_wrong_method_is_told_the_right_ones(service: FakeService) -> None:
 
 
 def test_metrics_are_served(service: FakeService) -> None:
-    """`/metrics` is Prometheus's text, without a token, and OpenMetrics for who asks for it."""
+    """`/metrics` is in Prometheus's text format, without a token, and in OpenMetrics on request."""
     api = client(service, token=None)
     families = {f.name: f for f in text_string_to_metric_families(api.get("/metrics").text)}
     assert families["binshift_epoch"].samples[0].value == 7
@@ -268,7 +268,7 @@ def test_metrics_are_served(service: FakeService) -> None:
 
 
 def test_the_document_tells_every_call(service: FakeService) -> None:
-    """The OpenAPI document names each call, and that it needs a token."""
+    """The OpenAPI document lists each call, and that it needs a token."""
     document = client(service, token=None).get("/openapi.json").json()
     calls = {(m.upper(), path) for path, methods in document["paths"].items() for m in methods}
     of_a_query = {

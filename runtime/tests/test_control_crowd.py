@@ -1,4 +1,4 @@
-"""The control API in a crowd: everybody at once, with requests that are well-formed, malformed, too large, or never finished."""
+"""The control API under many simultaneous requests: valid, malformed, too large, or never finished."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def client(url: str) -> httpx2.Client:
 
 
 def test_the_newest_of_many_targets_stands(world: World, served: str) -> None:
-    """Whatever the order in which generations arrive, side by side with nonsense, the newest is desired, and no answer is a 500."""
+    """Generations may arrive in any order, together with invalid requests: the newest is desired, and no response is a 500."""
     calls = [("target", number) for number in range(1, GENERATIONS + 1)]
     calls += [("nonsense", 0), ("large", 0), ("bins", 0), ("dataflow", 0)] * 15
     random.Random(SEED).shuffle(calls)
 
-    def call(asked: tuple[str, int]) -> tuple[str, int]:
-        kind, number = asked
+    def call(request: tuple[str, int]) -> tuple[str, int]:
+        kind, number = request
         with client(served) as api:
             match kind:
                 case "target":
@@ -78,7 +78,7 @@ def test_the_newest_of_many_targets_stands(world: World, served: str) -> None:
 
 
 def test_slow_callers_do_not_keep_others_out(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More callers than there is room for begin to ask and do not go on: others wait until those are let go, and no longer."""
+    """When more callers than the limit begin a request and do not finish it, others wait only until those are disconnected."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS_MAX", 0.5)
     host, port = served.removeprefix("http://").split(":")
     with ExitStack() as crowd:
@@ -89,5 +89,5 @@ def test_slow_callers_do_not_keep_others_out(served: str, monkeypatch: pytest.Mo
         with client(served) as api:
             while (status := api.get("/v1/dataflow").status_code) != 200:
                 assert status == 503
-                assert time.monotonic() < deadline, "those who never finish asking still have all the room"
+                assert time.monotonic() < deadline, "unfinished requests still occupy all connections"
                 time.sleep(0.05)

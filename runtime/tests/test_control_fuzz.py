@@ -1,6 +1,6 @@
-"""Whatever is sent to the control API: no answer is a 5xx, each is as documented, and strangers change nothing.
+"""Random requests to the control API: no response is a 5xx, each is as documented, and strangers change nothing.
 
-Schemathesis makes the requests from the API's own OpenAPI document, valid ones and invalid ones.
+Schemathesis generates the requests from the API's own OpenAPI document, valid ones and invalid ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXAMPLES = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @SCHEMA.parametrize()
 @EXAMPLES
 def test_every_answer_is_as_documented(case: Case) -> None:
-    """With the admin's token: status, type and form of each answer are those of the document, and none is a 5xx."""
+    """With the admin's token, status, type and form of each response are those of the document, and none is a 5xx."""
     case.call_and_validate(headers={"Authorization": f"Bearer {ADMIN}"})
 
 

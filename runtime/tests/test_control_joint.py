@@ -1,4 +1,4 @@
-"""What several queries do together: it has one number, and is known by it whatever becomes of its parts."""
+"""A migration of several queries has one number, which identifies it whatever happens to its parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def both() -> Both:
 
 
 def test_a_part_that_its_query_has_forgotten_spoils_no_answer(both: Both) -> None:
-    """It counts as it was seen to end, or not at all; without any part there is no such migration."""
+    """A forgotten part counts as last seen, or not at all; without any part the migration does not exist."""
     path = f"/v1/migrations/{both.client.put('/v1/target', json=TARGET).json()['migration']['id']}"
     part = a_migration(0).bins_total or 0
     both.one.forgotten = {11}
@@ -36,7 +36,7 @@ def test_a_part_that_its_query_has_forgotten_spoils_no_answer(both: Both) -> Non
 
 
 def test_a_migration_of_which_nothing_is_known_is_not_listed(both: Both) -> None:
-    """By its number it is not found."""
+    """It is not found by its number."""
     path = f"/v1/migrations/{both.client.put('/v1/target', json=TARGET).json()['migration']['id']}"
     both.one.forgotten = both.other.forgotten = {11}
     assert (both.client.get(path).status_code, both.client.delete(path).status_code) == (404, 404)
@@ -48,7 +48,7 @@ def test_a_migration_of_which_nothing_is_known_is_not_listed(both: Both) -> None
     ("method", "path"), [("PUT", "target"), ("POST", "rebalance"), ("POST", "workers/1/drain")], ids=str
 )
 def test_a_refusal_of_one_query_stops_no_other(both: Both, method: str, path: str) -> None:
-    """What the others begin has a number by which it is cancelled; nothing is refused but what nobody does."""
+    """The migrations of the other queries have a number to cancel them by; only a request that all reject is rejected."""
     body: dict[str, Any] = {"json": TARGET} if method == "PUT" else {}
     for refusing, taking in ((both.one, both.other), (both.other, both.one)):
         refusing.refusal, taking.refusal = MigrationRefused("no load of a bin has been measured yet"), None
@@ -64,7 +64,7 @@ def test_a_refusal_of_one_query_stops_no_other(both: Both, method: str, path: st
 
 
 def test_of_many_migrations_only_the_one_that_is_shown_is_asked_for(both: Both) -> None:
-    """It is the newest under way, else the newest."""
+    """It is the newest one in progress, or otherwise the newest."""
 
     def shown() -> tuple[int, str, int]:
         both.one.asked = 0

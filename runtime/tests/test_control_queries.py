@@ -1,4 +1,4 @@
-"""Several queries behind one API: each by its name, all of them without one."""
+"""Several queries behind one API: each by its name, and all of them without a name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def both() -> Both:
 
 
 def test_queries_are_listed_and_addressed_by_name_or_id(both: Both) -> None:
-    """A change through a query's own path is that query's alone; a name that nobody has is not found."""
+    """A change through a query's own path affects only that query; an unknown name is not found."""
     listed = both.client.get("/v1/queries").json()["queries"]
     assert [(each["name"], each["state"]) for each in listed] == [("one", "Running"), ("other", "Running")]
     assert both.client.get("/v1/queries/id-other/dataflow").json()["name"] == "other"
@@ -36,7 +36,7 @@ def test_queries_are_listed_and_addressed_by_name_or_id(both: Both) -> None:
 
 
 def test_a_target_without_a_query_is_that_of_all(both: Both) -> None:
-    """It goes to each, has one number, and is settled once it is everywhere; until all have it the program has no target."""
+    """It goes to each query, has one number, and is settled once all are; until all have it the program has no target."""
     assert both.client.get("/v1/dataflow").json()["target"] is None
     both.client.put("/v1/queries/other/target", json=TARGET)
     assert both.client.get("/v1/dataflow").json()["target"] is None
@@ -57,7 +57,7 @@ def test_a_target_without_a_query_is_that_of_all(both: Both) -> None:
 
 
 def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:
-    """Bins and migrations of a query have numbers that others have, too."""
+    """Bins and migrations of a query have numbers that occur in other queries, too."""
     refused = both.client.get("/v1/bins")
     assert (refused.status_code, refused.json()["error"]) == (404, "NoSuchQuery")
     assert "/v1/queries/NAME/bins" in refused.json()["message"]
@@ -66,7 +66,7 @@ def test_what_has_no_meaning_for_all_is_refused(both: Both) -> None:
 
 
 def test_a_worker_in_trouble_with_one_query_is_in_trouble(both: Both) -> None:
-    """As often in a row as with the worst of them; bins and the like are sums."""
+    """Its consecutive failures are those of the worst query; bins and similar values are sums."""
     for both.one.troubles, both.other.troubles in (((0, ""), (3, "disk")), ((3, "disk"), (1, "net"))):
         well, troubled = both.client.get("/v1/workers").json()["workers"]
         assert (well["backgroundFailures"], well["backgroundError"]) == (0, "")
@@ -75,7 +75,7 @@ def test_a_worker_in_trouble_with_one_query_is_in_trouble(both: Both) -> None:
 
 
 def test_a_drain_and_a_stop_without_a_query_are_for_all(both: Both) -> None:
-    """A pod that goes has bins of each."""
+    """A pod that is removed has bins of each query."""
     assert both.client.post("/v1/workers/1/drain").status_code == 202
     assert both.client.post("/v1/stop").status_code == 202
     assert [each.writes[0] for each in (both.one, both.other)] == [("drain", Worker(1))] * 2
@@ -84,7 +84,7 @@ def test_a_drain_and_a_stop_without_a_query_are_for_all(both: Both) -> None:
 
 
 def test_a_query_that_ended_leaves_the_others_alone(both: Both) -> None:
-    """The program runs as long as one does, and says what became of the other; its successor takes its place."""
+    """The program runs as long as one query does, and reports the end of the other; its successor takes its place."""
     both.one.state = State.FAILED
     seen = both.client.get("/v1/dataflow").json()
     assert seen["state"] == "Running"
@@ -101,7 +101,7 @@ def test_a_query_that_ended_leaves_the_others_alone(both: Both) -> None:
 
 
 def test_a_query_that_stands_still_is_not_hidden_by_one_that_goes_on(both: Both) -> None:
-    """The program is as far as the one that is least far; one that has ended stands still in any case."""
+    """The program's progress is that of its slowest query; a query that has ended always counts as stalled."""
 
     def newest() -> tuple[int, str | None]:
         seen = both.client.get("/v1/dataflow").json()
@@ -117,7 +117,7 @@ def test_a_query_that_stands_still_is_not_hidden_by_one_that_goes_on(both: Both)
 
 
 def test_metrics_of_several_queries_have_their_names(both: Both) -> None:
-    """With one query there is no such label, so that nothing changes for whoever has one."""
+    """With one query there is no such label, so that its metrics do not change."""
     lines = both.client.get("/metrics").text.splitlines()
     assert {'binshift_epoch{query="one"} 3.0', 'binshift_epoch{query="other"} 5.0'} <= set(lines)
     assert sum(line.startswith("# TYPE binshift_epoch ") for line in lines) == 1

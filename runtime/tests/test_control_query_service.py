@@ -31,7 +31,7 @@ def target(generation: int, *workers: int) -> TargetRequest:
 
 
 def test_the_snapshot_tells_the_dataflow(world: World) -> None:
-    """Names, epoch, route, workers, rates and latency are those of the query; nothing is a target yet."""
+    """Names, epoch, route, workers, rates and latency are those of the query; there is no target yet."""
     seen = world.service.snapshot()
     assert (seen.state, seen.name, seen.id, seen.run_id) == (State.RUNNING, "clicks", "query-id", "run-id")
     assert (seen.epoch, seen.route_version, seen.bins, seen.workers) == (2, 0, BINS, [0, 1])
@@ -46,7 +46,7 @@ def test_the_snapshot_tells_the_dataflow(world: World) -> None:
 
 
 def test_the_epoch_under_way_is_told_with_its_age(world: World) -> None:
-    """An epoch that runs is told with what it is at and for how long; between epochs there is none."""
+    """A running epoch is reported with its stage and its age; between epochs there is none."""
     assert world.service.snapshot().under_way is None
     began = EpochProgress(Epoch(3), world.now - 12.5)
     world.query.epochs.progress = began.at(EpochStage.JOB, 2)
@@ -59,7 +59,7 @@ def test_the_epoch_under_way_is_told_with_its_age(world: World) -> None:
 
 @pytest.mark.parametrize("part", EpochStage)
 def test_every_part_of_an_epoch_can_be_told(world: World, part: EpochStage) -> None:
-    """Whatever an epoch is at has a name in the API."""
+    """Every stage of an epoch has a name in the API."""
     world.query.epochs.progress = EpochProgress(Epoch(3), world.now).at(part, 0)
     seen = world.service.snapshot().under_way
     assert seen is not None
@@ -67,36 +67,36 @@ def test_every_part_of_an_epoch_can_be_told(world: World, part: EpochStage) -> N
 
 
 def test_an_epoch_in_trouble_says_why(world: World) -> None:
-    """While its runs fail, and not only once it has ended."""
+    """The reason is reported while its runs fail, not only after its end."""
     world.query.epochs.progress = EpochProgress(Epoch(3), world.now).at(EpochStage.JOB, 2, "the disk is full")
     seen = world.service.snapshot().under_way
     assert seen is not None
     assert (seen.runs, seen.trouble) == (3, "the disk is full")
 
 
-@pytest.mark.parametrize("looks", [0, 7])
-def test_times_of_a_migration_are_its_own(world: World, looks: int) -> None:
-    """Whoever looks, and whether anybody does, its beginning and its end are the same, and so are its latencies."""
-    asked_at = world.now
+@pytest.mark.parametrize("reads", [0, 7])
+def test_times_of_a_migration_are_its_own(world: World, reads: int) -> None:
+    """Start, end and latencies of a migration do not depend on how often it is read."""
+    requested_at = world.now
     begun = world.service.put_target(target(4, 0, 1, 2, 3))
     assert begun is not None
     world.settle()
     first, ended_at = world.service.migration(begun.id), world.query.migrations[0].ended_at
     for _ in range(5):
         world.epoch()
-        for _ in range(looks):
+        for _ in range(reads):
             world.service.observed()
             world.service.snapshot()
     done = world.service.migration(begun.id)
     assert done.started_at is not None
     assert done.ended_at is not None
-    assert (done.started_at.timestamp(), done.ended_at.timestamp()) == (asked_at, ended_at)
+    assert (done.started_at.timestamp(), done.ended_at.timestamp()) == (requested_at, ended_at)
     assert done == first
 
 
 def test_a_target_settles(world: World) -> None:
-    """A target is desired at once and settled when its bins are there; its migration knows its generation and times."""
-    asked_at = world.now
+    """A target is desired at once and settled when its bins have moved; its migration has its generation and times."""
+    requested_at = world.now
     begun = world.service.put_target(target(4, 0, 1, 2, 3))
     assert begun is not None
     seen = world.service.snapshot()
@@ -108,7 +108,7 @@ def test_a_target_settles(world: World) -> None:
     done = world.service.migration(begun.id)
     assert (done.phase, done.bins_moved, done.bins_total) == ("settled", BINS // 2, BINS // 2)
     assert done.started_at is not None
-    assert done.started_at.timestamp() == asked_at
+    assert done.started_at.timestamp() == requested_at
     assert done.ended_at is not None
     assert done.latency_before is not None
     assert done.latency_before.epochs == 3
@@ -122,7 +122,7 @@ def test_a_target_settles(world: World) -> None:
 
 
 def test_a_cancelled_target_is_not_settled(world: World) -> None:
-    """A rescale that was cancelled half way has bins on every worker, and is still not what was asked for."""
+    """A rescale that was cancelled half way has bins on every worker, and still does not match the target."""
     fluid = TargetRequest(owner=UID, generation=1, workers=[0, 1, 2, 3], strategy="Fluid")
     begun = world.service.put_target(fluid)
     assert begun is not None
@@ -137,7 +137,7 @@ def test_a_cancelled_target_is_not_settled(world: World) -> None:
 
 
 def test_rolling_back_is_another_migration(world: World) -> None:
-    """Cancelling with a rollback leads back to where the bins were; a migration nobody made is not there."""
+    """Cancelling with a rollback moves the bins back; an unknown migration is not found."""
     begun = world.service.put_target(target(1, 0, 1, 2, 3))
     assert begun is not None
     world.settle()
@@ -151,7 +151,7 @@ def test_rolling_back_is_another_migration(world: World) -> None:
 
 
 def test_a_drain_changes_what_is_effective_only(world: World) -> None:
-    """A drained worker is no longer effective, and still desired; so its target is not settled."""
+    """A drained worker is no longer effective but still desired, so its target is not settled."""
     world.service.put_target(target(1, 0, 1, 2))
     world.settle()
     world.service.drain(Worker(2))
@@ -166,7 +166,7 @@ def test_a_drain_changes_what_is_effective_only(world: World) -> None:
 
 
 def test_bins_are_told_page_by_page(world: World) -> None:
-    """Pages follow each other without a gap; sizes are those of the snapshots, once there are any."""
+    """Pages follow each other without a gap; sizes are those of the snapshots, if any exist."""
     for _ in range(20):
         world.epoch()
     first = world.service.bins(None, 0, 5)
@@ -181,7 +181,7 @@ def test_bins_are_told_page_by_page(world: World) -> None:
 
 
 def test_copies_show_while_they_are_made(world: World) -> None:
-    """During a migration the destinations hold copies, the metrics know how far behind they are, and afterwards none."""
+    """During a migration the destinations hold copies and the metrics show their lag; afterwards there are none."""
     world.service.put_target(target(1, 0, 1, 2, 3))
     seen, lags = set(), set()
     for _ in range(100):
@@ -198,7 +198,7 @@ def test_copies_show_while_they_are_made(world: World) -> None:
 
 
 def test_stopping_returns_at_once_and_ends_stopped(world: World) -> None:
-    """A stop is carried out beside the request, once; from then on drains are refused and the query is not ready."""
+    """A stop runs once, independently of the request; then drains are rejected and the query is not ready."""
     world.service.stop()
     world.service.stop()
     assert world.query.stopped.wait(10)
@@ -213,14 +213,14 @@ def test_stopping_returns_at_once_and_ends_stopped(world: World) -> None:
     [(Fenced("term 3 took over"), State.FENCED), (EpochFailed("e"), State.FAILED), (None, State.FINISHED)],
 )
 def test_an_ended_query_says_how(world: World, error: Exception | None, state: State) -> None:
-    """An error names its state and reason; an end without one, that nobody asked for, is a finished stream."""
+    """An error determines state and reason; an end without an error or a request is a finished stream."""
     world.query.isActive, world.query.error = False, error  # type: ignore[assignment]
     seen = world.service.snapshot()
     assert (seen.state, seen.reason) == (state, str(error or ""))
 
 
 def test_reads_survive_the_end_of_spark(world: World) -> None:
-    """When Spark is gone, what the log says can still be read, and the query is not ready."""
+    """After the end of Spark, the contents of the log can still be read, and the query is not ready."""
     world.query.spark_is_gone = True
     seen = world.service.snapshot()
     assert (seen.state, seen.registered, seen.workers) == (State.FAILED, [], [0, 1])
@@ -229,7 +229,7 @@ def test_reads_survive_the_end_of_spark(world: World) -> None:
 
 
 def test_what_alerts_need_is_observed(world: World) -> None:
-    """The state, how many workers are wanted, the latency that moves are paced by, and how long the epoch has run."""
+    """These are the state, the workers of the target, the latency that paces moves, and the age of the epoch."""
     seen = world.service.observed()
     assert [name for name, now in seen.state.items() if now] == ["Running"]
     assert (seen.target_workers, seen.epoch_running_seconds, seen.migration_left_seconds) == (None, 0.0, None)

@@ -1,4 +1,4 @@
-"""The server of the control API: it answers from a thread, ends cleanly, and says which port is taken."""
+"""The server of the control API runs in a thread, ends cleanly, and names a port that is in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def http_threads() -> int:
 
 
 def test_it_answers_and_ends() -> None:
-    """Port 0 gives a free port, which is reported; after `stop` nobody listens there and no thread is left."""
+    """Port 0 selects a free port, which is reported; after `stop` the port is closed and no thread is left."""
     before = http_threads()
     with server() as running:
         assert running.port > 0
@@ -41,7 +41,7 @@ def test_it_answers_and_ends() -> None:
 
 
 def test_a_port_can_be_used_again() -> None:
-    """Stopping frees the port at once, also with a connection that a caller keeps open; the same server starts again."""
+    """Stopping frees the port at once, even if a caller keeps a connection open; the same server can start again."""
     running = server().start()
     with httpx2.Client(base_url=running.url) as kept:
         assert kept.get("/healthz").status_code == 200
@@ -57,7 +57,7 @@ def test_a_port_can_be_used_again() -> None:
     ids=["nothing", "half a header", "half a body"],
 )
 def test_who_does_not_finish_asking_is_let_go(beginning: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that only stays open takes no place for ever; one that asks and asks again keeps its own."""
+    """A connection that only stays open is closed after a time; one with repeated requests stays open."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS_MAX", 0.2)
     with server() as running, httpx2.Client(base_url=running.url) as client:
         with socket.create_connection(("127.0.0.1", running.port), timeout=30) as slow:
@@ -68,7 +68,7 @@ def test_who_does_not_finish_asking_is_let_go(beginning: bytes, monkeypatch: pyt
 
 
 def test_a_taken_port_is_named() -> None:
-    """An error at start says which port and which address, and leaves nothing behind."""
+    """An error at start names port and address, and leaves nothing behind."""
     before = http_threads()
     with server() as first:
         second = server(first.port)
@@ -87,7 +87,7 @@ def test_an_address_that_cannot_be_had_is_named(host: str, port: int) -> None:
 
 
 def test_a_running_server_is_not_started_again() -> None:
-    """A second `start` is refused, and one that has not started has no port."""
+    """A second `start` is rejected, and a server that has not started has no port."""
     with server() as running, pytest.raises(InvalidSettings, match="runs already"):
         running.start()
     with pytest.raises(InvalidSettings, match="has not been started"):
@@ -95,7 +95,7 @@ def test_a_running_server_is_not_started_again() -> None:
 
 
 def test_the_api_is_up_before_the_query() -> None:
-    """Until a query is there the state is Loading and writes are told to come again; then it is the query that answers."""
+    """Before the query the state is Loading and writes return a retryable error; afterwards the query responds."""
     settings = ControlSettings(tokens=Tokens(ADMIN, DRAIN))
     target = {"owner": "", "generation": 1, "workers": [0]}
     with serve(settings) as control:
@@ -116,7 +116,7 @@ def test_the_api_is_up_before_the_query() -> None:
 
 
 def test_health_has_a_port_of_its_own() -> None:
-    """There are health and metrics, without any token, and nothing else."""
+    """It has health and metrics, without a token, and nothing else."""
     with serve(ControlSettings()) as control:
         control.services.current = FakeService()
         assert control.health.port != control.api.port
@@ -127,7 +127,7 @@ def test_health_has_a_port_of_its_own() -> None:
 
 
 def test_if_one_port_is_taken_neither_is_used() -> None:
-    """An API that cannot have its health port gives its own back."""
+    """An API whose health port is in use releases its own port."""
     before = http_threads()
     with server() as other:
         control = Control(ControlSettings(health_port=other.port))
@@ -137,7 +137,7 @@ def test_if_one_port_is_taken_neither_is_used() -> None:
 
 
 def test_settings_come_from_the_environment() -> None:
-    """Host, ports and tokens are variables; a port that is none is refused by name."""
+    """Host, ports and tokens are variables; an invalid port is rejected by name."""
     found = ControlSettings.from_environment(
         {"BINSHIFT_CONTROL_HOST": "0.0.0.0", "BINSHIFT_CONTROL_PORT": "7070", "BINSHIFT_TOKEN": ADMIN}
     )

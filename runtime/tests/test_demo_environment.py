@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def test_program_computes_what_pandas_does(spark: SparkSession, tmp_path: Path) -> None:
-    """Run by Spark itself over all rows at once, the program's expressions give pandas' answer."""
+    """Run by Spark itself over all rows at once, the program's expressions return pandas' result."""
     from pyarrow import parquet
 
     events = dataset.events(raw_flights(600, seed=4))
@@ -49,7 +49,7 @@ def _around(folder: Path, ends: ExitStack) -> Environment:
 
 
 def test_everything_is_ended_in_reverse(tmp_path: Path) -> None:
-    """Parts are ended last first, and one that fails does not keep the others from ending."""
+    """Parts are ended last first, and a failing one does not prevent the others from ending."""
     ended: list[str] = []
 
     def fail() -> None:
@@ -76,7 +76,7 @@ def test_part_that_hangs_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_output_of_processes_goes_to_the_file(tmp_path: Path) -> None:
-    """What a process started meanwhile writes is in the file; this process' own output is as before."""
+    """The output of processes started meanwhile is in the file; this process' own output is unchanged."""
     path = tmp_path / "log"
     before = os.fstat(1).st_ino, os.fstat(2).st_ino
     with output_to(path):
@@ -86,7 +86,7 @@ def test_output_of_processes_goes_to_the_file(tmp_path: Path) -> None:
 
 
 def test_log_tail(tmp_path: Path) -> None:
-    """The end of the driver's log is its last lines; nothing where there is none."""
+    """The end of the driver's log is its last lines, or nothing if it does not exist."""
     with ExitStack() as ends:
         around = _around(tmp_path, ends)
         assert around.log_tail(2) == ""
@@ -95,7 +95,7 @@ def test_log_tail(tmp_path: Path) -> None:
 
 
 def test_second_interrupt_does_not_disturb_the_end() -> None:
-    """The first interrupt ends the demo; those that follow while it cleans up do nothing; afterwards all is as before."""
+    """The first interrupt ends the demo; further ones during the clean-up are ignored; afterwards the handlers are restored."""
     before = signal.getsignal(signal.SIGTERM)
     cleaned = False
 
@@ -116,7 +116,7 @@ def test_second_interrupt_does_not_disturb_the_end() -> None:
 
 
 def test_end_that_has_begun_is_not_interrupted() -> None:
-    """A signal that comes when the end has begun by itself does nothing."""
+    """A signal that arrives after the end has begun by itself is ignored."""
     with one_interrupt():
         no_more_interrupts()
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Latency is counted per row, from when it was due to the commit of its epoch."""
+"""Latency is measured per row, from its due time to the commit of its epoch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _ledger(*commits: tuple[float, list[int]]) -> LatencyLog:
 
 
 def test_latency_is_from_due_to_commit() -> None:
-    """Each row's latency is the commit of its epoch less the time it was due; other rows have none yet."""
+    """Each row's latency is the commit of its epoch minus its due time; other rows have none yet."""
     found = _ledger((0.0, [0, 1]), (0.3, [2, 3])).latencies()
     assert np.isnan(found[:20]).all()
     assert found[20:40] == pytest.approx(0.3 - np.arange(20) / 100)
@@ -60,7 +60,7 @@ def test_spans_divide_the_rows() -> None:
 
 
 def test_standing_still_shows_in_the_buckets() -> None:
-    """All rows that waited for a late epoch show it, the first the most: the load is open loop."""
+    """All rows that waited for a late epoch show it, the first one most: the load is open loop."""
     buckets = _ledger((0.0, [0, 1]), (0.3, [2, 3, 4]), (5.0, [5, 6, 7, 8, 9])).buckets()
     assert buckets.starts.tolist() == [0.0, 0.25, 0.5, 0.75]
     assert buckets.max[0] == pytest.approx(0.3)
@@ -84,7 +84,7 @@ def test_nothing_known_is_no_number() -> None:
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
 def test_moved_bins_are_noticed(owners: list[int]) -> None:
-    """Nothing has moved between equal counts, and all of one worker's bins when they are elsewhere after."""
+    """Equal counts mean that no bin moved; all bins of a worker are noticed if they are elsewhere afterwards."""
     counts = tuple(np.bincount(owners, minlength=6).tolist())
     assert bins_moved(counts, counts) == 0
     assert bins_moved(counts, (0, 0, 0, 0, 0, 0, len(owners))) == len(owners)

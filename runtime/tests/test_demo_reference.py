@@ -1,4 +1,4 @@
-"""Pandas' answer is right on a case done by hand, and the comparison sees every kind of difference."""
+"""Pandas' result is correct on a case computed manually, and the comparison detects every kind of difference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _row(statistics: pd.DataFrame, scope: str, key: str | None) -> dict[str, Any
 
 
 def test_statistics_by_hand() -> None:
-    """Counts, sums, extremes, mean and deviation of a few flights are those worked out by hand."""
+    """Counts, sums, extremes, mean and deviation of a few flights equal the values computed manually."""
     rows = [("N1", 4.0), ("N1", 20.0), ("N1", None), ("N2", 15.0), (None, None)]
     raw = pd.DataFrame([raw_flight("2013-01-01T10:00:00Z", 0, delay, tail) for tail, delay in rows])
     found = expected(dataset.events(raw))
@@ -47,7 +47,7 @@ def test_every_flight_counts_once_per_scope() -> None:
 
 
 def test_equal_statistics_have_no_differences() -> None:
-    """The order of rows does not matter, nor the last digits of a mean; the null key equals itself."""
+    """The order of rows and the last digits of a mean are ignored; the null key equals itself."""
     close = WANTED.sample(frac=1, random_state=1)
     close["delay_mean"] = close["delay_mean"] * (1 + 1e-13)
     assert differences(close, WANTED) == []
@@ -78,7 +78,7 @@ def _less_exact(found: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (_missing, "1 keys missing: aircraft"),
         (_twice, "1 keys found twice"),
@@ -88,15 +88,15 @@ def _less_exact(found: pd.DataFrame) -> pd.DataFrame:
         (_less_exact, "another delay_deviation"),
     ],
 )
-def test_differences_are_seen(change: Any, words: str) -> None:
-    """Each way of being wrong gives one line, with the key or the value in it."""
+def test_differences_are_seen(change: Any, message: str) -> None:
+    """Each kind of error gives one line, with the key or the value in it."""
     found = differences(change(WANTED.copy()), WANTED)
     assert len(found) == 1
-    assert pd.Series(found).str.contains(words).all()
+    assert pd.Series(found).str.contains(message).all()
 
 
 class _Frame:
-    """What a sink uses of a DataFrame."""
+    """The part of a DataFrame that a sink uses."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
         self._rows = rows
@@ -113,7 +113,7 @@ def _collect(*writes: tuple[int, pd.DataFrame]) -> Results:
 
 
 def test_results_keep_the_last_word() -> None:
-    """Of each key the values of the newest epoch count; an epoch that ran again replaces what it wrote before."""
+    """The values of each key's newest epoch count; an epoch that ran again replaces its earlier rows."""
     half, rest = FLIGHTS.head(200), FLIGHTS
     results = _collect((0, expected(half)), (1, WANTED.head(3)), (1, expected(rest)))
     assert differences(results.latest(0), expected(half)) == []
@@ -122,14 +122,14 @@ def test_results_keep_the_last_word() -> None:
 
 
 def test_results_wait_for_the_commit() -> None:
-    """Rows of an epoch that is not committed do not count yet."""
+    """Rows of an uncommitted epoch do not count yet."""
     results = _collect((0, WANTED.head(5)), (1, WANTED.tail(5)))
     assert len(results.latest(0)) == 5
     assert len(Results().latest(7)) == 0
 
 
 def test_worst_routes_come_first() -> None:
-    """Routes are listed by mean delay, those with too few departures left out."""
+    """Routes are listed by mean delay, without those with too few departures."""
     worst = worst_routes(WANTED, count=2, flights_min=1)
     routes = WANTED[WANTED["scope"] == "route"]
     assert worst[0][2] == pytest.approx(routes["delay_mean"].max())

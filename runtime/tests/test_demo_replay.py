@@ -1,4 +1,4 @@
-"""The replay puts every row in front of the query exactly once, when it is due."""
+"""The replay presents every row to the query exactly once, when it is due."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_files_hold_each_row_once(rows: int, seconds: float, primers: int) -> No
 
 @given(rows=st.integers(1, 5000), seconds=st.floats(0.5, 30), primers=st.integers(0, 5))
 def test_file_is_due_when_its_rows_are(rows: int, seconds: float, primers: int) -> None:
-    """No row is due after its file is, none more than a tick before; rows of primers are never due."""
+    """No row is due after its file, none more than a tick before; rows of primers are never due."""
     schedule = Schedule(rows, seconds, primers=primers)
     scheduled = schedule.scheduled()
     for file in range(schedule.files):
@@ -44,13 +44,13 @@ def test_file_is_due_when_its_rows_are(rows: int, seconds: float, primers: int) 
 
 @pytest.mark.parametrize(("rows", "seconds"), [(0, 10.0), (5, 0.01)])
 def test_schedule_without_rows_or_time_is_refused(rows: int, seconds: float) -> None:
-    """A replay of nothing, or shorter than one tick, is refused with the value."""
+    """An empty replay, or one shorter than a tick, is rejected with the value."""
     with pytest.raises(InvalidSettings, match=str(rows)):
         Schedule(rows, seconds)
 
 
 def test_other_files_have_no_number() -> None:
-    """A file that is not of the replay is not taken for one."""
+    """A file of another source is not treated as part of the replay."""
     with pytest.raises(ValueError, match="part-0"):
         file_number("/data/part-0.parquet")
 
@@ -67,7 +67,7 @@ def _rows_in(folder: Path) -> list[int]:
 
 
 def test_feeder_releases_everything_in_order(tmp_path: Path) -> None:
-    """In the end all rows are in the query's folder, in their order, and none is left behind."""
+    """At the end all rows are in the query's folder, in order, and no temporary file is left."""
     schedule = Schedule(50, 0.5, tick_seconds=0.1, primers=2)
     staged, shown = _staged(tmp_path, schedule)
     feeder = Feeder(schedule, staged, shown)
@@ -81,7 +81,7 @@ def test_feeder_releases_everything_in_order(tmp_path: Path) -> None:
 
 
 def test_feeder_waits_for_nobody_but_the_clock(tmp_path: Path) -> None:
-    """A clock that stands still releases the primers only; one far ahead releases all at once."""
+    """With a stopped clock only the primers are released; with one far ahead all files are released at once."""
     schedule = Schedule(50, 5.0, tick_seconds=0.1, primers=3)
     staged, shown = _staged(tmp_path, schedule)
     moment = [100.0]
@@ -103,7 +103,7 @@ def test_feeder_waits_for_nobody_but_the_clock(tmp_path: Path) -> None:
 
 
 def iter_clock(first: list[float], then: float):  # type: ignore[no-untyped-def]
-    """A clock that tells ``first`` once and then always the same later time."""
+    """A clock that returns ``first`` once and then always the same later time."""
     lock = threading.Lock()
 
     def now() -> float:

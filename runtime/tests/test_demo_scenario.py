@@ -15,7 +15,7 @@ from flights_demo.scenario import CLEARING_SECONDS, Scenario, plan_steps
 
 @dataclass
 class _World:
-    """A cluster and a query that note what is asked of them."""
+    """A cluster and a query that record their calls."""
 
     asked: list[str] = field(default_factory=list)
     migration: Any = None
@@ -90,7 +90,7 @@ def test_scene_waits_for_the_one_before() -> None:
 
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.CANCELLED])
 def test_failed_migration_is_an_error(phase: Phase) -> None:
-    """A migration that ends otherwise than settled ends the demo, with its name."""
+    """A migration that does not settle ends the demo with an error that names it."""
     world = _World()
     scenario = _scenario(world, [1, 2])
     scenario.advance(15.0)
@@ -101,7 +101,7 @@ def test_failed_migration_is_an_error(phase: Phase) -> None:
 
 @pytest.mark.parametrize("workers", [[], [0, 1], [2, 2]])
 def test_senseless_numbers_of_workers_are_refused(workers: list[int]) -> None:
-    """No worker at all, or a change that is none, is refused with the numbers."""
+    """No worker at all, or a change to the same number, is rejected with the numbers."""
     with pytest.raises(InvalidSettings, match=r"workers \["):
         plan_steps(workers, 30.0)
 

@@ -1,4 +1,4 @@
-"""What the demo shows and reports says what happened."""
+"""The demo's screen and report show what happened."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_table_and_line_say_the_same() -> None:
 
 
 def test_worker_states() -> None:
-    """A worker without bins is coming if it is wanted and leaving if it is not; one that is gone is not shown."""
+    """A worker without bins is starting if it is wanted and leaving if it is not; a stopped one is not shown."""
     shrinking = View(**(vars(VIEW) | {"wanted": 2, "running": (0, 1, 2), "move": None}))
     assert [worker_state(VIEW, slot) for slot in range(4)] == ["working", "working", "working", "coming"]
     assert [worker_state(shrinking, slot) for slot in range(4)] == ["working", "working", "leaving", ""]
 
 
 def test_nothing_known_yet_can_be_shown() -> None:
-    """The very first moment, without epoch, bins or latency, has its table and its line."""
+    """The first moment, without epoch, bins or latency, has its table and its line."""
     nothing = Latency(math.nan, math.nan, math.nan, 0)
     first = View(0.0, 0, 1, 0.0, -1, nothing, (), 2, (0, 1), Move("1 → 2 workers", "planned", 0, 0, 0, 0.0))
     assert "planned" in _shown(first)
@@ -63,7 +63,7 @@ def test_nothing_known_yet_can_be_shown() -> None:
 
 
 def test_lines_where_there_is_no_terminal() -> None:
-    """Without a terminal there is a line every two seconds, and no control characters."""
+    """Without a terminal a line is printed every two seconds, without control characters."""
     console = Console(file=io.StringIO(), force_terminal=False)
     screen = screen_for(console)
     assert isinstance(screen, LineScreen)
@@ -76,7 +76,7 @@ def test_lines_where_there_is_no_terminal() -> None:
 
 
 def test_table_in_a_terminal() -> None:
-    """In a terminal the tables stay in their place, and the terminal is given back at the end."""
+    """In a terminal the tables stay in place, and the terminal is restored at the end."""
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     screen = screen_for(console)
     assert isinstance(screen, LiveScreen)
@@ -135,7 +135,7 @@ def test_numbers_are_valid_json(tmp_path: Path) -> None:
 
 
 def test_picture_is_drawn(tmp_path: Path) -> None:
-    """The plot is a PNG file of some size, also when nothing was measured."""
+    """The plot is a PNG file of a minimum size, even if nothing was measured."""
     pytest.importorskip("matplotlib", reason="the demo's requirements are not installed")
     log, steps = _run()
     for name, drawn in (("run.png", log), ("empty.png", LatencyLog(SCHEDULE))):

@@ -1,4 +1,4 @@
-"""Keeps documents and scripts true where a machine can tell: snippets, links, targets, the code map, the licence, locks."""
+"""Checks documents and scripts automatically: snippets, links, targets, the code map, the licence, locks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SNIPPETS = [
 
 
 def problem_in(language: str, code: str) -> str:
-    """What the language's own parser says against ``code``; empty if nothing, or if it is another language."""
+    """The error of the language's own parser for ``code``; empty if it has none, or if it is another language."""
     if language == "python":
         try:
             ast.parse(code)
@@ -73,7 +73,7 @@ def test_make_targets_exist(name: str) -> None:
     """Every `make x` in a document is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z0-9-]+):", _text("Makefile"), re.MULTILINE))
     named = re.findall(r"(?:^|`)make ([a-z0-9 |]+)", _text(name), re.MULTILINE)
-    assert {word for words in named for word in re.findall(r"[a-z0-9]+", words)} - targets == set()
+    assert {word for line in named for word in re.findall(r"[a-z0-9]+", line)} - targets == set()
 
 
 def test_code_map_is_whole() -> None:
@@ -115,7 +115,7 @@ def test_decision_is_complete(path: Path) -> None:
 
 
 def test_licence_is_the_whole_text() -> None:
-    """LICENSE is the Apache License 2.0, from its title to its end, and pyproject.toml says the same."""
+    """LICENSE is the Apache License 2.0, from its title to its end, and pyproject.toml names the same licence."""
     text = _text("LICENSE")
     assert "Apache License" in text
     assert "Version 2.0, January 2004" in text
@@ -131,13 +131,13 @@ def test_licence_is_the_whole_text() -> None:
     ],
 )
 def test_file_is_there(name: str) -> None:
-    """The files that make this a house are there."""
+    """The files that every repository needs exist."""
     assert (ROOT / name).is_file()
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
 def test_lock_is_whole_and_names_no_place(path: Path) -> None:
-    """A lock file pins every package with hashes and carries neither an index address nor a path of some machine."""
+    """A lock file pins every package with hashes and has neither an index address nor a path of a machine."""
     text = path.read_text(encoding="utf-8")
     entries = re.findall(r"^[A-Za-z].*?(?=^[A-Za-z]|\Z)", text, re.MULTILINE | re.DOTALL)
     assert entries != []
@@ -151,6 +151,6 @@ def _pins(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["runtime", "operator"])
 def test_images_get_what_is_tested(name: str) -> None:
-    """The images' lock files hold no version that the checks did not run with."""
+    """The images' lock files hold only versions that the checks ran with."""
     assert _pins(name)
     assert _pins(name) - _pins("dev") == set()

@@ -1,4 +1,4 @@
-"""Entries against an obvious model: a dict from (bin, key) to value."""
+"""Entries against a simple model: a dict from (bin, key) to value."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_sort_orders_by_bin_then_key_and_keeps_ties(rows: list[Row], lead: int) 
 
 @given(st.lists(ROWS, max_size=4), st.integers(0, 2))
 def test_merge_keeps_the_last_value_of_each_key(parts: list[list[Row]], lead: int) -> None:
-    """Merging is a dict's update, batch after batch, row after row."""
+    """Merging is a dict's update, batch by batch, row by row."""
     model = {(b, key): value for part in parts for b, key, value in part}
     merged = entries.merge_last_wins([_entries(part, lead) for part in parts])
     assert [(b, key, value) for (b, key), value in sorted(model.items())] == _rows(merged)
@@ -50,7 +50,7 @@ def test_restrict_keeps_rows_of_the_bins(rows: list[Row], bins: set[int], lead: 
 
 @given(ROWS, st.integers(1, 20), st.integers(1, 4), st.integers(0, 2))
 def test_cut_is_a_partition_within_the_limits(rows: list[Row], bytes_max: int, rows_max: int, lead: int) -> None:
-    """The pieces are the batch again; each is within both limits unless it is a single row."""
+    """The pieces together are the batch; each is within both limits unless it is a single row."""
     pieces = list(entries.cut(_entries(rows, lead), bytes_max, rows_max))
     assert [row for piece in pieces for row in _rows(piece)] == rows
     for piece in pieces:
@@ -60,7 +60,7 @@ def test_cut_is_a_partition_within_the_limits(rows: list[Row], bytes_max: int, r
 
 @given(ROWS, st.integers(0, 2))
 def test_size_counts_bins_keys_and_values(rows: list[Row], lead: int) -> None:
-    """Four bytes a bin, and the bytes of keys and values, of a slice too."""
+    """The size is four bytes per bin, and the bytes of keys and values, for a slice too."""
     expected = sum(4 + len(key) + len(value or b"") for _, key, value in rows)
     assert entries.size_bytes(_entries(rows, lead)) == expected
 

@@ -1,4 +1,4 @@
-"""What becomes of an epoch whatever its runs do: each way through the loop that runs epochs, on a real log."""
+"""The outcome of an epoch for all results of its runs: each path through the loop that runs epochs, on a real log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def world() -> EpochWorld:
 
 
 def test_a_calm_epoch(world: EpochWorld) -> None:
-    """One run; its record exists, its result is published, its time is measured, and one more epoch is asked for."""
+    """A calm epoch has one run; it is recorded, published and measured, and one more epoch is requested."""
     begun(world)
     assert [(run.number, run.workers, run.on, run.readers) for run in world.runs] == [(0, (0, 1), ("0.1", "1.1"), ())]
     assert world.coordinator.last == 1
@@ -47,7 +47,7 @@ def test_a_calm_epoch(world: EpochWorld) -> None:
 
 
 def test_an_epoch_is_seen_while_it_runs(world: EpochWorld) -> None:
-    """Whoever looks on sees that one runs, which it is, and that nobody else may begin a batch for it."""
+    """An observer sees that an epoch is running, and which one; no other batch may begin."""
     seen: list[object] = []
     world.script.append(lambda: seen.append((world.loop.in_epoch.is_set(), world.loop.within, world.loop.progress)))
     world.epoch(0)
@@ -56,7 +56,7 @@ def test_an_epoch_is_seen_while_it_runs(world: EpochWorld) -> None:
 
 
 def test_stores_of_known_executors_are_trusted(world: EpochWorld) -> None:
-    """Bins are brought up where the executor is one that has not run an epoch of this driver, and nowhere else."""
+    """Bins are brought up only on an executor that has not run an epoch of this driver."""
     begun(world)
     world.replaced(1)
     world.epoch(2)
@@ -69,9 +69,9 @@ def test_stores_of_known_executors_are_trusted(world: EpochWorld) -> None:
 
 
 def test_a_failed_run_is_made_again(world: EpochWorld) -> None:
-    """The next run has the next number and brings everything up; the epoch is recorded once, and measured once."""
+    """The next run has the next number and brings everything up; the epoch is recorded and measured once."""
     begun(world)
-    world.script += [EpochFailed("an executor was lost"), DiskFull("no room")]
+    world.script += [EpochFailed("an executor was lost"), DiskFull("no space")]
     world.epoch(2)
     assert [(run.number, run.brought_up) for run in world.runs] == [(0, frozenset()), (1, {0, 1}), (2, {0, 1})]
     assert world.loop.runs_failed == 2
@@ -81,33 +81,33 @@ def test_a_failed_run_is_made_again(world: EpochWorld) -> None:
 
 
 def test_failed_runs_show_while_the_epoch_lasts(world: EpochWorld) -> None:
-    """Each run is seen with the reason of the one before, and every failure counts at once."""
+    """Each run is shown with the reason of the previous failure, and every failure counts at once."""
     seen: list[tuple[int, str, int]] = []
 
-    def look(number: int) -> object:
+    def observe(number: int) -> object:
         at = world.loop.progress
         assert at is not None
         seen.append((at.runs, at.trouble, world.loop.runs_failed))
-        raise DiskFull(f"no room, {number}")
+        raise DiskFull(f"no space, {number}")
 
-    world.script += [partial(look, 1), partial(look, 2), UserFunctionFailed("enough")]
+    world.script += [partial(observe, 1), partial(observe, 2), UserFunctionFailed("enough")]
     with pytest.raises(UserFunctionFailed, match="enough"):
         world.epoch(0)
-    assert seen == [(1, "", 0), (2, "no room, 1", 1)]
+    assert seen == [(1, "", 0), (2, "no space, 1", 1)]
     assert world.loop.progress is None
 
 
 def test_pauses_between_runs_grow(world: EpochWorld) -> None:
-    """None after the first failure, then longer and longer: a disk or a store may be away for a while."""
+    """The first failure has no pause, then pauses grow: a disk or a store may be unavailable for a while."""
     world.script += [EpochFailed("lost")] * 4
     world.epoch(0)
     assert world.clock.waits == [0.0, 0.1, 0.2, 0.4]
 
 
 def test_runs_are_bounded(world: EpochWorld) -> None:
-    """An epoch that never succeeds ends the query, and says why its last run failed; the next driver can run it."""
-    world.script += [EpochFailed("lost")] * (ATTEMPTS_MAX - 1) + [DiskFull("no room at the end")]
-    with pytest.raises(EpochFailed, match=f"failed {ATTEMPTS_MAX} times.*no room at the end"):
+    """An epoch that never succeeds ends the query with the reason of its last failure; the next driver can run it."""
+    world.script += [EpochFailed("lost")] * (ATTEMPTS_MAX - 1) + [DiskFull("no space at the end")]
+    with pytest.raises(EpochFailed, match=f"failed {ATTEMPTS_MAX} times.*no space at the end"):
         world.epoch(0)
     assert len(world.runs) == ATTEMPTS_MAX
     assert world.coordinator.last == -1
@@ -116,7 +116,7 @@ def test_runs_are_bounded(world: EpochWorld) -> None:
 
 
 def test_failures_of_tasks_have_a_lower_bound(world: EpochWorld) -> None:
-    """A task that fails four times in an epoch ends the query, as with Spark; lost executors between do not count."""
+    """A task that fails four times in an epoch ends the query, as in Spark; executors lost in between do not count."""
     world.script += [TaskFailed("a"), EpochFailed("lost"), TaskFailed("b"), TaskFailed("c"), TaskFailed("d")]
     with pytest.raises(TaskFailed, match="d"):
         world.epoch(0)
@@ -124,7 +124,7 @@ def test_failures_of_tasks_have_a_lower_bound(world: EpochWorld) -> None:
 
 
 def test_failures_of_tasks_are_counted_by_epoch(world: EpochWorld) -> None:
-    """Those of an epoch that was recorded in the end count no more."""
+    """Failures in an epoch that was recorded in the end no longer count."""
     world.script += [TaskFailed("a")] * 3
     world.epoch(0)
     world.script += [TaskFailed("b")] * 3
@@ -134,7 +134,7 @@ def test_failures_of_tasks_are_counted_by_epoch(world: EpochWorld) -> None:
 
 @pytest.mark.parametrize("error", [UserFunctionFailed("boom"), RuntimeError("what is this?"), ReplayMismatch("no")])
 def test_what_cannot_help_is_not_tried_again(world: EpochWorld, error: Exception) -> None:
-    """An error of the user's function, or one nobody knows, ends the query at once, as it is."""
+    """An error of the user's function, or an unknown one, ends the query at once, unchanged."""
     begun(world)
     world.script.append(error)
     with pytest.raises(type(error)) as raised:
@@ -145,7 +145,7 @@ def test_what_cannot_help_is_not_tried_again(world: EpochWorld, error: Exception
 
 
 def test_an_epoch_that_is_given_up_has_moved_nothing(world: EpochWorld) -> None:
-    """The moves of an epoch that ends with an error did not happen: the migration waits to make them."""
+    """The moves of an epoch that ends with an error did not happen: the migration still has to make them."""
     begun(world)
     migration = world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.coordinator.background()
@@ -158,7 +158,7 @@ def test_an_epoch_that_is_given_up_has_moved_nothing(world: EpochWorld) -> None:
 
 
 def test_an_epoch_without_all_summaries_is_run_again(world: EpochWorld) -> None:
-    """A record needs exactly one summary for each worker: a sink that stops early fails the run."""
+    """A record needs exactly one summary per worker: a sink that stops early fails the run."""
     summary = world.summary
     world.summary = lambda spec: summary(replace(spec, worker=Worker(0)) if not spec.fence.run else spec)  # type: ignore[method-assign]
     world.epoch(0)
@@ -169,7 +169,7 @@ def test_an_epoch_without_all_summaries_is_run_again(world: EpochWorld) -> None:
 
 
 def test_a_record_of_an_older_driver_is_adopted(world: EpochWorld) -> None:
-    """A driver that finds the epoch recorded by the one before it replays it; nothing is recorded twice."""
+    """A driver that finds the epoch recorded by the previous one replays it; nothing is recorded twice."""
     begun(world)
     younger = world.restarted()
     with pytest.raises(Fenced):
@@ -191,7 +191,7 @@ def test_an_older_driver_stops(world: EpochWorld) -> None:
 
 
 def test_a_replay_runs_on_the_recorded_workers(world: EpochWorld) -> None:
-    """Spark asks for the recorded epoch again: its workers take part, and its result is published again."""
+    """When Spark repeats a recorded epoch, its recorded workers take part, and its result is published again."""
     begun(world)
     younger = world.restarted()
     younger.epoch(1)
@@ -200,25 +200,25 @@ def test_a_replay_runs_on_the_recorded_workers(world: EpochWorld) -> None:
 
 
 def test_a_damaged_file_is_done_without(world: EpochWorld) -> None:
-    """An epoch that meets a damaged snapshot is planned again without it, as often as it takes."""
+    """An epoch that finds a damaged snapshot is planned again without it, as often as needed."""
     begun(world)
-    asked: list[str] = []
+    reported: list[str] = []
 
     def replan_without_file(plan: object, error: LogDamaged) -> object:
-        asked.append(str(error))
-        if len(asked) == 2:
+        reported.append(str(error))
+        if len(reported) == 2:
             raise StorageUnavailable("not now")
         return plan
 
     world.coordinator.replan_without_file = replan_without_file  # type: ignore[method-assign, assignment]
     world.script += [LogDamaged("file one"), LogDamaged("file two")]
     world.epoch(2)
-    assert asked == ["file one", "file two"]
+    assert reported == ["file one", "file two"]
     assert [run.number for run in world.runs] == [0, 1, 2]
 
 
 def test_a_damaged_file_that_is_needed_ends_the_query(world: EpochWorld) -> None:
-    """What cannot be done without is an error, and the epoch's moves did not happen."""
+    """Damage to an indispensable file is an error, and the epoch's moves did not happen."""
     begun(world)
     world.script.append(LogDamaged("records/x is torn"))
     with pytest.raises(LogDamaged, match="records/x is torn"):

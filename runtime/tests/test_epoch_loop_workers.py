@@ -1,4 +1,4 @@
-"""What an epoch does about executors, time and a stop: the other ways through the loop that runs epochs."""
+"""The reaction of an epoch to executors, time and a stop: the other paths through the loop that runs epochs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_missing_executor_is_waited_for(world: EpochWorld) -> None:
 
 
 def test_others_take_over_from_one_that_stays_away(world: EpochWorld) -> None:
-    """After the time-out, its bins go to those that are there, and the epoch runs with them alone."""
+    """After the time-out, its bins go to the registered workers, and the epoch runs with them alone."""
     begun(world)
     del world.executors[Worker(1)]
     world.epoch(2)
@@ -55,7 +55,7 @@ def test_others_take_over_from_one_that_stays_away(world: EpochWorld) -> None:
 
 
 def test_nobody_is_there(world: EpochWorld) -> None:
-    """Without any executor the epoch fails, and says whom it has waited for."""
+    """Without any executor the epoch fails and names the missing worker."""
     begun(world)
     world.executors.clear()
     before = world.clock.now
@@ -65,7 +65,7 @@ def test_nobody_is_there(world: EpochWorld) -> None:
 
 
 def test_a_worker_without_bins_is_not_waited_for(world: EpochWorld) -> None:
-    """Whoever gives its last bin away in this epoch, or gets its first later, may be away."""
+    """A worker that gives its last bin away in this epoch, or gets its first one later, may be missing."""
     begun(world)
     world.targets.rescale((Worker(0),), strategy="AllAtOnce", pre_copy=False)
     world.coordinator.background()
@@ -78,7 +78,7 @@ def test_a_worker_without_bins_is_not_waited_for(world: EpochWorld) -> None:
 
 
 def test_a_replay_goes_on_without_an_absent_worker(world: EpochWorld) -> None:
-    """Its route is decided; what it would have emitted is computed by an executor that is there."""
+    """Its route is decided; another executor computes the missing worker's output."""
     begun(world)
     younger = world.restarted()
     del younger.executors[Worker(1)]
@@ -87,7 +87,7 @@ def test_a_replay_goes_on_without_an_absent_worker(world: EpochWorld) -> None:
 
 
 def test_the_executors_are_read_for_every_run(world: EpochWorld) -> None:
-    """A run that failed because an executor went away does not go to it again."""
+    """A run after a lost executor does not use that executor again."""
     begun(world)
 
     def replace() -> None:
@@ -103,7 +103,7 @@ def test_the_executors_are_read_for_every_run(world: EpochWorld) -> None:
 
 
 def test_the_batch_is_kept_off_cold_workers(world: EpochWorld) -> None:
-    """While a worker that has not rehearsed is there, the batch's own tasks are pinned to the warm ones."""
+    """While a worker has not rehearsed, the batch's own tasks are pinned to the warm ones."""
     begun(world)
     world.executors[Worker(2)] = world.executors[Worker(1)]
     world.epoch(2)
@@ -111,7 +111,7 @@ def test_the_batch_is_kept_off_cold_workers(world: EpochWorld) -> None:
 
 
 def test_the_batch_is_kept_off_workers_that_are_only_expected(world: EpochWorld) -> None:
-    """The same while a cold one is about to come: it may register between this look and the job's last stage."""
+    """The same holds while a cold one is expected: it may register before the job's last stage."""
     begun(world)
     world.targets.rescale((Worker(0), Worker(1), Worker(2)))
     world.epoch(2)
@@ -119,7 +119,7 @@ def test_the_batch_is_kept_off_workers_that_are_only_expected(world: EpochWorld)
 
 
 def test_where_all_are_cold_anyone_may_read(world: EpochWorld) -> None:
-    """With no warm worker there is nobody to pin to."""
+    """Without a warm worker the batch's tasks are not pinned."""
     world.coordinator.migrations._warm.clear()
     world.epoch(0)
     assert [run.readers for run in world.runs] == [()]
@@ -128,19 +128,19 @@ def test_where_all_are_cold_anyone_may_read(world: EpochWorld) -> None:
 # ------------------------------------------------------------------------------------------------------------ fence
 
 
-@pytest.mark.parametrize(("seconds", "looks"), [(1.9, 0), (2.5, 1)])
-def test_a_driver_that_planned_for_long_looks_for_a_newer_one(world: EpochWorld, seconds: float, looks: int) -> None:
-    """It may have slept, and been replaced: it must know before the sink writes."""
+@pytest.mark.parametrize(("seconds", "checks"), [(1.9, 0), (2.5, 1)])
+def test_a_driver_that_planned_for_long_looks_for_a_newer_one(world: EpochWorld, seconds: float, checks: int) -> None:
+    """After a long pause it may have been replaced, so it must check before the sink writes."""
     begun(world)
-    looked: list[int] = []
-    world.coordinator.check_newest = lambda: looked.append(len(world.runs))  # type: ignore[method-assign]
+    checked: list[int] = []
+    world.coordinator.check_newest = lambda: checked.append(len(world.runs))  # type: ignore[method-assign]
     world.planning.append(seconds)
     world.epoch(2)
-    assert looked == [0] * looks
+    assert checked == [0] * checks
 
 
 def test_a_replaced_driver_writes_nothing(world: EpochWorld) -> None:
-    """One that has slept while it planned, and was replaced meanwhile, ends before its sink takes a row."""
+    """A driver that was suspended while planning, and was replaced meanwhile, ends before its sink takes a row."""
     begun(world)
     Log.on(world.files, world.log.format, nonce="another driver")
     world.planning.append(5.0)
@@ -153,7 +153,7 @@ def test_a_replaced_driver_writes_nothing(world: EpochWorld) -> None:
 
 
 def test_offsets_that_cannot_be_read_are_tried_again(world: EpochWorld) -> None:
-    """Nothing is lost while a disk is away; such tries count as runs that failed."""
+    """Nothing is lost while a disk is unavailable; such attempts count as failed runs."""
     world.unreadable += [DiskFull("away"), StorageUnavailable("away")]
     world.epoch(0)
     assert world.loop.runs_failed == 2
@@ -161,21 +161,21 @@ def test_offsets_that_cannot_be_read_are_tried_again(world: EpochWorld) -> None:
 
 
 def test_offsets_that_are_never_readable_end_the_query(world: EpochWorld) -> None:
-    """After as many tries as an epoch has runs; the reason of the one before is seen at each."""
+    """The query ends after as many attempts as an epoch has runs; each attempt shows the reason of the previous failure."""
     seen: list[str] = []
     world.clock.on_wait = lambda: seen.append(world.loop.progress.trouble if world.loop.progress else "")
-    world.unreadable += [DiskFull("away for good")] * (ATTEMPTS_MAX + 1)
-    with pytest.raises(EpochFailed, match="could not begin: away for good"):
+    world.unreadable += [DiskFull("disk is lost")] * (ATTEMPTS_MAX + 1)
+    with pytest.raises(EpochFailed, match="could not begin: disk is lost"):
         world.epoch(0)
     assert world.loop.runs_failed == ATTEMPTS_MAX
-    assert seen == ["away for good"] * ATTEMPTS_MAX
+    assert seen == ["disk is lost"] * ATTEMPTS_MAX
 
 
 # ------------------------------------------------------------------------------------------------------------- stop
 
 
 def test_an_epoch_in_trouble_is_given_up_by_a_stop(world: EpochWorld) -> None:
-    """Its executors may be stopping, too, and it will come again: no further run."""
+    """Its executors may also be stopping, and the epoch will be repeated, so no further run begins."""
     begun(world)
 
     def stop() -> None:
@@ -189,7 +189,7 @@ def test_an_epoch_in_trouble_is_given_up_by_a_stop(world: EpochWorld) -> None:
 
 
 def test_an_epoch_that_waits_is_given_up_by_a_stop(world: EpochWorld) -> None:
-    """The same while it waits for an executor."""
+    """The same holds while it waits for an executor."""
     begun(world)
     del world.executors[Worker(1)]
     world.clock.on_wait = world.loop.stopping.set
@@ -199,7 +199,7 @@ def test_an_epoch_that_waits_is_given_up_by_a_stop(world: EpochWorld) -> None:
 
 
 def test_an_epoch_that_cannot_begin_is_given_up_by_a_stop(world: EpochWorld) -> None:
-    """The same while its offsets cannot be read."""
+    """The same holds while its offsets cannot be read."""
     world.unreadable += [DiskFull("away"), DiskFull("away")]
     world.clock.on_wait = world.loop.stopping.set
     with pytest.raises(EpochFailed, match="could not begin"):
@@ -208,7 +208,7 @@ def test_an_epoch_that_cannot_begin_is_given_up_by_a_stop(world: EpochWorld) -> 
 
 
 def test_an_epoch_that_goes_well_is_finished_by_a_stop(world: EpochWorld) -> None:
-    """A stop that comes in a run that goes well lets it be recorded."""
+    """A stop during a successful run lets the epoch be recorded."""
     world.script.append(world.loop.stopping.set)
     world.epoch(0)
     assert world.coordinator.last == 0
@@ -218,7 +218,7 @@ def test_an_epoch_that_goes_well_is_finished_by_a_stop(world: EpochWorld) -> Non
 
 
 def test_the_pace_follows_the_measured_epochs(world: EpochWorld) -> None:
-    """Slow epochs while bins move make the moves slower: fewer bins a flip, and less copying."""
+    """Slow epochs while bins move make the moves slower: fewer bins per flip, and less copying."""
     begun(world, 6)
     pacer = world.coordinator.migrations.pacer
     before = pacer.pace
@@ -234,14 +234,14 @@ def test_the_pace_follows_the_measured_epochs(world: EpochWorld) -> None:
 
 @pytest.mark.parametrize(("next_ms", "wakes"), [(WATERMARK_MS + 1, [True]), (WATERMARK_MS, []), (None, [])])
 def test_groups_that_are_over_get_an_epoch(world: EpochWorld, next_ms: int | None, wakes: list[bool]) -> None:
-    """One more epoch is asked for where this one has moved the watermark on, also if the stream would end before it."""
+    """One more epoch is requested if this one has advanced the watermark, even if the stream would end before it."""
     world.next_watermark = next_ms
     world.epoch(0)
     assert world.wakes == wakes
 
 
 def test_no_more_is_asked_for_by_an_epoch_that_failed(world: EpochWorld) -> None:
-    """Only one that is recorded asks for another."""
+    """Only a recorded epoch requests another one."""
     world.script.append(UserFunctionFailed("boom"))
     with pytest.raises(UserFunctionFailed):
         world.epoch(0)

@@ -1,4 +1,4 @@
-"""Failpoints: inert unless the process's own environment says otherwise, and then they hold exactly one process."""
+"""Failpoints are inert unless the process's own environment activates them, and then they hold exactly one process."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from binshift import failpoints
 
 
 def test_without_the_variable_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The variable is read once, when the process starts: set later, it opens nothing."""
+    """The variable is read once, when the process starts: set later, it has no effect."""
     (tmp_path / "here").touch()
     monkeypatch.setenv(failpoints.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(failpoints, "hold", lambda *_: pytest.fail("looked"))
+    monkeypatch.setattr(failpoints, "hold", lambda *_: pytest.fail("read the folder"))
     failpoints.reached("here")
     assert (tmp_path / "here").exists()
 
 
 def test_an_armed_point_holds_one_of_all_that_come_by(tmp_path: Path) -> None:
-    """The first takes it and waits until it is let go; others pass."""
+    """The first process takes it and waits until it is released; others pass."""
     (tmp_path / "here").touch()
     threads = [threading.Thread(target=failpoints.hold, args=(tmp_path, "here")) for _ in range(4)]
     for thread in threads:
@@ -41,7 +41,7 @@ def test_an_armed_point_holds_one_of_all_that_come_by(tmp_path: Path) -> None:
 
 
 def test_a_process_is_held_if_it_was_started_so(tmp_path: Path) -> None:
-    """With the variable in its environment, a process waits where it is told to."""
+    """With the variable in its environment, a process waits at the armed point."""
     (tmp_path / "there").touch()
     program = "from binshift.failpoints import reached; reached('elsewhere'); reached('there'); print('on')"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), failpoints.VARIABLE: str(tmp_path)}

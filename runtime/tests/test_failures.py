@@ -1,4 +1,4 @@
-"""What a failed Spark job is taken to mean."""
+"""The meaning of a failed Spark job."""
 
 from __future__ import annotations
 
@@ -83,28 +83,28 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/worker/epoch_task.p
     ],
 )
 def test_the_text_of_a_failure_becomes_its_type(text: str, kind: type[Exception]) -> None:
-    """Our own errors come back as they were raised, lost executors as retryable, the rest as the user's."""
+    """binshift errors are returned as they were raised, lost executors as retryable, the rest as the user's."""
     assert type(classify(RuntimeError(text))) is kind
 
 
 def test_an_unknown_failure_stays_what_it_was() -> None:
-    """Nothing is guessed."""
+    """An unknown error is returned unchanged."""
     error = RuntimeError("the source has no such topic")
     assert classify(error) is error
 
 
 def test_a_task_that_failed_is_told_with_its_cause() -> None:
-    """What it raised and what is at its root; no frames of Java."""
+    """The message has its error and the root cause, without Java frames."""
     trace = "\tat a.B.c(B.scala:1)\nCaused by: java.io.IOException: x\n\t... 3 more\nCaused by: y.Refused: no bucket\n\tat d"
-    told = str(classify(RuntimeError(f"{JOB}: org.apache.spark.SparkException: a file\n{trace}")))
-    assert told.startswith(
+    shown = str(classify(RuntimeError(f"{JOB}: org.apache.spark.SparkException: a file\n{trace}")))
+    assert shown.startswith(
         "a task failed: (TID 40) (clicks-executor-0 executor 1): org.apache.spark.SparkException: a file"
     )
-    assert told.endswith(", because of y.Refused: no bucket")
+    assert shown.endswith(", because of y.Refused: no bucket")
 
 
 @pytest.mark.parametrize(
-    ("cause", "meaning", "words"),
+    ("cause", "meaning", "message"),
     [
         (
             "java.io.IOException: No space left on device",
@@ -115,44 +115,44 @@ def test_a_task_that_failed_is_told_with_its_cause() -> None:
         ("java.io.IOException: Input/output error", TaskFailed, "rows to file:/out/_staged-1, because of java.io.IOE"),
     ],
 )
-def test_results_that_cannot_be_written(cause: str, meaning: type[Exception], words: str) -> None:
-    """It is said where, and why, without Java's frames; room may come back."""
+def test_results_that_cannot_be_written(cause: str, meaning: type[Exception], message: str) -> None:
+    """The error has the location and the reason, without Java frames; if space is missing, it is retryable."""
     text = (
         "An error occurred while calling o1957.save.\n: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed "
         "while writing rows to file:/out/_staged-1. SQLSTATE: 58030\n\tat org.apache.spark.sql.X.y(X.scala:823)\n"
         f"Caused by: org.apache.hadoop.fs.FSError: {cause}\n\tat a.B.c(B.java:1)\nCaused by: {cause}\n\t... 44 more"
     )
-    told = classify(RuntimeError(text))
-    assert type(told) is meaning
-    assert re.search(words, str(told))
-    assert "scala" not in str(told)
+    shown = classify(RuntimeError(text))
+    assert type(shown) is meaning
+    assert re.search(message, str(shown))
+    assert "scala" not in str(shown)
 
 
 def test_a_traceback_shows_the_users_lines_only() -> None:
-    """Spark's own frames are left out."""
-    told = str(classify(RuntimeError(WORKER)))
-    assert "clicks.py" in told
-    assert "ZeroDivisionError: division by zero" in told
-    assert "worker.py" not in told
+    """Spark's own frames are omitted."""
+    shown = str(classify(RuntimeError(WORKER)))
+    assert "clicks.py" in shown
+    assert "ZeroDivisionError: division by zero" in shown
+    assert "worker.py" not in shown
     assert len(shorten("\n".join(f"line {n}" for n in range(99))).splitlines()) < 20
 
 
 def test_an_error_and_its_cause_are_both_told() -> None:
-    """Of errors that arose from each other the last one is told, with the one it came from, and without our frames."""
-    told = str(classify(RuntimeError(CHAINED)))
-    assert told.splitlines()[-1] == "ValueError: no price for pear"
-    assert "KeyError: 'pear'" in told
-    assert "vectorised.py" not in told
-    assert "org.apache" not in told
+    """Of chained errors the last one is shown with its cause, and without binshift's frames."""
+    shown = str(classify(RuntimeError(CHAINED)))
+    assert shown.splitlines()[-1] == "ValueError: no price for pear"
+    assert "KeyError: 'pear'" in shown
+    assert "vectorised.py" not in shown
+    assert "org.apache" not in shown
 
 
 def test_a_traceback_of_ours_alone_keeps_its_frames() -> None:
-    """Where no line is the user's, ours are the only ones that help."""
+    """Without a user's frame, binshift's frames are kept because they are the only useful ones."""
     assert "worker/epoch_task.py" in str(classify(RuntimeError(OURS_ALONE)))
 
 
 def test_the_damaged_file_crosses_spark() -> None:
-    """The driver gets the file of a task's error as a field, whatever the message says, and no file where there is none."""
+    """The driver gets the file of a task's error as a field, whatever the message is, or no file."""
     try:
         raise LogDamaged("it is torn:\nin two").about("deltas/7/a.arrow")
     except LogDamaged:

@@ -1,4 +1,4 @@
-"""Executors' words in the log of their container: every line once, whole and in order, whatever Spark does with its files."""
+"""Executor output in the log of their container: every line once, complete and in order, whatever Spark does with its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binshift.hosting.log_tail import EXECUTORS_MAX, LINE_BYTES_MAX, LogFollower
 
 
 class Executors(RuleBasedStateMachine):
-    """Executors that write, end and are cleaned up, files that are rolled, and somebody who looks now and then."""
+    """Executors that write, end and are cleaned up, files that are rolled, and a reader that reads now and then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,12 +26,12 @@ class Executors(RuleBasedStateMachine):
         self.running: set[int] = set()
         self.started = self.lines = self.rolled = 0
         self.young: set[int] = set()
-        self.said: list[bytes] = []
+        self.written: list[bytes] = []
         self.heard: list[bytes] = []
 
     @initialize(before=st.booleans())
     def begin(self, before: bool) -> None:
-        """What is there before is not told."""
+        """Earlier content of the folder is not copied."""
         if before:
             old = self.work / "app-0" / "0"
             old.mkdir(parents=True)
@@ -39,12 +39,12 @@ class Executors(RuleBasedStateMachine):
         self.followed = LogFollower(str(self.work))
 
     def path(self, executor: int) -> Path:
-        """Where an executor writes."""
+        """The output file of an executor."""
         return self.work / f"app-{executor % 2}" / str(executor + 1) / "stderr"
 
     @rule()
     def start(self) -> None:
-        """Another executor; one of those before it has ended, and its files stay."""
+        """Start another executor; an earlier one has ended, and its files stay."""
         if self.started - EXECUTORS_MAX in self.running:
             self.look()
             self.running.discard(self.started - EXECUTORS_MAX)
@@ -56,7 +56,7 @@ class Executors(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9), pieces=st.integers(1, 3), rolled=st.booleans())
     def write(self, which: int, pieces: int, rolled: bool) -> None:
-        """A line, in as many pieces as it likes, with looks between them, or in several files."""
+        """A line, in several pieces, with reads between them, or in several files."""
         if not self.running:
             return
         executor = sorted(self.running)[which % len(self.running)]
@@ -69,17 +69,17 @@ class Executors(RuleBasedStateMachine):
                 self.look()
                 if rolled:
                     self.rename(executor)
-        self.said.append(line)
+        self.written.append(line)
 
     @rule(which=st.integers(0, 9))
     def roll(self, which: int) -> None:
-        """Spark gives a file another name and begins a new one; a file that nobody has looked at yet is too young."""
+        """Spark renames a file and begins a new one; a file that was not read yet is too young."""
         fresh = sorted(set(self.running) - self.young)
         if fresh:
             self.rename(fresh[which % len(fresh)])
 
     def rename(self, executor: int) -> None:
-        """As Spark does it."""
+        """Rename and create, as Spark does."""
         self.path(executor).rename(self.path(executor).with_name(f"stderr--{self.rolled}"))
         self.path(executor).touch()
         self.rolled += 1
@@ -87,7 +87,7 @@ class Executors(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def clean(self, which: int) -> None:
-        """What an ended executor has left is deleted, long after it was looked at."""
+        """The files of an ended executor are deleted, long after they were read."""
         if self.running:
             executor = sorted(self.running)[which % len(self.running)]
             self.look()
@@ -97,25 +97,25 @@ class Executors(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        """Take what there is."""
+        """Read all new output."""
         self.heard += self.followed.look().splitlines(keepends=True)
         self.young.clear()
 
     @invariant()
     def nothing_comes_out_of_order(self) -> None:
-        """What one executor has said is heard in its order, and no line twice."""
+        """The output of one executor is copied in order, and no line twice."""
         for executor in range(self.started):
             mark = b"%d: " % executor
-            said = [line for line in self.said if line.startswith(mark)]
+            written = [line for line in self.written if line.startswith(mark)]
             heard = [line for line in self.heard if line.startswith(mark)]
-            assert heard == said[: len(heard)]
+            assert heard == written[: len(heard)]
 
     def teardown(self) -> None:
-        """In the end all was heard."""
+        """At the end everything was copied."""
         if hasattr(self, "followed"):
             self.look()
             self.followed.close()
-            assert sorted(self.heard) == sorted(self.said)
+            assert sorted(self.heard) == sorted(self.written)
         self.folder.cleanup()
 
 
@@ -123,7 +123,7 @@ TestExecutors = Executors.TestCase
 
 
 def test_executors_that_come_and_go_leave_no_handles(tmp_path: Path) -> None:
-    """Spark keeps the files of all executors of an application that runs; one that crashes all day is told of to its end."""
+    """Spark keeps the files of all executors of a running application; the output of one that keeps crashing is copied to the end."""
     watcher, before = LogFollower(str(tmp_path)), len(os.listdir("/proc/self/fd"))
     heard = b""
     for executor in range(30):
@@ -148,7 +148,7 @@ def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:
 
 
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
-    """What was written until then is told; nobody has to end it."""
+    """Everything written until then is copied, and the process ends by itself."""
     starter = "import subprocess, sys; subprocess.Popen([sys.executable, '-I', '-S', *sys.argv[1:]]); sys.stdin.read()"
     command = [sys.executable, "-c", starter, log_tail.__file__, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -156,13 +156,13 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
         assert process.stdout is not None
         heard, tries = False, 0
         while not heard:
-            # What is there before it looks for the first time is not told.
+            # Content from before its first read is not copied.
             executor = tmp_path / "app-1" / str(tries)
             executor.mkdir(parents=True)
             (executor / "stderr").write_text("hello\n")
             heard, tries = bool(select.select([process.stdout], [], [], 0.2)[0]), tries + 1
         with (executor / "stderr").open("a") as out:
-            out.write("last words\n")
+            out.write("last line\n")
         process.stdin.close()
-        # The end of its output is the end of all who have it.
-        assert process.stdout.read().endswith(b"last words\n")
+        # Its output ends when all processes that hold it have ended.
+        assert process.stdout.read().endswith(b"last line\n")

@@ -1,4 +1,4 @@
-"""The stateful frame against PySpark's own: every method is there or says what to do instead, with Spark's schemas."""
+"""The stateful frame against PySpark's own: every method exists or names the alternative, with Spark's schemas."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def users(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def definition_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[StatefulFrame], Definition]:
-    """What a query would be started with."""
+    """The definition that a query would be started with."""
     return definitions(monkeypatch)
 
 
 def _odd(frame: Any, schema: str) -> Any:
-    """The rows with an odd amount; the function is an inner one, as workers cannot import a test's module."""
+    """The rows with an odd amount; the function is an inner one, because workers cannot import a test's module."""
 
     def keep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in batches:
@@ -112,7 +112,7 @@ PROPERTIES = ("columns", "dtypes", "isStreaming", "printSchema", "schema", "spar
 STATEFUL = ("agg", "groupBy", "groupby", "withWatermark", "writeStream")
 ONLY_BEFORE = ("coalesce",)
 EXECUTED = ("join", "mapInArrow", "mapInPandas", "select")
-"""Run in the tests; of the others the plans are compared."""
+"""These are run in the tests; for the others the plans are compared."""
 
 
 def _public(owner: type) -> set[str]:
@@ -120,14 +120,14 @@ def _public(owner: type) -> set[str]:
 
 
 def test_every_name_of_a_dataframe_is_there_or_refused() -> None:
-    """No public name of PySpark's DataFrame is forgotten, and none is both there and refused."""
+    """No public name of PySpark's DataFrame is missing, and none is both supported and rejected."""
     ours, refused = _public(StatefulFrame), {name for name in FRAME if not name.startswith("__")}
     assert ours | refused == _public(DataFrame)
     assert ours & refused == set()
 
 
 def test_every_name_of_grouped_data_is_there_or_refused() -> None:
-    """No public name of PySpark's GroupedData is forgotten; one is binshift's own."""
+    """No public name of PySpark's GroupedData is missing; one is binshift's own."""
     ours = _public(StatefulGroupedData) - {"applyInArrowWithState"}
     assert ours | set(GROUPED) == _public(GroupedData)
     assert ours & set(GROUPED) == set()
@@ -140,7 +140,7 @@ def test_every_method_that_is_there_is_tested() -> None:
 
 @pytest.mark.parametrize("name", sorted(_public(StatefulFrame) & _public(DataFrame)))
 def test_parameters_have_pysparks_names(name: str) -> None:
-    """A program that passes arguments by name finds the names PySpark gave them, in PySpark's order."""
+    """A program that passes arguments by name finds PySpark's names, in PySpark's order."""
     ours, theirs = (inspect.getattr_static(owner, name) for owner in (StatefulFrame, DataFrame))
     assert isinstance(ours, property) == isinstance(theirs, property)
     if not isinstance(ours, property):
@@ -150,7 +150,7 @@ def test_parameters_have_pysparks_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(FRAME))
 def test_refused_names_say_what_to_do(clicks: DataFrame, name: str) -> None:
-    """A refused name raises when it is touched, in both phases, with its name and an alternative."""
+    """A rejected name raises on access, in both phases, with its name and an alternative."""
     before = stateful(clicks)
     for frame in (before, before.groupBy("user").count()):
         with pytest.raises(Unsupported, match=rf"StatefulFrame\.{name} is not supported: .{{20}}"):
@@ -159,14 +159,14 @@ def test_refused_names_say_what_to_do(clicks: DataFrame, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(GROUPED))
 def test_refused_names_of_grouped_data_say_what_to_do(clicks: DataFrame, name: str) -> None:
-    """The same for what follows groupBy."""
+    """The same holds for what follows groupBy."""
     with pytest.raises(Unsupported, match=rf"StatefulGroupedData\.{name} is not supported: .{{20}}"):
         getattr(stateful(clicks).groupBy("user"), name)
 
 
 @pytest.mark.parametrize("name", sorted(STATELESS))
 def test_stateless_methods_before_the_operator(clicks: DataFrame, users: DataFrame, name: str) -> None:
-    """Before the operator a method gives the schema it gives on the DataFrame itself."""
+    """Before the operator a method returns the same schema as on the DataFrame itself."""
     use = STATELESS[name]
     found = use(stateful(clicks), users)
     assert isinstance(found, StatefulFrame)
@@ -183,7 +183,7 @@ def _as_result(clicks: DataFrame) -> StatefulFrame:
 def test_stateless_methods_after_the_operator(
     clicks: DataFrame, batch: DataFrame, users: DataFrame, name: str, definition_of: Callable[..., Definition]
 ) -> None:
-    """After the operator a method is to each epoch's result what it is to a DataFrame: the same plan, analysed at once."""
+    """After the operator a method has the same plan on each epoch's result as on a DataFrame, and is analysed at once."""
     use = STATELESS[name]
     found = use(_as_result(clicks), users)
     assert isinstance(found, StatefulFrame)
@@ -197,7 +197,7 @@ def test_stateless_methods_after_the_operator(
 def test_replayed_methods_give_the_same_rows(
     clicks: DataFrame, batch: DataFrame, users: DataFrame, name: str, definition_of: Callable[..., Definition]
 ) -> None:
-    """Functions, static joins and generators work in a replay, which has frames of its own in every epoch."""
+    """Functions, static joins and generators work in a replay, which has new frames in every epoch."""
     use = STATELESS[name]
     after = definition_of(use(_as_result(clicks), users)).after
     wanted = sorted(map(repr, use(batch, users).collect()))
@@ -205,7 +205,7 @@ def test_replayed_methods_give_the_same_rows(
 
 
 def test_coalesce_is_refused_after_the_operator(clicks: DataFrame) -> None:
-    """Fewer tasks than workers would take state away from its place."""
+    """Fewer tasks than workers would move state away from its worker."""
     with pytest.raises(Unsupported, match="use repartition"):
         stateful(clicks).groupBy("user").count().coalesce(1)
 
@@ -226,13 +226,13 @@ def test_unions_of_streams(clicks: DataFrame, batch: DataFrame, name: str) -> No
 
 
 def test_united_frames_agree_on_their_settings(clicks: DataFrame) -> None:
-    """Frames with differing settings do not become one query."""
+    """Frames with different settings cannot become one query."""
     with pytest.raises(InvalidSettings, match=r"\{'bins': 8\} and \{'bins': 16\}"):
         stateful(clicks, bins=8).union(stateful(clicks, bins=16))
 
 
 def test_columns_of_a_frame_are_unresolved(clicks: DataFrame) -> None:
-    """Columns by name, position and attribute stand for the name, so that they hold in every epoch."""
+    """Columns by name, position and attribute are references by name, so that they are valid in every epoch."""
     frame = stateful(clicks)
     assert [str(c) for c in (frame.user, frame["user"], frame[1])] == [str(F.col("user"))] * 3
     assert frame[["user", "ts"]].columns == ["user", "ts"]
@@ -245,7 +245,7 @@ def test_columns_of_a_frame_are_unresolved(clicks: DataFrame) -> None:
 
 
 def test_a_frame_can_be_copied_and_shown(clicks: DataFrame) -> None:
-    """Python's own protocols are not taken for columns."""
+    """The names of Python's own protocols are not treated as columns."""
     frame = stateful(clicks)
     assert repr(copy.copy(frame)) == "StatefulFrame[ts: timestamp, user: bigint, amount: bigint]"
     assert not hasattr(frame, "__len__")
@@ -261,7 +261,7 @@ def test_plain_properties(clicks: DataFrame, capsys: pytest.CaptureFixture[str])
 
 
 def test_errors_in_later_calls_come_when_written(clicks: DataFrame) -> None:
-    """What an epoch's result could not resolve fails at its line, even if Spark's plan behind it had the column."""
+    """A column that an epoch's result lacks fails at its line, even if Spark's plan behind it had the column."""
     counts = stateful(clicks).groupBy("user").agg(F.count("*").alias("n"))
     with pytest.raises(AnalysisException, match="amount"):
         counts.select("amount")
@@ -270,7 +270,7 @@ def test_errors_in_later_calls_come_when_written(clicks: DataFrame) -> None:
 
 
 def test_an_ambiguous_join_is_explained(clicks: DataFrame, users: DataFrame) -> None:
-    """A condition on a name both sides have gets a hint, as columns of the frame are unresolved."""
+    """A condition on a name that both sides have gets a hint, because columns of the frame are unresolved."""
     frame = stateful(clicks)
     with pytest.raises(AnalysisException) as caught:
         frame.join(users, frame.user == users.user)

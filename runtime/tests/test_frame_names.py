@@ -1,4 +1,4 @@
-"""Columns of any name and keys of any type in a stateful frame: as in Spark, or refused where the line is written."""
+"""Columns of any name and keys of any type in a stateful frame: as in Spark, or rejected at their line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def odd(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def case_sensitive(spark: SparkSession) -> Iterator[None]:
-    """Names that differ in case are two."""
+    """Names that differ in case are different."""
     spark.conf.set("spark.sql.caseSensitive", "true")
     yield
     spark.conf.unset("spark.sql.caseSensitive")
@@ -59,14 +59,14 @@ QUERIES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_results_have_sparks_names(odd: DataFrame, name: str) -> None:
-    """Names, types and order are those of the same query in Spark, whatever has to be quoted in it."""
+    """Names, types and order are those of the same query in Spark, even for names that need quoting."""
     found, wanted = QUERIES[name](stateful(odd)).schema, QUERIES[name](odd).schema
     assert [(f.name, f.dataType) for f in found] == [(f.name, f.dataType) for f in wanted]
 
 
 @pytest.mark.usefixtures("case_sensitive")
 def test_names_that_differ_in_case_are_two_where_spark_says_so(odd: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With spark.sql.caseSensitive, a query over `USER` and `user` is compiled as any other."""
+    """With spark.sql.caseSensitive, a query over `USER` and `user` is compiled like any other."""
     frame = stateful(odd.withColumn("USER", F.col("amount"))).groupBy("user").agg(F.sum("USER"), F.max("user"))
     stage = compile_stage(definitions(monkeypatch)(frame), "update")
     assert "sum(USER)" in stage.description
@@ -86,7 +86,7 @@ def _keyed(frame: DataFrame, *keys: str | Column) -> StatefulFrame:
 def test_rows_of_any_name_reach_the_function(
     odd: DataFrame, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F numbers the columns, the input last; the operator knows their names, and which of them are keys."""
+    """F numbers the columns, the input last; the operator knows their names and the keys among them."""
     found: Definition = definitions(monkeypatch)(_keyed(odd.withColumn(BIN_COLUMN, F.lit("x")), "`a.b`", "P", "`t``i`"))
     stage: Any = compile_stage(found, "update")
     assert stage.operator.keys.names == ["a.b", "p", "t`i"]
@@ -107,12 +107,12 @@ def test_rows_of_any_name_reach_the_function(
     ],
 )
 def test_keys_that_are_not_equal_as_their_bytes_are_refused(odd: DataFrame, key: str, type: str) -> None:
-    """What Spark holds for equal by rules of its own could lie in two bins."""
+    """Keys that Spark treats as equal by other rules than their bytes could be in two bins."""
     with pytest.raises(Unsupported, match=f"groups by 'c', a key of type {type};"):
         _keyed(odd.withColumn("c", F.expr(key)), "c")
 
 
 def test_rows_with_two_columns_of_one_name_are_refused(odd: DataFrame) -> None:
-    """A table of Arrow's has columns by name."""
+    """An Arrow table identifies columns by name."""
     with pytest.raises(InvalidQuery, match=r"several columns named \['amount'\]"):
         _keyed(odd.select("*", "amount"), "user")

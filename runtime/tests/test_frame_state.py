@@ -1,4 +1,4 @@
-"""The stateful operator of a frame: keys, aggregates, watermark, state functions; and what is refused when written."""
+"""The stateful operator of a frame: keys, aggregates, watermark, state functions; and what is rejected at its line."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def clicks(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def definition_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[StatefulFrame], Definition]:
-    """What a query would be started with."""
+    """The definition that a query would be started with."""
     return definitions(monkeypatch)
 
 
 untyped: Any = stateful
-"""For calls that a type checker refuses as well."""
+"""For calls that a type checker rejects as well."""
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
-        (lambda clicks, rows: untyped(rows), "no stream"),
+        (lambda clicks, rows: untyped(rows), "not a stream"),
         (lambda clicks, rows: untyped(clicks.groupBy("user").count()), r"\(Aggregate\)"),
         (lambda clicks, rows: untyped(clicks.dropDuplicates(["user"])), r"\(Deduplicate\)"),
         (lambda clicks, rows: untyped(clicks.join(clicks.select("user"), "user")), r"\(Join\)"),
@@ -58,15 +58,15 @@ untyped: Any = stateful
     ],
 )
 def test_what_cannot_be_is_refused_when_written(
-    clicks: DataFrame, spark: SparkSession, make: Callable[..., object], said: str
+    clicks: DataFrame, spark: SparkSession, make: Callable[..., object], message: str
 ) -> None:
-    """State of Spark's in the stream, a second operator and the like are refused at their own line."""
-    with pytest.raises(Unsupported, match=said):
+    """Spark state in the stream, a second operator and similar calls are rejected at their own line."""
+    with pytest.raises(Unsupported, match=message):
         make(clicks, spark.range(3))
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda clicks: untyped(untyped(clicks)), "call it once"),
         (lambda clicks: untyped("clicks"), "got a str"),
@@ -84,9 +84,9 @@ def test_what_cannot_be_is_refused_when_written(
         (lambda clicks: untyped(clicks).transform(lambda f: 1), "returned a int"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(clicks: DataFrame, make: Callable[..., object], said: str) -> None:
+def test_arguments_that_do_not_fit_are_refused(clicks: DataFrame, make: Callable[..., object], message: str) -> None:
     """The error names the argument."""
-    with pytest.raises(InvalidQuery, match=said):
+    with pytest.raises(InvalidQuery, match=message):
         make(clicks)
 
 
@@ -111,7 +111,7 @@ AGGREGATIONS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", AGGREGATIONS)
 def test_aggregations_have_sparks_columns(clicks: DataFrame, name: str) -> None:
-    """Names and types of the result are those Spark gives the same aggregation."""
+    """Names and types of the result are those of the same aggregation in Spark."""
     use, keys = AGGREGATIONS[name], (F.window("ts", "1 minute"), "user")
     found = use(stateful(clicks).groupBy(*keys)).schema
     assert [(f.name, f.dataType) for f in found] == [(f.name, f.dataType) for f in use(clicks.groupBy(*keys)).schema]
@@ -140,7 +140,7 @@ def test_keys_are_given_as_in_pyspark(
 
 
 def test_columns_of_the_dataframe_itself_are_taken(clicks: DataFrame) -> None:
-    """A program that named columns by its DataFrame goes on after the one changed line."""
+    """A program that took columns from its DataFrame works after the one changed line."""
     assert stateful(clicks).where(clicks.user > 1).groupBy(clicks.user).agg(F.sum(clicks.amount)).columns == [
         "user",
         "sum(amount)",
@@ -148,7 +148,7 @@ def test_columns_of_the_dataframe_itself_are_taken(clicks: DataFrame) -> None:
 
 
 def test_the_watermark_is_spark_s(clicks: DataFrame, definition_of: Callable[..., Definition]) -> None:
-    """Spark's node stays in the stream, where it was put, on this frame or on the DataFrame; one of each united stream."""
+    """Spark's node stays at its place in the stream, on this frame or on the DataFrame; one for each united stream."""
     ours = stateful(clicks).withWatermark("ts", "1 minute 30 seconds").where("ts < now()")
     theirs = stateful(clicks.withWatermark("ts", "1 minute 30 seconds").where("ts < now()"))
     united = ours.union(clicks.withWatermark("ts", "1 second"))
@@ -179,13 +179,13 @@ def test_append_mode_needs_a_watermark_on_a_key(clicks: DataFrame, definition_of
 def test_a_wrong_watermark_is_refused_by_spark(
     clicks: DataFrame, column: str, delay: str, error: type[Exception]
 ) -> None:
-    """Column and interval are judged by Spark's own rules."""
+    """Spark's own rules decide about column and interval."""
     with pytest.raises(error):
         stateful(clicks).withWatermark(column, delay)
 
 
 def test_a_second_watermark_is_refused(clicks: DataFrame) -> None:
-    """Spark would refuse to define a watermark anew in its first batch; behind the operator nothing follows that it could serve."""
+    """Spark would reject a second watermark in its first batch; behind the operator nothing uses one."""
     with pytest.raises(Unsupported, match="there is one already"):
         stateful(clicks.withWatermark("ts", "1 second")).withWatermark("ts", "2 seconds")
     with pytest.raises(Unsupported, match="call it before"):
@@ -221,14 +221,14 @@ def test_apply_in_arrow_is_recorded(clicks: DataFrame, definition_of: Callable[.
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "said"),
+    ("changes", "error", "message"),
     [
         ({"timeoutConf": "EventTimeTimeout"}, Unsupported, "EventTimeTimeout"),
         ({"outputMode": "complete"}, Unsupported, "use 'update'"),
         ({"outputMode": "replace"}, InvalidQuery, "'append' or 'update'"),
-        ({"func": 3}, InvalidQuery, "no function"),
-        ({"outputStructType": "bigint"}, InvalidQuery, "no schema"),
-        ({"outputStructType": 3}, InvalidQuery, "no schema"),
+        ({"func": 3}, InvalidQuery, "not a function"),
+        ({"outputStructType": "bigint"}, InvalidQuery, "not a schema"),
+        ({"outputStructType": 3}, InvalidQuery, "not a schema"),
         (
             {"stateStructType": StructType([StructField("user", StringType())])},
             InvalidQuery,
@@ -239,9 +239,11 @@ def test_apply_in_arrow_is_recorded(clicks: DataFrame, definition_of: Callable[.
         ({"keys": ["nope"]}, AnalysisException, "nope"),
     ],
 )
-def test_apply_in_arrow_refuses(clicks: DataFrame, changes: dict[str, Any], error: type[Exception], said: str) -> None:
-    """Every argument that cannot work is refused at the call."""
-    with pytest.raises(error, match=said):
+def test_apply_in_arrow_refuses(
+    clicks: DataFrame, changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """Every argument that cannot work is rejected at the call."""
+    with pytest.raises(error, match=message):
         _arrow(stateful(clicks), **changes)
 
 
@@ -252,7 +254,7 @@ def test_output_modes_of_operator_and_writer_agree(clicks: DataFrame) -> None:
 
 
 def test_window_functions_are_refused_by_spark(clicks: DataFrame) -> None:
-    """What streams do not have is not taken just because an epoch's result is a batch."""
+    """An operation that streams do not support is not accepted just because an epoch's result is a batch."""
     from pyspark.sql import Window
 
     ranked = F.row_number().over(Window.partitionBy("user").orderBy("count"))

@@ -1,4 +1,4 @@
-"""Disks that are full or may not be written, under the log and under a store: it is said which and what to do, nothing is lost."""
+"""With a full or write-protected disk under the log or a store, the error names the disk and the fix, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def rows(count: int, value: bytes) -> Entries:
-    """So many rows of bin 1."""
+    """This many rows of bin 1."""
     return entries.make([1] * count, [b"%06d" % at for at in range(count)], [value] * count)
 
 
@@ -49,7 +49,7 @@ def stamp(epoch: int) -> Stamp:
 
 
 def test_an_epoch_on_a_full_log_fails_and_succeeds_once_there_is_room(disk: SmallDisk) -> None:
-    """Deltas, records, manifests and targets: each says where there is no room; what was recorded stays, and no more."""
+    """Each error for deltas, records, manifests and targets names the full disk; what was recorded stays, and no more."""
     driver = Driver(Log.open(str(disk.path / "log"), {}, FORMAT).storage)
     driver.epochs(3)
     record = driver.world.next_record()
@@ -73,7 +73,7 @@ def test_an_epoch_on_a_full_log_fails_and_succeeds_once_there_is_room(disk: Smal
 
 
 def test_a_log_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None:
-    """It is said where, and what right is missing; given it back, the log goes on."""
+    """The error names the path and the missing permission; once it is granted, the log continues."""
     driver = Driver(Log.open(str(disk.path / "log"), {}, FORMAT).storage)
     driver.epochs(2)
     record = driver.world.next_record()
@@ -87,7 +87,7 @@ def test_a_log_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None:
 
 
 def test_an_epoch_on_a_full_store_changes_nothing(disk: SmallDisk) -> None:
-    """Whatever it would have written, its rows, its undo record or its fence, the store is as it was, and goes on later."""
+    """Whether rows, undo record or fence could not be written, the store is unchanged, and continues later."""
     store = BinStore(open_lmdb(disk.path / "store", LIMITS), 8, LIMITS)
     commit(store, GENESIS, 0, rows(30_000, b"0" * 100))
     for leave in (6 * MIB, 5 * MIB, 3 * MIB, 0):
@@ -117,7 +117,7 @@ def values(store: BinStore) -> set[Any]:
 
 
 def test_a_store_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None:
-    """Opening it anew, or making one, says which directory and what to do."""
+    """Opening it again, or creating one, names the directory and the fix."""
     store = BinStore(open_lmdb(disk.path / "store", LIMITS), 8, LIMITS)
     commit(store, GENESIS, 0, rows(10, b"0"))
     close_environments()
@@ -130,14 +130,14 @@ def test_a_store_that_may_not_be_written_takes_a_person(disk: SmallDisk) -> None
 
 
 def test_sparks_own_files_wait_for_room(spark: SparkSession, disk: SmallDisk) -> None:
-    """An offset or commit file that cannot be written is tried again, and is there whole once there is room."""
+    """An offset or commit file that cannot be written is retried, and is complete once there is space."""
     files = Files(spark, OURS, disk.path)
     disk.fill()
-    with java_words(spark) as said:
+    with java_words(spark) as captured:
         stream = files.create("7", b"offsets")
         closing = threading.Thread(target=stream.close)
         closing.start()
-        while f"{disk.path}/7 cannot be written (No space left on device); it is tried again" not in said():
+        while f"{disk.path}/7 cannot be written (No space left on device); it is tried again" not in captured():
             assert closing.is_alive()
             closing.join(0.01)
         disk.empty()

@@ -1,4 +1,4 @@
-"""What jobs leave behind on the driver: nothing, however much their functions carry and however they end."""
+"""Jobs leave nothing behind on the driver, however large their functions are and however they end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def temporary(session: SparkSession) -> list[Path]:
 
 
 def job(session: SparkSession, size: int, fails: bool = False) -> list[object]:
-    """One job whose function carries so many bytes, as one with the file lists of many bins does; what it collected."""
+    """One job whose function has this many bytes, like one with the file lists of many bins; returns what it collected."""
     content = os.urandom(size)
     with collecting(session.sparkContext) as collected:
 
@@ -42,7 +42,7 @@ def job(session: SparkSession, size: int, fails: bool = False) -> list[object]:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_large_functions_leave_no_files(spark: SparkSession, fails: bool) -> None:
-    """Jobs of 3 MiB each, well or failed, leave the temporary folder as it was, and no accumulator."""
+    """Jobs of 3 MiB each, successful or failed, leave no file in the temporary folder, and no accumulator."""
     before, registered = temporary(spark), len(_accumulatorRegistry)
     for _ in range(3):
         found = job(spark, 3 * MIB, fails)
@@ -52,6 +52,6 @@ def test_large_functions_leave_no_files(spark: SparkSession, fails: bool) -> Non
 
 
 def test_small_functions_are_not_broadcast(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ordinary epoch pays nothing for it."""
+    """An ordinary epoch has no cost for this."""
     monkeypatch.setattr(type(spark.sparkContext), "broadcast", None)
     assert job(spark, LARGE_BYTES // 2) == [LARGE_BYTES // 2] * 2

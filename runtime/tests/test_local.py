@@ -1,4 +1,4 @@
-"""The local cluster's processes end with whoever started them."""
+"""The local cluster's processes end with the process that started them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_guarded_process_ends_when_its_parent_is_killed() -> None:
     assert Path(f"/proc/{sleeper}").exists()
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    assert parent.stdout.read() == ""  # ends only once nothing holds the other end: guard and sleeper are gone
+    assert parent.stdout.read() == ""  # ends only once nothing holds the other end: guard and sleeper have ended
 
 
 def test_a_guard_ends_with_its_process_and_status() -> None:

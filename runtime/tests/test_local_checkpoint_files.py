@@ -1,4 +1,4 @@
-"""Spark's checkpoint files as `LocalCheckpointFiles` writes them: whole or not at all, never over another, listed as Spark does."""
+"""Spark's checkpoint files as `LocalCheckpointFiles` writes them: atomic, never overwritten, listed as in Spark."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def files(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_file_is_there_once_it_is_closed(files: Files) -> None:
-    """Nothing under the name before; the bytes after; nothing else left beside them."""
+    """Before, the name does not exist; after, it has the bytes; no other file is left."""
     stream = files.create("7", b"offsets")
     assert not files.manager.exists(files.path("7"))
     stream.close()
@@ -63,7 +63,7 @@ def test_a_file_is_there_once_it_is_closed(files: Files) -> None:
 
 
 def test_a_file_is_not_written_over(files: Files) -> None:
-    """Two drivers with the same batch: the second is told, and the first's bytes stay."""
+    """If two drivers write the same batch, the second gets an error, and the first's bytes stay."""
     first, second = files.create("7", b"first"), files.create("7", b"second")
     first.close()
     with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
@@ -73,21 +73,21 @@ def test_a_file_is_not_written_over(files: Files) -> None:
 
 
 def test_a_file_is_written_over_when_asked(files: Files) -> None:
-    """As the state store does with its own."""
+    """Overwriting is used by the state store for its own files."""
     files.create("7", b"first").close()
     files.create("7", b"second", overwrite=True).close()
     assert (files.directory / "7").read_bytes() == b"second"
 
 
 def test_a_cancelled_file_leaves_nothing(files: Files) -> None:
-    """Nor does closing it afterwards."""
+    """Closing it afterwards leaves nothing either."""
     stream = files.create("7", b"half")
     stream.cancel()
     assert files.listed() == {}
 
 
 def test_directories(files: Files) -> None:
-    """Made with their parents, deleted with their content, once or twice."""
+    """They are created with their parents, and deleted with their content, once or twice."""
     inner = files.path("a/b")
     files.manager.mkdirs(inner)
     files.manager.mkdirs(inner)
@@ -111,14 +111,14 @@ def test_what_was_written_is_read(files: Files) -> None:
 
 
 def test_the_directory_is_made(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark asks the manager for a new query's directory."""
+    """Spark uses the manager to create a new query's directory."""
     files = Files(spark, OURS, tmp_path / uuid.uuid4().hex / "checkpoint")
     assert files.manager.createCheckpointDirectory().toString() == f"file:{files.directory}"
     assert files.directory.is_dir()
 
 
 def test_the_users_choice_is_respected(spark: SparkSession) -> None:
-    """A manager the user has set stays; without one, ours is set while a query starts, and only then."""
+    """A manager that the user has set stays; otherwise binshift's is set while a query starts, and only then."""
     java = install(spark)
     with java.checkpoint_files(spark, "/data/clicks"):
         assert spark.conf.get(FILE_MANAGER) == OURS
@@ -132,12 +132,12 @@ def test_the_users_choice_is_respected(spark: SparkSession) -> None:
 
 
 def test_being_stopped_is_no_trouble_of_the_disk(spark: SparkSession, tmp_path: Path) -> None:
-    """A query that is stopped interrupts whoever writes: that is told as such, at once, and nobody is asked to free space."""
+    """A query that is stopped interrupts its writer: this is reported as such, at once, without advice to free space."""
     files = Files(spark, OURS, tmp_path)
     java = files._jvm.java
-    said, before = java.io.ByteArrayOutputStream(), java.lang.System.err
+    captured, before = java.io.ByteArrayOutputStream(), java.lang.System.err
     stream = files.create("7", b"offsets")
-    java.lang.System.setErr(java.io.PrintStream(said, True))
+    java.lang.System.setErr(java.io.PrintStream(captured, True))
     java.lang.Thread.currentThread().interrupt()
     try:
         with pytest.raises(Py4JJavaError, match="ClosedByInterruptException"):
@@ -145,24 +145,24 @@ def test_being_stopped_is_no_trouble_of_the_disk(spark: SparkSession, tmp_path: 
     finally:
         java.lang.Thread.interrupted()
         java.lang.System.setErr(before)
-    assert said.toString() == ""
+    assert captured.toString() == ""
     assert files.listed() == {}
 
 
 def test_what_a_failing_disk_holds_is_not_said_to_be_missing(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark takes a missing offset file for an epoch that was never planned; one that cannot be read is none of these."""
+    """Spark treats a missing offset file as an epoch that was never planned; an unreadable one must not be treated so."""
     with faulty_disk(tmp_path / "faulty") as disk:
         files = Files(spark, OURS, disk.path)
         files.create("7", b"offsets").close()
         disk.refuse("EIO")
-        for look in (
+        for read in (
             lambda: files.manager.exists(files.path("7")),
             lambda: files.manager.exists(files.path("none")),
             lambda: files.manager.open(files.path("7")),
             files.listed,
         ):
             with pytest.raises(Py4JJavaError, match=f"{disk.path}.* cannot be read .*see to the disk"):
-                look()
+                read()
         disk.mend()
         assert files.listed() == {"7": 7}
         assert not files.manager.exists(files.path("none"))
@@ -171,8 +171,8 @@ def test_what_a_failing_disk_holds_is_not_said_to_be_missing(spark: SparkSession
 
 
 def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_path: Path) -> None:
-    """Whatever fails once it has it: a driver that died in between would leave a torn file, with which no query starts."""
-    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as said:
+    """After the rename the file must not be reopened: a driver that died in between would leave a torn file."""
+    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as captured:
         files = Files(spark, OURS, disk.path)
         disk.refuse("EIO", "unlink")
         files.create("7", b"offsets").close()
@@ -180,7 +180,7 @@ def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_p
         stream = files.create("8", b"offsets")
         closing = threading.Thread(target=stream.close)
         closing.start()
-        while said().count("/8 cannot be written (Input/output error); it is tried again") < 2:
+        while captured().count("/8 cannot be written (Input/output error); it is tried again") < 2:
             assert closing.is_alive()
             assert not (disk.path / "8").exists() or (disk.path / "8").read_bytes() == b"offsets"
         written = (disk.path / "8").stat().st_mtime_ns
@@ -192,14 +192,14 @@ def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_p
 
 
 def test_a_file_that_got_its_name_unheard_is_ours(spark: SparkSession, tmp_path: Path) -> None:
-    """As when a file server's answer is lost: tried again, the name is taken, by the very bytes that were to get it."""
-    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as said:
+    """If a file server's response is lost, the retry finds the name taken by the very bytes that it writes."""
+    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as captured:
         files = Files(spark, OURS, disk.path)
         disk.refuse("EIO", "link, done")
         stream, other = files.create("7", b"offsets"), files.create("7", b"another's")
         with ThreadPoolExecutor() as pool:
             closing = pool.submit(stream.close)
-            while "/7 cannot be written (" not in said():
+            while "/7 cannot be written (" not in captured():
                 assert not closing.done()
             disk.mend()
             closing.result(60)

@@ -1,4 +1,4 @@
-"""What each bin holds, as snapshots have counted it: the text, the index, and the way from a worker's round to weights."""
+"""The sizes of bins, as counted by snapshots: the text, the index, and the way from a worker's round to weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ some_loads = st.lists(st.tuples(st.integers(1, 2**62), st.integers(1, 2**62)), m
 
 @given(some_loads)
 def test_loads_survive_being_text(held: list[tuple[int, int]]) -> None:
-    """Every number comes back; the text of other bins is refused."""
+    """Every number is restored; the text of other bins is rejected."""
     text = bin_sizes.pack([rows for rows, _ in held], [size for _, size in held])
     found = bin_sizes.unpack(text, len(held))
     assert list(zip(found.rows.tolist(), found.bytes.tolist(), strict=True)) == held
@@ -31,14 +31,14 @@ def test_loads_survive_being_text(held: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("text", ["x", "AAAA", bin_sizes.pack([1], [2])[:-4], bin_sizes.pack([-1], [2])])
 def test_damaged_loads_are_refused(text: str) -> None:
-    """Text that is not ours, cut off, or negative."""
+    """Such text is invalid, truncated, or has negative numbers."""
     with pytest.raises(ValueError, match="the loads of 1 bins"):
         bin_sizes.unpack(text, 1)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_index_knows_what_bins_held_when_they_were_written(seed: int) -> None:
-    """The newest snapshot of each bin counts; a bin that changed and was never written makes all of it unknown."""
+    """The newest snapshot of each bin counts; if a changed bin was never written, all loads are unknown."""
     world = World(DictStorage(), random.Random(seed))
     unknown = known = 0
     for step in range(30):
@@ -65,7 +65,7 @@ def test_the_index_knows_what_bins_held_when_they_were_written(seed: int) -> Non
 
 
 def test_snapshots_that_were_not_counted_make_loads_unknown() -> None:
-    """A checkpoint of a version without counts goes on; nothing is estimated."""
+    """A checkpoint of a version without counts continues; nothing is estimated."""
     world = World(DictStorage(), random.Random(1))
     for _ in range(4):
         world.epoch()
@@ -88,7 +88,7 @@ def test_loads_of_other_bins_are_refused_with_their_snapshot() -> None:
 
 
 def test_a_running_dataflow_weighs_its_bins() -> None:
-    """Unknown until each bin was written once; then what there is, the heaviest bin ahead, also for the next driver."""
+    """The weights are unknown until each bin was written once; then they are known, also to the next driver."""
     cluster = SimulatedCluster(Totals(), bins=BINS, workers=2)
     rows = [{"key": f"k{n}", "value": n, "time": 0} for n in range(40)]
     cluster.epoch(rows)

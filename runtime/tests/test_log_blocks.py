@@ -1,4 +1,4 @@
-"""Data files: any rows in any runs come back exactly, bin by bin; any damage is noticed; reading is not wasteful."""
+"""Data files: any rows in any runs are read back exactly, bin by bin; any damage is noticed; reading is economical."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(storage: DictStorage, batches: Sequence[entries.Entries], block_bytes:
     wanted=st.sets(st.integers(0, 45)),
 )
 def test_rows_come_back_by_bin(parts: list[list[Row]], block_bytes: int, small: bool, wanted: set[int]) -> None:
-    """Any bins' rows are read in the order written, whatever the runs and blocks; the last of a key is the newest."""
+    """Any bins' rows are read in the order in which they were written, for any runs and blocks; the last value of a key counts."""
     storage = DictStorage()
     file = write(storage, [batch(rows) for rows in parts], block_bytes)
     written = [row for rows in parts for row in rows_of([batch(rows)])]
@@ -103,7 +103,7 @@ def big_file(storage: DictStorage, rows: int = 60_000) -> tuple[FileRef, entries
 def test_several_files_are_read_as_one_after_the_other(
     files: list[list[Row]], small_bytes: int, wanted: list[set[int]]
 ) -> None:
-    """Whichever of them are small, and whichever bins are wanted of each."""
+    """This holds whichever files are small, and whichever bins are read from each."""
     storage = DictStorage()
     parts = []
     for number, (rows, bins) in enumerate(zip(files, wanted, strict=False)):
@@ -116,7 +116,7 @@ def test_several_files_are_read_as_one_after_the_other(
 
 
 def test_one_bin_is_read_without_the_rest() -> None:
-    """Of a large file, one bin costs its trailer and one block; all bins cost few requests."""
+    """In a large file, one bin costs its trailer and one block; all bins cost few requests."""
     storage = DictStorage()
     file, made = big_file(storage)
     storage.read.clear()
@@ -145,7 +145,7 @@ def test_blocks_end_with_a_bin_where_they_can() -> None:
 
 
 def test_writing_is_streamed_and_blocks_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows added bit by bit are written while they come, in blocks of full size, and held no longer."""
+    """Rows that are added in small batches are written continuously, in blocks of full size, and not kept in memory."""
     storage = DictStorage()
     parts: list[int] = []
     real = DictUpload.write
@@ -168,7 +168,7 @@ def test_writing_is_streamed_and_blocks_are_filled(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_unsorted_batch_is_our_mistake() -> None:
-    """Rows out of order, or a key twice in one batch, are refused before they are written."""
+    """Rows out of order, or a key twice in one batch, are rejected before they are written."""
     storage = DictStorage()
     for rows in ([(2, b"a", b""), (1, b"a", b"")], [(1, b"b", b""), (1, b"a", b"")], [(1, b"a", b""), (1, b"a", b"")]):
         made = entries.make([b for b, _, _ in rows], [k for _, k, _ in rows], [v for _, _, v in rows])
@@ -178,7 +178,7 @@ def test_an_unsorted_batch_is_our_mistake() -> None:
 
 
 def test_an_error_leaves_no_file() -> None:
-    """A writer that is left by an exception makes nothing visible."""
+    """A writer that ends with an exception makes nothing visible."""
     storage = DictStorage()
 
     def failing() -> Iterator[entries.Entries]:
@@ -212,7 +212,7 @@ def test_every_altered_byte_is_noticed(whole: bool, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_missing_or_exchanged_file_is_noticed() -> None:
-    """A file that is gone, or another one of the same form in its place, is not taken for the recorded one."""
+    """A missing file, or another one of the same form in its place, is not treated as the recorded one."""
     storage = DictStorage()
     file = write(storage, [batch([(1, b"a", b"one")])], 100)
     assert file is not None
@@ -232,7 +232,7 @@ def _with_tail(data: bytes, file: FileRef, body: bytes) -> tuple[bytes, FileRef]
 
 
 def test_a_trailer_is_believed_only_if_it_fits() -> None:
-    """Even with right checksums, another version, nonsense, or blocks that do not fill the file are refused."""
+    """Even with correct checksums, another version, nonsense, or blocks that do not fill the file are rejected."""
     storage = DictStorage()
     file = write(storage, [batch([(1, b"a", b"one"), (2, b"b", b"two")])], 1)
     assert file is not None

@@ -1,4 +1,4 @@
-"""Thousands of damages to a log: each is named, or makes no difference; none gives a wrong answer."""
+"""Thousands of damages to a log: each is named or has no effect; none gives a wrong result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def log(request: pytest.FixtureRequest) -> History:
 
 
 def opened(found: History, storage: DictStorage) -> tuple[str, str]:
-    """What a driver says of the files, and what is wrong with what it would build from them."""
+    """The error of a driver about the files, and what is wrong with the state that it would build from them."""
     try:
         driver = Log.on(storage, FORMAT, spark_committed=lambda: found.last)
         return "\n".join(driver.warnings), found.wrong(storage, driver.index)
@@ -33,12 +33,12 @@ def opened(found: History, storage: DictStorage) -> tuple[str, str]:
 
 
 def named(damage: Damage, text: str) -> bool:
-    """Whether one of the damaged files is in it."""
+    """Whether the text names one of the damaged files."""
     return any(re.search(rf"(^|\s){re.escape(name)}", text) for name in damage.names)
 
 
 def test_an_undamaged_log_has_a_file_of_every_kind(log: History) -> None:
-    """What is tried below is tried on all of them, with garbage collected and old records gone."""
+    """The damages below are applied to all kinds, with garbage collected and old records deleted."""
     storage = DictStorage()
     storage.files = dict(log.files)
     kinds = {name.split("/")[0] for name in log.files}
@@ -49,18 +49,18 @@ def test_an_undamaged_log_has_a_file_of_every_kind(log: History) -> None:
 
 
 def test_every_damage_is_named_or_makes_no_difference(log: History) -> None:
-    """A driver goes on only with the right state; if it does not, or had to do without a file, it names that file."""
+    """A driver continues only with the correct state; otherwise, or if it did without a file, it names that file."""
     assert play(log, range(DAMAGES)) == set(ACTS)
 
 
 @pytest.mark.oracle
 def test_many_damages(log: History) -> None:
-    """The same for many seeds."""
+    """The same holds for many seeds."""
     play(log, range(DAMAGES, MANY))
 
 
 def play(log: History, seeds: range) -> set[str]:
-    """Try one damage for each seed; returns what was tried."""
+    """Try one damage for each seed; returns the kinds of damage."""
     acts, refused = set(), 0
     for seed in seeds:
         storage, damage = damaged(log, seed)
@@ -68,10 +68,10 @@ def play(log: History, seeds: range) -> set[str]:
             continue
         acts.add(damage.act)
         files = dict(storage.files)
-        said, wrong = opened(log, storage)
-        assert not wrong, f"damage {seed}: {damage.what}: a silent wrong answer: {wrong}"
-        refused += bool(said)
-        assert not said or named(damage, said), f"damage {seed}: {damage.what}: it is said: {said}"
+        reported, wrong = opened(log, storage)
+        assert not wrong, f"damage {seed}: {damage.what}: a silent wrong result: {wrong}"
+        refused += bool(reported)
+        assert not reported or named(damage, reported), f"damage {seed}: {damage.what}: the error is {reported}"
         storage.files = files
         findings = "\n".join(f"{each.name} {each.message}" for each in verify(storage))
         if any(matters(log, name, damage.act) for name in damage.names):

@@ -1,4 +1,4 @@
-"""Several drivers on one log: one counts, the others are told, and no epoch is lost or made twice."""
+"""Several drivers on one log: one counts, the others are fenced, and no epoch is lost or recorded twice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_replaced_driver_is_fenced_and_says_by_whom() -> None:
 
 
 def test_a_replaced_driver_is_fenced_although_its_record_counts() -> None:
-    """A driver that wins an epoch after a newer one has come stops; the newer one adopts the epoch."""
+    """A driver that wins an epoch after a newer one has started stops; the newer one adopts the epoch."""
     old = Driver()
     old.epochs(2)
     new = old.successor()
@@ -54,7 +54,7 @@ def test_a_replaced_driver_is_fenced_although_its_record_counts() -> None:
 
 
 def test_a_record_from_the_grave_does_not_count() -> None:
-    """A driver that slept while its epoch was recorded, superseded and forgotten is fenced all the same."""
+    """A driver that was suspended while its epoch was recorded, superseded and trimmed is fenced nevertheless."""
     old = Driver()
     old.epochs(2)
     late = old.world.next_record()
@@ -74,19 +74,19 @@ def test_a_record_from_the_grave_does_not_count() -> None:
 
 
 def test_the_same_append_again_is_one_append() -> None:
-    """After a lost reply the driver appends the same record again and is told that it counts."""
+    """After a lost response the driver appends the same record again and learns that it counts."""
     driver = Driver()
     driver.epochs(1)
     record = driver.world.next_record()
     before = driver.log._index
     assert driver.log.append(record) == record
-    driver.log._index = before  # as if the reply had been lost
+    driver.log._index = before  # as if the response had been lost
     assert driver.log.append(record) == record
     assert driver.log.index.last == 1
 
 
 def test_an_earlier_run_whose_end_was_not_seen_counts() -> None:
-    """If an epoch's record was written by an earlier run of the same driver, the later run adopts it."""
+    """If an earlier run of the same driver has written an epoch's record, the later run adopts it."""
     driver = Driver()
     driver.epochs(1)
     first = driver.world.next_record()
@@ -97,7 +97,7 @@ def test_an_earlier_run_whose_end_was_not_seen_counts() -> None:
 
 
 def test_terms_are_taken_one_by_one() -> None:
-    """Each driver gets the next term, however many open at once, and a store without answer is not a term."""
+    """Each driver gets the next term, however many open at once, and an error of the storage does not take a term."""
     storage = DictStorage()
     assert [terms.take_term(storage, "x", f"n{i}") for i in range(3)] == [1, 2, 3]
     real = storage.list
@@ -112,13 +112,13 @@ def test_terms_are_taken_one_by_one() -> None:
 
 
 def test_a_term_whose_file_is_lost_is_not_taken_twice() -> None:
-    """An attempt id would name two states: records and coming deltas tell of the term, and gaps are filled."""
+    """Otherwise an attempt id could name two states: records and later deltas prove the term, and gaps are filled."""
     driver = Driver()
     driver.epochs(2)
     second = driver.successor()
     second.epochs(1)
     third = second.successor()
-    third.world.next_record()  # its deltas are there, its record is not
+    third.world.next_record()  # its deltas exist, its record does not
     driver.storage.delete([layout.term_name(Term(term)) for term in (1, 2, 3)])
     fourth = third.successor()
     assert fourth.log.term == 4
@@ -128,7 +128,7 @@ def test_a_term_whose_file_is_lost_is_not_taken_twice() -> None:
 
 
 def test_a_log_of_format_2_is_carried_on() -> None:
-    """The driver of an earlier binshift leaves a log that this one reads as its own."""
+    """This version reads the log of an earlier binshift's driver as its own."""
     old = Driver()
     old.epochs(10)
     old.manifest()
@@ -147,7 +147,7 @@ def test_a_log_of_format_2_is_carried_on() -> None:
 
 
 def test_two_drivers_may_create_the_same_log() -> None:
-    """A log that another driver creates between looking and creating is used if it fits, and refused if not."""
+    """A log that another driver creates between the check and the creation is used if it fits, and rejected if not."""
     for other, fits in ((FORMAT, True), (msgspec.structs.replace(FORMAT, bins=32), False)):
         storage = DictStorage()
 
@@ -172,7 +172,7 @@ def test_two_drivers_may_create_the_same_log() -> None:
 
 
 def test_loading_beside_a_living_driver_begins_again() -> None:
-    """Records deleted between listing and reading are no damage if a second listing has moved on."""
+    """Records deleted between listing and reading are not damage if a second listing has advanced."""
     driver = Driver()
     for _ in range(2):
         driver.epochs(3)

@@ -1,4 +1,4 @@
-"""The index against the oracle: whatever happened before, each bin is rebuilt exactly; what does not fit is refused."""
+"""The index against the oracle: after any history, each bin is rebuilt exactly; what does not fit is rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTIONS = (
 
 
 def check_bins(world: World) -> None:
-    """Every bin, at the last epoch and at the one before, from nothing; and some bins, from any copies."""
+    """Every bin, at the last epoch and at the previous one, from nothing; and some bins, from any copies."""
     for to in {world.index.last, Epoch(max(world.index.last - 1, world.index.base))}:
         operator = world.rng.choice(world.operators)
         for bins, have in ((BinSet(range(world.bins)), {}), (world.random_bins(), world.random_have())):
@@ -36,7 +36,7 @@ def check_bins(world: World) -> None:
 
 
 def check_minimal(plan: BringUp, have: dict[int, int]) -> None:
-    """No bin is read from two snapshots, after its start only, nor from a file without rows of it."""
+    """No bin is read from two snapshots, from deltas before its start, or from a file without rows of it."""
     starts = {b: epoch for epoch, bins in plan.starts for b in bins}
     assert sorted(starts) == list(plan.bins)
     assert all(starts[b] == have[b] for b in plan.bins - plan.fresh)
@@ -50,7 +50,7 @@ def check_minimal(plan: BringUp, have: dict[int, int]) -> None:
 
 
 def collect(world: World, running: list[tuple[BringUp, dict[int, int]]]) -> None:
-    """Trim the index and delete what retention names; Spark has committed the last epoch, or the one before."""
+    """Trim the index and delete what retention names; Spark has committed the last epoch, or the previous one."""
     before = world.index
     committed = Epoch(world.index.last - world.rng.randrange(2))
     floor = retention.floor(world.index, committed, [plan.oldest for plan, _ in running])
@@ -58,15 +58,15 @@ def collect(world: World, running: list[tuple[BringUp, dict[int, int]]]) -> None
     pending = [each.file.name for each in world.snapshots if each.file]
     names = [each.name for each in world.storage.list("")]
     world.storage.delete(retention.garbage(world.index, names, floor, Term(world.term), pending))
-    oldest = Epoch(committed - 1)  # Spark may run the epoch after this one once more
-    if oldest > before.base:  # the base itself was given up by a collection when Spark had come further
+    oldest = Epoch(committed - 1)  # Spark may run the epoch after this one again
+    if oldest > before.base:  # an earlier collection dropped the base when Spark had advanced further
         for operator in world.operators:
             plan = world.index.sources(operator, BinSet(range(world.bins)), {}, oldest)
             assert world.rebuilt(plan, {}) == world.expected(operator, plan.bins, oldest)
 
 
 def restart(world: World) -> None:
-    """Write the index down and read it back, as a new driver would from a manifest."""
+    """Write the index to a manifest and read it back, as a new driver would."""
     name = layout.manifest_name(world.index.last)
     data = manifests.encode_manifest(world.index, world.index.last)
     index = manifests.decode_manifest(name, data, world.bins, world.operators)
@@ -111,14 +111,14 @@ def test_any_history_can_be_rebuilt(seed: int, first: int, actions: list[str]) -
             check_bins(world)
         for plan, have in (
             running if action == "collect" else ()
-        ):  # retention must have left what a copy under way was told to read
+        ):  # retention must have kept the files that a running copy was told to read
             assert world.rebuilt(plan, have) == world.expected(plan.operator, plan.bins, plan.to)
     check_bins(world)
 
 
 @given(seed=st.integers(0, 2**32))
 def test_history_is_answered(seed: int) -> None:
-    """Routes, stamps and times of held epochs are those the epochs ran with, also after trimming."""
+    """Routes, stamps and times of held epochs are the ones of their runs, also after trimming."""
     world = World(DictStorage(), random.Random(seed))
     written = []
     for _ in range(8):
@@ -140,7 +140,7 @@ def test_history_is_answered(seed: int) -> None:
 
 
 def test_nothing_is_needed_of_a_current_copy() -> None:
-    """Copies that are at the wanted epoch need no file at all."""
+    """Copies at the requested epoch need no file at all."""
     world = World(DictStorage(), random.Random(3))
     for _ in range(5):
         world.epoch()
@@ -152,7 +152,7 @@ def test_nothing_is_needed_of_a_current_copy() -> None:
 
 
 def test_a_copy_far_behind_is_loaded_afresh() -> None:
-    """A copy a few epochs older than the snapshot catches up by deltas; one that is much older is replaced."""
+    """A copy a few epochs older than the snapshot catches up by deltas; a much older one is replaced."""
     world = World(DictStorage(), random.Random(5))
     written = Epoch(5 + CATCH_UP_EPOCHS_MAX)
     for _ in range(written + 2):
@@ -232,7 +232,7 @@ MISFITS: dict[str, tuple[str, Callable[[CommitRecord], CommitRecord]]] = {
 
 @pytest.mark.parametrize("case", MISFITS)
 def test_a_record_that_does_not_fit_is_refused(case: str) -> None:
-    """Each break of order, route, parts or snapshots is refused with a message that says which."""
+    """Each violation of order, route, parts or snapshots is rejected with a message that names it."""
     world = World(DictStorage(), random.Random(1))
     for _ in range(3):
         world.epoch()
@@ -245,7 +245,7 @@ def test_a_record_that_does_not_fit_is_refused(case: str) -> None:
 
 
 def test_a_manifest_pointer_never_goes_back() -> None:
-    """A record that names no manifest, or an older one than the record before, is refused."""
+    """A record that names no manifest, or an older one than the previous record, is rejected."""
     world = World(DictStorage(), random.Random(1))
     for epoch in range(4):
         world.manifest = epoch - 1 if epoch else None
@@ -258,7 +258,7 @@ def test_a_manifest_pointer_never_goes_back() -> None:
 
 
 def test_the_first_record_gives_every_bin_an_owner() -> None:
-    """A log cannot begin with a route that leaves a bin out or names it twice."""
+    """A log cannot begin with a route that omits a bin or names it twice."""
     world = World(DictStorage(), random.Random(1))
     good = world.next_record()
     for moves in (good.moves[1:], (*good.moves, good.moves[0])):

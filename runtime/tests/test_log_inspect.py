@@ -1,4 +1,4 @@
-"""Inspecting and verifying: what they say is true, every fault is found and named, and nothing is changed."""
+"""Inspecting and verifying: the output is correct, every fault is found and named, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_inspect_tells_what_is_there(root: Path) -> None:
 
 
 def test_a_whole_log_has_no_findings(root: Path) -> None:
-    """Verifying a log that is in order finds nothing, and changes nothing."""
+    """Verifying an intact log finds nothing, and changes nothing."""
     before = snapshot(root)
     assert verify(str(root)) == []
     assert snapshot(root) == before
 
 
 def needed(root: Path) -> list[str]:
-    """A file of each kind that the log cannot do without, or should not have to."""
+    """A file of each kind that the log needs."""
     log = Log.open(str(root), {"durable": "false"}, FORMAT)
     every = BinSet(range(FORMAT.bins))
     plans = [log.index.sources(operator, every, {}, log.index.last) for operator in FORMAT.operator_names]
@@ -89,7 +89,7 @@ def needed(root: Path) -> list[str]:
 @pytest.mark.parametrize("which", range(8))
 @pytest.mark.parametrize("damage", ["flipped", "truncated"])
 def test_every_damage_is_found_and_named(which: int, damage: str, root: Path) -> None:
-    """A flipped bit in the middle of a file of any kind, or its loss of a few bytes, is found, and the file named."""
+    """A flipped bit in the middle of a file of any kind, or a loss of a few bytes, is found, and the file is named."""
     name = needed(root)[which]
     data = (root / name).read_bytes()
     middle = len(data) // 2
@@ -104,7 +104,7 @@ def test_every_damage_is_found_and_named(which: int, damage: str, root: Path) ->
 
 @pytest.mark.parametrize("which", [0, 1, 3, 4, 5])
 def test_every_loss_is_found_and_named(which: int, root: Path) -> None:
-    """A needed data file, a named manifest or the format that is gone is found, and the file named."""
+    """A missing data file, manifest or format file is found, and the file is named."""
     name = needed(root)[which]
     (root / name).unlink()
     found = verify(str(root))
@@ -121,14 +121,14 @@ def test_a_lost_record_is_found(root: Path) -> None:
 
 
 def test_foreign_files_are_found(root: Path) -> None:
-    """A file with a name that the log never gives is reported, and the log works all the same."""
+    """A file with a name that the log never uses is reported, and the log works nevertheless."""
     (root / "deltas" / "notes.txt").write_text("hello")
     assert [(each.fault, each.name) for each in verify(str(root))] == [("foreign", "deltas/notes.txt")]
     assert inspect(str(root)).files["foreign"].count == 1
 
 
 def test_where_there_is_no_log(tmp_path: Path) -> None:
-    """An empty or missing folder is no log, and does not become one by looking."""
+    """An empty or missing folder is not a log, and inspecting it does not create one."""
     with pytest.raises(ForeignLog, match="no log"):
         inspect(str(tmp_path / "gone"))
     assert [each.fault for each in verify(str(tmp_path / "gone"))] == ["missing"]
@@ -136,7 +136,7 @@ def test_where_there_is_no_log(tmp_path: Path) -> None:
 
 
 def test_the_command_line(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Text for people, JSON for machines, and an exit status that says whether all is well."""
+    """The command prints text or JSON, and its exit status shows whether the log is intact."""
     assert main(["inspect", str(root)]) == 0
     assert "orphans    1" in capsys.readouterr().out
     assert main(["inspect", str(root), "--output", "json"]) == 0

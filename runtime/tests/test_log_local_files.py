@@ -1,4 +1,4 @@
-"""The log on a file system: durable before visible, whole or not at all, never outside its folder."""
+"""The log on a file system: durable before visible, complete or absent, never outside its folder."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from binshift.log.storage.opening import open_storage
 
 
 def names(storage: Storage, prefix: str = "") -> list[str]:
-    """What a listing shows."""
+    """The listed names."""
     return [each.name for each in storage.list(prefix)]
 
 
 def test_a_killed_writer_leaves_no_file(tmp_path: Path) -> None:
-    """A process killed while it writes leaves nothing under the final name, only a hidden part."""
+    """A process that is killed while it writes leaves nothing under the final name, only a hidden part."""
     script = (
         "import sys; from binshift.log.storage.opening import open_storage\n"
         "upload = open_storage(sys.argv[1]).upload('deltas/1/x'); upload.write(b'half')\n"
@@ -44,7 +44,7 @@ def test_a_killed_writer_leaves_no_file(tmp_path: Path) -> None:
 def test_local_writes_are_durable_before_they_are_visible(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bytes are fsynced before the file gets its name, and every folder that gained an entry after it."""
+    """The bytes are fsynced before the file is renamed, and every folder with a new entry after it."""
     calls: list[str] = []
     real_fsync = os.fsync
 
@@ -84,7 +84,7 @@ def _upload(storage: Storage) -> None:
 
 
 def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where names cannot be created atomically, the error says so and what to do."""
+    """Where names cannot be created atomically, the error names the reason and the fix."""
 
     def link(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -96,7 +96,7 @@ def test_a_file_system_without_hard_links_is_refused(tmp_path: Path, monkeypatch
 
 
 def test_a_folder_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retention may remove an empty folder just before a file is put into it."""
+    """Retention may remove an empty folder just before a file is created in it."""
     storage, real = LocalStorage(tmp_path), LocalStorage._make_folders
     removed: list[Path] = []
 
@@ -114,7 +114,7 @@ def test_a_folder_removed_meanwhile_is_made_again(tmp_path: Path, monkeypatch: p
 
 
 def test_names_cannot_leave_the_log(tmp_path: Path) -> None:
-    """A name with ``..`` or an absolute one is a mistake of ours and reaches no file."""
+    """A name with ``..`` or an absolute one is a bug and reaches no file."""
     storage = LocalStorage(tmp_path / "log")
     for name in ("../x", "/etc/passwd", "a//b", ""):
         with pytest.raises(AssertionError, match="no name"):

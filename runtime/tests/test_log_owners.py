@@ -1,4 +1,4 @@
-"""Whose log it is: another dataflow is refused while the first lives, and takes over once it is gone."""
+"""The owner of a log: another dataflow is rejected while the first is alive, and takes over once it has ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from binshift.testing.clock import ManualClock
 
 
 def claimed(storage: DictStorage, owner: str, meanwhile: Callable[[float], None] = lambda now: None) -> float:
-    """Seconds that the claim has waited; ``meanwhile`` is called with the time at each look."""
+    """Seconds that the claim has waited; ``meanwhile`` is called with the time at each check."""
     clock = ManualClock()
 
     def sleep(seconds: float) -> None:
@@ -31,14 +31,14 @@ def claimed(storage: DictStorage, owner: str, meanwhile: Callable[[float], None]
 
 
 def beating(driver: Driver, owner: str = "a") -> Heartbeat:
-    """The driver's beat, which has beaten once and has no thread."""
+    """The driver's heartbeat, which was written once and has no thread."""
     beat = Heartbeat(driver.storage, owner, driver.log.term)
     beat.once()
     return beat
 
 
 def test_a_log_without_an_owner_is_anybodys() -> None:
-    """Logs made before there were owners, and those of programs without one, keep nobody waiting."""
+    """Logs from before there were owners, and those of programs without one, cause no wait."""
     driver = Driver()
     Heartbeat(driver.storage, "", driver.log.term).start().stop()
     assert isinstance(driver.storage, DictStorage)
@@ -48,7 +48,7 @@ def test_a_log_without_an_owner_is_anybodys() -> None:
 
 @pytest.mark.parametrize("newcomer", ["b", ""])
 def test_another_owner_is_refused_while_the_first_lives(newcomer: str) -> None:
-    """The first renewal that the newcomer sees is proof enough; the message names who lives there and what to do."""
+    """The first renewal that the newcomer sees is sufficient; the message names the owner and the fix."""
     driver = Driver()
     beat = beating(driver)
     assert isinstance(driver.storage, DictStorage)
@@ -61,7 +61,7 @@ def test_another_owner_is_refused_while_the_first_lives(newcomer: str) -> None:
 
 
 def test_the_same_owner_never_waits() -> None:
-    """A driver that comes back is fenced against its predecessor by its term, at once."""
+    """A restarted driver is fenced against its predecessor by its term, at once."""
     driver = Driver()
     beating(driver)
     assert isinstance(driver.storage, DictStorage)
@@ -69,7 +69,7 @@ def test_the_same_owner_never_waits() -> None:
 
 
 def test_an_owner_that_was_killed_is_gone_after_some_beats() -> None:
-    """Without a renewal for several beats, another owner takes over."""
+    """Without a renewal for several heartbeats, another owner takes over."""
     driver = Driver()
     beating(driver)
     assert isinstance(driver.storage, DictStorage)
@@ -77,7 +77,7 @@ def test_an_owner_that_was_killed_is_gone_after_some_beats() -> None:
 
 
 def test_an_owner_that_ends_in_order_is_gone_at_once() -> None:
-    """Its file goes with it, and so does its thread; another owner that is watching goes on."""
+    """Its file and its thread are removed; another owner that is waiting continues."""
     driver = Driver()
     assert isinstance(driver.storage, DictStorage)
     beat = Heartbeat(driver.storage, "a", driver.log.term).start()
@@ -88,7 +88,7 @@ def test_an_owner_that_ends_in_order_is_gone_at_once() -> None:
 
 
 def test_a_driver_that_was_replaced_renews_nothing_and_removes_nothing() -> None:
-    """The file is then its successor's."""
+    """The file then belongs to its successor."""
     driver = Driver()
     old = Heartbeat(driver.storage, "a", driver.log.term).start()
     new = beating(driver.successor(), "b")
@@ -102,7 +102,7 @@ def test_a_driver_that_was_replaced_renews_nothing_and_removes_nothing() -> None
 
 
 def test_a_damaged_file_names_nobody() -> None:
-    """It is no reason to refuse anybody, and `verify` says that it is damaged."""
+    """It does not block another owner, and `verify` reports that it is damaged."""
     driver = Driver()
     driver.epoch()
     beating(driver)
@@ -114,7 +114,7 @@ def test_a_damaged_file_names_nobody() -> None:
 
 
 def test_retention_leaves_the_owners_file_alone() -> None:
-    """It is no garbage, however old the log grows."""
+    """It is not garbage, however old the log is."""
     driver = Driver()
     driver.epochs(3)
     assert retention.garbage(driver.log.index, [layout.OWNER], Epoch(2), driver.log.term) == []

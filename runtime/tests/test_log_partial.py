@@ -1,4 +1,4 @@
-"""Files of the log that tasks are still writing, beside a collection."""
+"""Files of the log that tasks are still writing, during a collection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binshift.settings import Settings
 
 
 def test_a_collection_leaves_what_is_being_written(tmp_path: Path) -> None:
-    """However short the grace period, a task finishes its file beside collections; one that nobody finishes goes in the end."""
+    """With any grace period, a task can finish its file during collections; an abandoned file is deleted in the end."""
     storage = LocalStorage(tmp_path, durable=False)
     log = Log.on(storage, FORMAT, grace_seconds=0.0)
     upload, abandoned = storage.upload("deltas/x"), storage.upload("deltas/y")
@@ -31,6 +31,6 @@ def test_a_collection_leaves_what_is_being_written(tmp_path: Path) -> None:
 
 
 def test_some_grace_there_is() -> None:
-    """A query whose log forgets at once, below the readers of an epoch that runs, is refused."""
+    """A grace period of zero, shorter than the readers of a running epoch need, is rejected."""
     with pytest.raises(InvalidSettings, match="log_grace_seconds is 0; it must be at least 1"):
         Settings(log_grace_seconds=0)

@@ -1,4 +1,4 @@
-"""Records and other JSON files: exact round trips, every alteration noticed, foreign versions told from damage."""
+"""Records and other JSON files: exact round trips, every alteration noticed, foreign versions distinguished from damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = layout.record_name(Epoch(2))
 
 
 def some_record() -> CommitRecord:
-    """A record with everything in it."""
+    """A record with all fields set."""
     world = World(DictStorage(), random.Random(4))
     world.epoch()
     world.epoch()
@@ -40,14 +40,14 @@ def some_record() -> CommitRecord:
 
 
 def sealed(body: dict[str, object]) -> bytes:
-    """A file with a right checksum, whatever is in it."""
+    """A file with a correct checksum, whatever its content."""
     text = json.dumps(body, separators=(",", ":")).encode()[1:]
     return b'{"checksum":"' + named_digest(NAME, text).encode() + b'",' + text
 
 
 @given(st.sets(st.integers(0, BINS_MAX - 1), max_size=200), st.integers(0, 5000), st.integers(0, 3000))
 def test_sets_of_bins_survive_packing(some: set[int], start: int, length: int) -> None:
-    """Any set of bins is packed into text and back; equal sets give equal text."""
+    """Any set of bins survives packing into text; equal sets give equal text."""
     for bins in (BinSet(some), BinSet(range(start, start + length)), BinSet(range(start, start + length, 3))):
         packed = binsets.pack(bins)
         assert binsets.unpack(packed) == bins
@@ -55,7 +55,7 @@ def test_sets_of_bins_survive_packing(some: set[int], start: int, length: int) -
 
 
 def test_packed_bins_are_short() -> None:
-    """Ranges are for people; the worst set of 4,096 bins stays below 800 characters."""
+    """Ranges are readable; the worst set of 4,096 bins stays below 800 characters."""
     assert binsets.pack(BinSet([*range(1024), 1030])) == "0-1023,1030"
     rng = random.Random(1)
     assert len(binsets.pack(BinSet([b for b in range(4096) if rng.random() < 0.5]))) < 800
@@ -80,20 +80,20 @@ def test_packed_bins_are_short() -> None:
     ],
 )
 def test_bad_bins_are_refused(text: str) -> None:
-    """Text that is no set of bins, or a bitmap that would unfold without end, is an error."""
+    """Text that is not a set of bins, or a bitmap that would expand without limit, is an error."""
     with pytest.raises(ValueError, match=r"bin"):
         binsets.unpack(text)
 
 
 def test_a_bitmap_cannot_unfold_without_end() -> None:
-    """A small text that stands for gigabytes is refused after a bounded amount of work."""
+    """A small text that expands to gigabytes is rejected after a bounded amount of work."""
     bomb = base64.b64encode(zlib.compress(bytes(200_000_000), 9)).decode()
     with pytest.raises(ValueError, match="more than"):
         binsets.unpack("0:" + bomb)
 
 
 def test_a_record_comes_back_as_it_was() -> None:
-    """Encoding and decoding are inverse and deterministic, and the file is JSON that anyone can read."""
+    """Encoding and decoding are inverse and deterministic, and the file is readable JSON."""
     record = some_record()
     data = encode_record(record)
     assert decode_record(NAME, data) == record
@@ -102,7 +102,7 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 
 def test_every_altered_byte_of_a_record_is_noticed() -> None:
-    """A flipped bit anywhere, any truncation and any addition names the record as damaged."""
+    """After a flipped bit, a truncation or an addition, the error names the record as damaged."""
     data = encode_record(some_record())
     rng = random.Random(7)
     damaged = [data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :] for at in range(len(data))]
@@ -113,7 +113,7 @@ def test_every_altered_byte_of_a_record_is_noticed() -> None:
 
 
 def test_a_record_under_another_name_is_refused() -> None:
-    """A record copied to another epoch's name is noticed, by its checksum and, whatever that says, by its epoch."""
+    """A record copied to another epoch's name is noticed, by its checksum and by its epoch."""
     other = layout.record_name(Epoch(3))
     with pytest.raises(LogDamaged, match=f"{other} .* put there from elsewhere"):
         decode_record(other, encode_record(some_record()))
@@ -122,17 +122,17 @@ def test_a_record_under_another_name_is_refused() -> None:
 
 
 def test_records_of_format_2_are_read_and_newer_ones_are_not_taken_for_them() -> None:
-    """A binshift that reads format 2 alone finds unknown fields in what is written now: it has to be told before that."""
+    """A binshift that only reads format 2 finds unknown fields in new files, so it must be stopped before that."""
     written = sealed(msgspec.to_builtins(some_record()) | {"format": 2})
     assert decode_record(NAME, written) == msgspec.structs.replace(some_record(), format=2)
     assert json.loads(encode_record(some_record()))["format"] == 3
 
 
 def test_foreign_versions_are_no_damage() -> None:
-    """A whole file of another format is refused as such, and the message says what to do."""
+    """An intact file of another format is rejected as such, and the message has the fix."""
     with pytest.raises(ForeignLog, match=r"format 4.*Run the binshift that wrote it.*another checkpoint"):
         decode_record(NAME, sealed({"format": 4, "surprise": True}))
-    text = b'"format":1,"surprise":1}'  # as it was before checksums knew names
+    text = b'"format":1,"surprise":1}'  # from before checksums covered names
     with pytest.raises(ForeignLog, match="format 1"):
         decode_record(NAME, b'{"checksum":"' + digest(text).encode() + b'",' + text)
 
@@ -142,7 +142,7 @@ def test_foreign_versions_are_no_damage() -> None:
     [{"surprise": 1}, {"epoch": "2"}, {"epoch": None}, {"workers": [0.5]}, {"moves": [[0, "1"]]}, {"watermarks": []}],
 )
 def test_decoding_is_strict(change: dict[str, object]) -> None:
-    """Unknown fields and wrong types are errors even if the checksum is right."""
+    """Unknown fields and wrong types are errors even with a correct checksum."""
     body = msgspec.to_builtins(some_record())
     with pytest.raises(LogDamaged, match=NAME):
         decode_record(NAME, sealed({**body, **change}))
@@ -163,7 +163,7 @@ def test_size_limits_hold_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_manifest_of_other_operators_is_refused() -> None:
-    """A manifest is bound to its name, bins and operators, and to what its records say."""
+    """A manifest is bound to its name, bins and operators, and to the contents of its records."""
     world = World(DictStorage(), random.Random(4))
     for _ in range(3):
         world.epoch()
@@ -207,7 +207,7 @@ def test_names_say_what_they_are() -> None:
 
 
 def test_unfit_names_are_refused() -> None:
-    """An operator's name comes from the user and is refused kindly; an attempt id is our own."""
+    """An operator's name comes from the user, so a bad one is a user error; an attempt id is binshift's own."""
     with pytest.raises(InvalidSettings, match="'my operator'"):
         layout.delta_name(Epoch(1), "my operator", Worker(0), "1.1.0.x")
     for attempt in ("genesis", "", "1.a/b", "1.x-y", "1." + "a" * 64):

@@ -1,4 +1,4 @@
-"""What cannot be used is refused by name and left exactly as it was found."""
+"""What cannot be used is rejected by name and left exactly as it was found."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ REFUSALS: dict[str, tuple[type[BinshiftError], str, Callable[[Path], None]]] = {
 
 @pytest.mark.parametrize("case", REFUSALS)
 def test_a_damaged_or_foreign_log_is_refused_and_left_alone(case: str, tmp_path: Path) -> None:
-    """What cannot be used is named, and not one file is added, changed or removed."""
+    """An unusable log is named, and no file is added, changed or removed."""
     driver = Driver(Log.open(str(tmp_path), {}, FORMAT).storage)
     driver.epochs(5)
     error, message, damage = REFUSALS[case]
@@ -94,7 +94,7 @@ def test_a_damaged_or_foreign_log_is_refused_and_left_alone(case: str, tmp_path:
 def test_a_query_that_does_not_fit_is_refused(
     wanted: dict[str, object], error: type[BinshiftError], message: str, tmp_path: Path
 ) -> None:
-    """Other bins, operators or another query are refused with the difference named, before anything is written."""
+    """Other bins, operators or another query are rejected with the difference named, before anything is written."""
     Driver(Log.open(str(tmp_path), {}, FORMAT).storage).epochs(2)
     before = snapshot(tmp_path)
     with pytest.raises(error, match=message):
@@ -112,7 +112,7 @@ def test_spark_and_the_log_must_belong_together() -> None:
         Log.on(driver.storage, FORMAT, spark_committed=lambda: Epoch(4))
     with pytest.raises(ForeignLog, match="do not belong together"):
         Log.on(driver.storage, FORMAT, spark_committed=lambda: Epoch(1))
-    # The driver before this one goes on while the log is read.
+    # The previous driver continues while the log is read.
     moving = iter([Epoch(1), Epoch(3)])
     assert Log.on(driver.storage, FORMAT, spark_committed=lambda: next(moving)).index.last == 3
     with pytest.raises(LogDamaged, match=layout.record_name(Epoch(0))):
@@ -121,7 +121,7 @@ def test_spark_and_the_log_must_belong_together() -> None:
 
 @pytest.mark.parametrize("damage", ["altered", "missing"])
 def test_a_lost_format_is_written_anew_by_its_query(damage: str, tmp_path: Path) -> None:
-    """The records say whose they are: that query goes on, and any other is refused and told of the file."""
+    """The records identify their query: it continues, and any other is rejected with the file named."""
     driver = Driver(Log.open(str(tmp_path), {}, FORMAT).storage)
     driver.epochs(3)
     path = tmp_path / layout.FORMAT
@@ -142,7 +142,7 @@ def test_a_lost_format_is_written_anew_by_its_query(damage: str, tmp_path: Path)
 
 
 def test_a_lost_format_of_an_empty_log_is_refused(tmp_path: Path) -> None:
-    """Without records nothing says whose the log is."""
+    """Without records nothing identifies the log's query."""
     Log.open(str(tmp_path), {}, FORMAT)
     (tmp_path / layout.FORMAT).unlink()
     with pytest.raises(LogDamaged, match=layout.FORMAT):

@@ -1,4 +1,4 @@
-"""Files of the log that turn out damaged while a query runs: what is left replaces them, or the query stops and names them."""
+"""Files of the log that are found damaged while a query runs: other files replace them, or the query stops and names them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPERATOR = "totals"
 
 
 def spoil(cluster: SimulatedCluster, name: str) -> None:
-    """Flip a bit of a file, and tell nobody but the witness."""
+    """Flip a bit of a file, and notify only the witness."""
     data = cluster.world.files.get(name)
     cluster.world.files.put(name, data[:-1] + bytes([data[-1] ^ 1]))
     cluster.witness.spoiled |= {name}
@@ -46,7 +46,7 @@ def grown(epochs: int = 12) -> SimulatedCluster:
 
 
 def go_on(cluster: SimulatedCluster, epochs: int = 6) -> None:
-    """Epochs and rounds; the witness compares each with the reference."""
+    """Run epochs and rounds; the witness compares each with the reference."""
     for number in range(100, 100 + epochs):
         cluster.epoch(rows(number))
         cluster.background()
@@ -54,7 +54,7 @@ def go_on(cluster: SimulatedCluster, epochs: int = 6) -> None:
 
 @pytest.mark.parametrize("kind", ["deltas", "snapshots"])
 def test_a_moving_bin_whose_file_is_damaged_is_written_anew_by_its_owner(kind: str) -> None:
-    """The new owner meets the damage, the old one still has the state: it makes a snapshot, and the migration goes on."""
+    """If the new owner finds the damage, the old one, which has the state, makes a snapshot, and the migration continues."""
     cluster = grown()
     spoiled = [file.name for worker in (0, 1) for file in needed(cluster, kind, worker)]
     assert spoiled
@@ -68,12 +68,12 @@ def test_a_moving_bin_whose_file_is_damaged_is_written_anew_by_its_owner(kind: s
     assert len(cluster.route.workers) == 4
     go_on(cluster)
     for worker in range(4):
-        cluster.wipe(worker)  # by now the log alone is enough again
+        cluster.wipe(worker)  # the log alone is sufficient again
     go_on(cluster)
 
 
 def test_an_idle_stream_is_repaired_too() -> None:
-    """Without input, epochs are asked for until the snapshots count; then no more are."""
+    """Without input, epochs are requested until the snapshots count; then no more are."""
     cluster = grown()
     for name in [file.name for worker in (0, 1) for file in needed(cluster, "snapshots", worker)]:
         spoil(cluster, name)
@@ -88,7 +88,7 @@ def test_an_idle_stream_is_repaired_too() -> None:
 
 
 def test_a_flip_that_meets_damage_does_not_happen() -> None:
-    """Without copies ahead the epoch itself meets it: the bins stay, the migration ends with the file's name."""
+    """Without copies in advance the epoch itself finds the damage: the bins stay, and the migration ends with the file's name."""
     cluster = grown()
     spoiled = [file.name for worker in (0, 1) for file in needed(cluster, "snapshots", worker)]
     for name in spoiled:
@@ -106,16 +106,16 @@ def test_a_flip_that_meets_damage_does_not_happen() -> None:
 
 
 def replaceable(index: Index) -> SnapshotRef:
-    """A newest snapshot all of whose bins are in older ones too."""
+    """A newest snapshot whose bins are all in older ones too."""
     for newest in reversed(index.snapshots[OPERATOR]):
         older = [each.bins for each in index.snapshots[OPERATOR] if each.epoch < newest.epoch]
         if newest.file and older and not newest.bins - reduce(or_, older):
             return newest
-    raise AssertionError("there is none")
+    raise AssertionError("no snapshot is replaceable")
 
 
 def test_a_lost_store_is_built_from_an_older_snapshot() -> None:
-    """The newest snapshot is damaged and the store is gone; the snapshot before it and the deltas since are there."""
+    """If the newest snapshot is damaged and the store is lost, the previous snapshot and the later deltas are used."""
     cluster = grown()
     index = cluster.driver.log.index
     newest = replaceable(index)
@@ -127,7 +127,7 @@ def test_a_lost_store_is_built_from_an_older_snapshot() -> None:
 
 
 def test_what_nothing_replaces_is_refused_by_name() -> None:
-    """Store and file are both gone: the query stops, says which file, and changes nothing; put back, it goes on."""
+    """If store and file are both lost, the query stops, names the file, and changes nothing; with the file restored, it continues."""
     cluster = grown()
     name = needed(cluster, "deltas", 0)[-1].name
     whole = cluster.world.files.get(name)

@@ -1,4 +1,4 @@
-"""What retention may name and what it must leave; the histories of test_log_index check that it leaves enough."""
+"""What retention may delete and what it must keep; the histories of test_log_index check that it keeps enough."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_records_go_only_behind_two_manifests() -> None:
 
 
 def test_what_is_gone_is_said_to_be_gone() -> None:
-    """A bin without snapshot whose early deltas are no longer held is refused by name, not rebuilt wrongly."""
+    """A bin without snapshot whose early deltas are no longer held is rejected by name, not rebuilt wrongly."""
     world = World(DictStorage(), random.Random(8))
     for _ in range(6):
         world.epoch()

@@ -1,4 +1,4 @@
-"""The log as drivers use it: opening, racing, falling back, forgetting, with real files on disk."""
+"""The log as drivers use it: opening, racing, falling back, trimming, with real files on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from binshift.model import Epoch
 
 
 def test_a_restart_finds_everything(tmp_path: Path) -> None:
-    """What one driver appended on disk, the next one has: route, records, state, and a higher term."""
+    """The next driver has everything that one driver appended on disk: route, records, state, and a higher term."""
     first = Driver(Log.open(str(tmp_path / "log"), {}, FORMAT).storage)
     first.epochs(6)
     second = Log.open((tmp_path / "log").as_uri(), {"durable": "false"}, FORMAT, spark_committed=lambda: Epoch(5))
@@ -31,7 +31,7 @@ def test_a_restart_finds_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["newest", "newest missing", "both", "none"])
 def test_a_damaged_manifest_is_replaced(damage: str) -> None:
-    """With the newest manifest damaged or gone, the one before and the records after it lead to the same index."""
+    """With the newest manifest damaged or missing, the previous one and the records after it give the same index."""
     driver = Driver()
     for _ in range(3):
         driver.epochs(4)
@@ -58,7 +58,7 @@ def test_a_damaged_manifest_is_replaced(damage: str) -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "altered"])
 def test_a_manifest_replaces_the_record_it_ends_with(damage: str) -> None:
-    """A record that was lost after a manifest of its epoch was written is in that manifest; it is named as a warning."""
+    """A record that was lost after a manifest of its epoch was written is in that manifest; a warning names it."""
     driver = Driver()
     driver.epochs(5)
     driver.manifest()
@@ -76,7 +76,7 @@ def test_a_manifest_replaces_the_record_it_ends_with(damage: str) -> None:
 
 
 def test_damaged_manifests_and_deleted_records_are_refused() -> None:
-    """Once the records of the beginning are gone, losing all manifests is fatal, and the message names one."""
+    """Once the first records are deleted, losing all manifests is fatal, and the message names one."""
     driver = Driver()
     for _ in range(3):
         driver.epochs(3)
@@ -93,7 +93,7 @@ def test_damaged_manifests_and_deleted_records_are_refused() -> None:
 
 
 def test_a_misfit_is_never_written() -> None:
-    """A record that does not follow is our mistake and reaches no file."""
+    """A record that does not follow the last one is a bug and reaches no file."""
     driver = Driver()
     driver.epochs(2)
     good = driver.world.next_record()
@@ -108,7 +108,7 @@ def test_a_misfit_is_never_written() -> None:
 
 
 def test_garbage_waits_for_its_grace() -> None:
-    """Files go only when they were garbage for the whole grace period, seen from this driver's clock."""
+    """Files are deleted only when they were garbage for the whole grace period, by this driver's clock."""
     driver = Driver()
     driver.epochs(1)
     orphan = layout.delta_name(Epoch(0), "count", driver.log.index.route.workers[0], "1.0.7.dead")  # type: ignore[union-attr]
@@ -151,13 +151,13 @@ def test_the_log_stays_short_and_sufficient(seed: int) -> None:
 
 
 def test_targets_are_compared_and_set() -> None:
-    """The newest target wins, a decision made for an older one fails, and one that is damaged gives way to the next."""
+    """The newest target wins, a decision based on an older one fails, and a damaged one is replaced by the next."""
     log = Driver().log
     assert log.targets.newest() == (0, None)
     one = Target(owner="", generation=1, workers=(0, 1), strategy="batched", batch_size=64, pre_copy=True, nonce="a")
     two = msgspec.structs.replace(one, generation=2, nonce="b")
     assert log.targets.write(one, after=0)
-    assert log.targets.write(one, after=0)  # the same request again, after a lost reply
+    assert log.targets.write(one, after=0)  # the same request again, after a lost response
     assert not log.targets.write(two, after=0)
     assert log.targets.write(two, after=1)
     assert log.targets.newest() == (2, two)

@@ -1,4 +1,4 @@
-"""The log on an S3 that has bad days: the same contents as on a good one, and of two who create a name one wins."""
+"""The log on a faulty S3: the same contents as on a good one, and exactly one of two writers creates a name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def s3() -> Iterator[Proxy]:
 
 @pytest.fixture
 def proxy(s3: Proxy) -> Iterator[Proxy]:
-    """Without faults, before and after."""
+    """The proxy, without faults before and after."""
     s3.choose = None
     s3.seen.clear()
     yield s3
@@ -56,7 +56,7 @@ def place(proxy: Proxy) -> tuple[str, Storage]:
 
 
 def insisted(call: Callable[[], Result]) -> Result:
-    """What ``call`` gives once the store answers; as everything that binshift does is done again."""
+    """The result of ``call`` once the store answers; binshift retries everything in this way."""
     for _ in range(TRIES_MAX):
         try:
             return call()
@@ -66,21 +66,23 @@ def insisted(call: Callable[[], Result]) -> Result:
 
 
 def worked(storage: Storage) -> dict[str, object]:
-    """Everything a log does with its files; what was answered."""
-    told: dict[str, object] = {}
+    """Everything a log does with its files; returns the results."""
+    results: dict[str, object] = {}
     for number in range(4):
-        told[f"created {number}"] = insisted(partial(storage.put_if_absent, f"records/{number}", b"mine %d" % number))
-        told[f"lost {number}"] = insisted(partial(storage.put_if_absent, f"records/{number}", b"other %d" % number))
+        results[f"created {number}"] = insisted(
+            partial(storage.put_if_absent, f"records/{number}", b"mine %d" % number)
+        )
+        results[f"lost {number}"] = insisted(partial(storage.put_if_absent, f"records/{number}", b"other %d" % number))
         insisted(partial(storage.put, "owner.json", b"beat %d" % number))
         insisted(partial(uploaded, storage, f"deltas/{number}/x", [b"part %d" % number] * 3))
-    told["read"] = insisted(partial(storage.get, "records/2"))
-    told["ranges"] = insisted(partial(storage.get_ranges, "deltas/1/x", [(0, 4), (6, 12)]))
-    told["there"] = [insisted(partial(storage.exists, name)) for name in ("records/3", "records/4")]
+    results["read"] = insisted(partial(storage.get, "records/2"))
+    results["ranges"] = insisted(partial(storage.get_ranges, "deltas/1/x", [(0, 4), (6, 12)]))
+    results["there"] = [insisted(partial(storage.exists, name)) for name in ("records/3", "records/4")]
     with pytest.raises(LogFileMissing):
         insisted(partial(storage.get, "records/4"))
-    told["listed"] = insisted(lambda: list(storage.list("deltas/")))
+    results["listed"] = insisted(lambda: list(storage.list("deltas/")))
     insisted(partial(storage.delete, ["deltas/0/x", "deltas/2/x", "deltas/9/x"]))
-    return told
+    return results
 
 
 def uploaded(storage: Storage, name: str, parts: list[bytes]) -> None:
@@ -92,17 +94,17 @@ def uploaded(storage: Storage, name: str, parts: list[bytes]) -> None:
 
 
 def contents(storage: Storage) -> Mapping[str, bytes]:
-    """All files."""
+    """All files and their contents."""
     return {each.name: storage.get(each.name) for each in storage.list("")}
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name.lower())
 def test_a_fault_changes_no_file_and_no_answer(fault: Fault, proxy: Proxy) -> None:
-    """Whatever happens to every second request, and how often in a row, files and answers are those of a good day."""
+    """With any fault in every second request, repeated or not, files and results are those without faults."""
     calm = open_storage(f"memory://{uuid4().hex}")
     wanted = worked(calm)
     _, storage = place(proxy)
-    # A client that waits for an answer does not come again by itself; one that is refused does, thrice.
+    # A client that waits for a response does not retry by itself; one that gets an error does, three times.
     proxy.choose = Chance(fault, 0.5 if fault not in SILENT else 0.2, [fault], lambda _: 1 if fault in SILENT else 5)
     assert worked(storage) == wanted
     assert any(befell is not None for _, befell in proxy.seen)
@@ -112,7 +114,7 @@ def test_a_fault_changes_no_file_and_no_answer(fault: Fault, proxy: Proxy) -> No
 
 @pytest.mark.parametrize("fault", sorted(EVERYWHERE - {Fault.SLOW}), ids=lambda fault: fault.name.lower())
 def test_who_has_won_is_never_refused(fault: Fault, proxy: Proxy) -> None:
-    """One writer alone always creates its file, although each of its first answers is lost and its own file meets it."""
+    """A single writer always creates its file, even if each of its first responses is lost and it meets its own file."""
     _, storage = place(proxy)
     for times in range(1, 7 if fault not in SILENT else 3):
         left = [times]
@@ -130,7 +132,7 @@ def test_who_has_won_is_never_refused(fault: Fault, proxy: Proxy) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_of_writers_in_trouble_one_wins(seed: int, proxy: Proxy) -> None:
-    """Of several writers of the same names exactly one is told that it created each, and its bytes are there."""
+    """Exactly one of several writers of the same name learns that it created it, and its bytes are stored."""
     _, calm = place(proxy)
     faults = (EVERYWHERE | {Fault.CONFLICT}) - {Fault.SILENCE}
     proxy.choose = Chance(f"writers {seed}", 0.5, faults, lambda _: 4)
@@ -151,7 +153,7 @@ def test_of_writers_in_trouble_one_wins(seed: int, proxy: Proxy) -> None:
 
 
 def test_drivers_that_open_in_trouble_have_terms_of_their_own(proxy: Proxy) -> None:
-    """Of drivers that open one log at one moment each takes another term, and its file names it."""
+    """Drivers that open one log at the same moment take different terms, and each file names its driver."""
     url, calm = place(proxy)
     proxy.choose = Chance("drivers", 0.4, (EVERYWHERE | {Fault.CONFLICT}) - SILENT, lambda _: 4)
 
@@ -185,10 +187,10 @@ def played(cluster: SimulatedCluster) -> SimulatedCluster:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_dataflow_does_not_notice(seed: int, proxy: Proxy) -> None:
-    """Epochs, snapshots, moves and a restart on an S3 in trouble end as without any, and every bin can be rebuilt."""
+    """Epochs, snapshots, moves and a restart on a faulty S3 have the usual results, and every bin can be rebuilt."""
     wanted = played(SimulatedCluster(Totals(), seed=seed))
     url, storage = place(proxy)
-    # Writes fail longer than the client repeats them: then the epoch is run again.
+    # Writes fail more often than the client repeats them: then the epoch runs again.
     faults = (EVERYWHERE | {Fault.CONFLICT}) - SILENT - {Fault.DONE_CUT}
     proxy.choose = Chance(f"dataflow {seed}", 0.2, faults, lambda each: 6 if each.method == "PUT" else 1)
     found = played(unwatched(SimulatedCluster(Totals(), seed=seed, files=storage)))
@@ -202,6 +204,6 @@ def test_a_dataflow_does_not_notice(seed: int, proxy: Proxy) -> None:
 
 
 def ordered(rows: object) -> list[str]:
-    """Rows, whatever order the tasks were done in."""
+    """Rows in an order that does not depend on the order of tasks."""
     assert isinstance(rows, list | tuple)
     return sorted(map(str, rows))

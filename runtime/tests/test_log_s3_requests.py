@@ -1,4 +1,4 @@
-"""What a log costs on S3: its requests, counted at the server, follow a formula of workers and bins."""
+"""The cost of a log on S3: its requests, counted at the server, follow a formula of workers and bins."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ NEVER = 10**6
 
 @pytest.fixture(scope="module")
 def proxy() -> Iterator[Proxy]:
-    """A server, and what counts before it."""
+    """A server behind a counting proxy."""
     with credentials(), faulty_s3() as found:
         yield found
 
 
 def deltas(workers: int, bins: int) -> int:
-    """Files an epoch: each worker that owns a bin writes one, if every bin changes."""
+    """Files per epoch: each worker that owns a bin writes one, if every bin changes."""
     return min(workers, bins)
 
 
 def snapshots(workers: int, bins: int) -> int:
-    """Files a cycle, at most: each worker writes its bins in slices of about equal bytes, of a bin at least."""
+    """Files per cycle, at most: each worker writes its bins in slices of about equal bytes, with at least one bin."""
     shares = [bins // workers + (worker < bins % workers) for worker in range(workers)]
     return sum(min(SLICES, share) for share in shares)
 
 
 def requests(workers: int, bins: int, epochs: int) -> Counter[str]:
-    """The formula: so many requests in ``epochs`` calm epochs, beside the snapshots."""
+    """The formula: the number of requests in ``epochs`` calm epochs, without the snapshots."""
     return Counter(
         {
             "PUT records": epochs,  # create if absent: the commit record
@@ -50,7 +50,7 @@ def requests(workers: int, bins: int, epochs: int) -> Counter[str]:
 @pytest.mark.parametrize("bins", [1, 64])
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_requests_follow_the_formula(workers: int, bins: int, proxy: Proxy) -> None:
-    """An epoch costs a record, a look for newer drivers and a delta a worker; a cycle its slices; nothing costs a bin."""
+    """An epoch costs a record, a check for newer drivers and a delta per worker; a cycle its slices; nothing is per bin."""
     files = open_storage(f"s3://{BUCKET}/{uuid4().hex}", proxy.options)
     tuning = Tuning(
         snapshot_cycle_epochs=CYCLE_EPOCHS, manifest_every_epochs=NEVER, collect_every_epochs=NEVER, rows_at_once=NEVER

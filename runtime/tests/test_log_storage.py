@@ -1,4 +1,4 @@
-"""Every kind of storage keeps the same promises; the local one is durable, S3 copes with lost replies."""
+"""Every kind of storage has the same guarantees; the local one is durable, S3 handles lost responses."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def storage(place: tuple[str, Mapping[str, str]]) -> Storage:
 
 
 def names(storage: Storage, prefix: str = "") -> list[str]:
-    """What a listing shows."""
+    """The listed names."""
     return [each.name for each in storage.list(prefix)]
 
 
 def test_files_are_kept_as_written(storage: Storage) -> None:
-    """What is put can be read whole and in parts, listed in order with its size, replaced, and deleted."""
+    """A file can be read completely and in parts, listed in order with its size, replaced, and deleted."""
     storage.put("a/2.bin", b"0123456789")
     storage.put("a/1.bin", b"x")
     storage.put("ab/1.bin", b"other")
@@ -75,21 +75,21 @@ def test_files_are_kept_as_written(storage: Storage) -> None:
 
 
 def test_many_files_come_in_the_order_asked_for(storage: Storage) -> None:
-    """All of them; of a missing one it is said when its turn comes."""
+    """All files are returned; a missing one is reported at its turn."""
     content = {f"deltas/{number:02}": b"%d" % number for number in range(20)}
     for name, data in content.items():
         storage.put(name, data)
-    asked = [*reversed(content)]
-    assert list(storage.get_all(asked)) == [content[name] for name in asked]
+    wanted = [*reversed(content)]
+    assert list(storage.get_all(wanted)) == [content[name] for name in wanted]
     assert list(storage.get_all([])) == []
-    reading = storage.get_all([*asked[:11], "deltas/none", *asked[11:]])
-    assert [next(reading) for _ in range(11)] == [content[name] for name in asked[:11]]
+    reading = storage.get_all([*wanted[:11], "deltas/none", *wanted[11:]])
+    assert [next(reading) for _ in range(11)] == [content[name] for name in wanted[:11]]
     with pytest.raises(LogFileMissing, match="deltas/none"):
         next(reading)
 
 
 def test_files_are_read_together_but_not_far_ahead() -> None:
-    """None is answered before eight are asked for, and no ninth is asked for before it is wanted."""
+    """No file is returned before eight are requested, and the ninth is requested only when it is needed."""
     all_there, read = threading.Barrier(READS_AT_ONCE, timeout=30), list[str]()
 
     def get(name: str) -> bytes:
@@ -105,7 +105,7 @@ def test_files_are_read_together_but_not_far_ahead() -> None:
 
 
 def test_an_empty_storage_is_not_created_by_reading(place: tuple[str, Mapping[str, str]], tmp_path: Path) -> None:
-    """Listing, looking and deleting where nothing is neither fails nor leaves anything."""
+    """Listing, reading and deleting in an empty place neither fails nor creates anything."""
     storage = open_storage(*place)
     assert names(storage) == names(storage, "records/") == []
     assert not storage.exists("records/1")
@@ -126,7 +126,7 @@ def test_missing_and_short_files_are_named(storage: Storage) -> None:
 
 
 def test_only_the_first_creates(storage: Storage) -> None:
-    """Create-if-absent succeeds once; the same bytes again are taken for the lost reply of the first time."""
+    """Create-if-absent succeeds once; a repetition with the same bytes is treated as a lost response of the first attempt."""
     assert storage.put_if_absent("records/1", b"mine")
     assert not storage.put_if_absent("records/1", b"other")
     assert storage.put_if_absent("records/1", b"mine")
@@ -134,7 +134,7 @@ def test_only_the_first_creates(storage: Storage) -> None:
 
 
 def test_an_upload_is_visible_whole_or_not_at_all(storage: Storage) -> None:
-    """A file written in parts appears when it is finished, and never if it is given up."""
+    """A file written in parts appears when it is finished, and never if it is abandoned."""
     upload = storage.upload("deltas/1/x")
     for _ in range(3):
         upload.write(b"part")
@@ -151,7 +151,7 @@ def test_an_upload_is_visible_whole_or_not_at_all(storage: Storage) -> None:
 
 
 def test_a_long_upload_is_sent_in_parts(s3: dict[str, str]) -> None:
-    """More than one part's worth arrives complete and in order on S3."""
+    """A file larger than one part arrives complete and in order on S3."""
     storage = open_storage(f"s3://{BUCKET}/{uuid4().hex}", s3)
     upload = storage.upload("snapshots/1/x")
     for number in range(5):
@@ -165,7 +165,7 @@ def test_of_fifty_processes_one_wins(place: tuple[str, Mapping[str, str]]) -> No
     """Exactly one of many simultaneous writers creates a name, and all others read its bytes."""
     url, options = place
     if url.startswith("memory"):
-        pytest.skip("memory is one process's own")
+        pytest.skip("memory is not shared by processes")
     name = "records/00000000000000000007.json"
     script = Path(__file__).with_name("log_race.py")
     command = [sys.executable, str(script), str(RACERS), name, url, json.dumps(dict(options))]
@@ -180,7 +180,7 @@ def test_of_fifty_processes_one_wins(place: tuple[str, Mapping[str, str]]) -> No
 
 
 def test_an_ambiguous_answer_is_resolved_by_reading_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that happened although its reply was lost counts; one that did not is said to be unknown."""
+    """A write that succeeded although its response was lost counts; one that did not is reported as unknown."""
     storage, real = open_storage(f"memory://{uuid4().hex}"), obstore.put
 
     def lost_reply(*arguments: object, **options: object) -> object:
@@ -199,7 +199,7 @@ def test_an_ambiguous_answer_is_resolved_by_reading_back(monkeypatch: pytest.Mon
 
 
 class Overwriting(DictStorage):
-    """A store that does not know create-if-absent, such as an old S3 clone that ignores If-None-Match."""
+    """A store without create-if-absent, such as an old S3 clone that ignores If-None-Match."""
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         self.put(name, data)
@@ -207,14 +207,14 @@ class Overwriting(DictStorage):
 
 
 class Forgetful(DictStorage):
-    """A store whose answers to create-if-absent are right, but which keeps other bytes."""
+    """A store whose responses to create-if-absent are correct, but which keeps other bytes."""
 
     def get(self, name: str) -> bytes:
         return super().get(name)[:-1]
 
 
 class Unlisted(DictStorage):
-    """A store that lists late."""
+    """A store whose listings are delayed."""
 
     def list(self, prefix: str) -> Iterator[Listed]:
         return iter(())
@@ -224,13 +224,13 @@ class Unlisted(DictStorage):
     ("kind", "trouble"), [(Overwriting, "overwritten"), (Forgetful, "not what is read"), (Unlisted, "not listed")]
 )
 def test_the_probe_refuses_an_unfit_store(kind: type[DictStorage], trouble: str) -> None:
-    """A store that breaks a promise is refused, with the promise named, before anything relies on it."""
+    """A store that breaks a guarantee is rejected, with the guarantee named, before it is used."""
     with pytest.raises(InvalidSettings, match=trouble):
         probe(kind(), "nonce")
 
 
 def test_the_probe_accepts_every_kind_and_leaves_nothing(storage: Storage) -> None:
-    """All storages of ours pass, and the probe's file is gone afterwards."""
+    """All of binshift's storages pass, and the probe's file is deleted afterwards."""
     probe(storage, uuid4().hex)
     assert names(storage) == []
 
@@ -246,13 +246,13 @@ def test_the_probe_accepts_every_kind_and_leaves_nothing(storage: Storage) -> No
     ],
 )
 def test_bad_settings_are_refused(url: str, options: dict[str, str], message: str) -> None:
-    """A wrong URL or option is an error that shows the value and the remedy."""
+    """A wrong URL or option is an error that shows the value and the fix."""
     with pytest.raises(InvalidSettings, match=message):
         open_storage(url, options)
 
 
 def test_s3_without_an_answer_is_unavailable() -> None:
-    """A server that is not there is something to wait for, not something to give up on."""
+    """A server that does not respond is a retryable error."""
     options = {"endpoint": "http://127.0.0.1:9", "region": "us-east-1", "allow_http": "true", "retries": "1"}
     with credentials(), pytest.raises(StorageUnavailable, match="records/1"):
         open_storage(f"s3://{BUCKET}/x", {**options, "timeout_seconds": "2"}).get("records/1")

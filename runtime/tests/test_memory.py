@@ -1,4 +1,4 @@
-"""How a memory limit is shared: the parts are a whole, each is enough, and more memory is never less of anything."""
+"""The division of a memory limit: the parts add up, each is sufficient, and more memory never shrinks a part."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ def test_more_memory_is_never_less_of_anything(limit: int, more: int, slots: int
 
 
 def test_one_task_slot_is_not_enough() -> None:
-    """Copying would have to wait for epochs, or they for it."""
+    """With one slot, copying would have to wait for epochs, or epochs for copying."""
     with pytest.raises(InvalidSettings, match="1 task slots cannot copy"):
         worker_memory(8 * 1024 * MIB, 1)
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "x", "٣", "7400.0"])
 def test_a_port_that_is_none_is_named(text: str) -> None:
-    """The variable is in the message; an empty one is as good as none."""
+    """The message names the variable; an empty one counts as not set."""
     with pytest.raises(InvalidSettings, match="BINSHIFT_DRIVER_BLOCKS_PORT"):
         Ports.from_environment({variable("driver_blocks"): text})
     assert Ports.from_environment({variable("worker"): ""}) == Ports()
 
 
 def test_no_two_ports_are_the_same() -> None:
-    """Some pods have several of them."""
+    """All ports differ, because some pods use several of them."""
     ports = [getattr(Ports(), name) for name in Ports.__dataclass_fields__]
     assert len(set(ports)) == len(ports)
 
@@ -89,7 +89,7 @@ def test_no_two_ports_are_the_same() -> None:
     ],
 )
 def test_spark_sizes(text: str, mib: int) -> None:
-    """Every notation that Spark has for a size is read, down to whole MiB."""
+    """Every notation that Spark has for a size is accepted, and rounded down to whole MiB."""
     assert spark_mib(text, "x") == mib
 
 
@@ -97,6 +97,6 @@ def test_spark_sizes(text: str, mib: int) -> None:
     "text", ["", "g", "2Gi", "1.5g", "-1g", "2 g", "0", "1000k", "2xb", "2bb", "infinity", "9" * 30 + "g"]
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
-    """What Spark could not read, or is less than a MiB, is refused with its name and what would do."""
+    """A size that Spark could not read, or below one MiB, is rejected with its name and an example."""
     with pytest.raises(InvalidSettings, match=r"spark\.executor\.memory is .*such as 900m or 2g"):
         spark_mib(text, "spark.executor.memory")

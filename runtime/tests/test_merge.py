@@ -1,4 +1,4 @@
-"""`merge` against a slow, obvious model of each rule, one row at a time, over random buffers."""
+"""`merge` against a slow, simple model of each rule, one row at a time, over random buffers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_long_sums_wrap_as_java_does_without_ansi(rows: list[Any]) -> None:
 
 @given(pairs(longs | st.none()))
 def test_long_sums_raise_under_ansi_exactly_when_they_overflow(rows: list[Any]) -> None:
-    """ANSI: the error comes if and only if some row does not fit, and names the aggregate and the values."""
+    """Under ANSI, the error is raised if and only if some row does not fit, and names the aggregate and the values."""
     spec = MergeSpec(Merge.SUM, ("s",), Overflow.ERROR, "sum(amount)")
     overflowing = [r for r in rows if None not in (r[0][0], r[1][0]) and not -(2**63) <= r[0][0] + r[1][0] <= LONG_MAX]
     if overflowing:
@@ -86,7 +86,7 @@ def counted(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @given(pairs(decimals | st.none(), counts))
 def test_decimal_sums_become_null_for_good_when_they_overflow(rows: list[Any]) -> None:
-    """Without ANSI an overflowed decimal sum is null and stays so: a null with a count is not 'nothing seen'."""
+    """Without ANSI an overflowed decimal sum is null and remains null: a null with a count is not 'nothing seen'."""
     check(MergeSpec(Merge.COUNTED_SUM, ("s", "n"), Overflow.NULL), [WIDE, pa.int64()], rows, counted)
 
 
@@ -112,7 +112,7 @@ def test_min_and_max_follow_sparks_order(type: pa.DataType, values: st.SearchStr
 
 @given(pairs(st.integers(-128, 127) | st.none()))
 def test_bit_operations_skip_nulls(rows: list[Any]) -> None:
-    """bit_and, bit_or and bit_xor of small integers."""
+    """bit_and, bit_or and bit_xor of small integers skip nulls."""
     for rule, operation in (
         (Merge.BIT_AND, lambda a, b: a & b),
         (Merge.BIT_OR, lambda a, b: a | b),
@@ -127,7 +127,7 @@ nested = st.fixed_dictionaries({"a": st.none() | longs, "b": st.none() | st.list
 
 @pytest.mark.parametrize(("type", "values"), [(pa.string(), texts), (NESTED, nested)], ids=["string", "nested"])
 def test_first_and_last_go_by_epochs(type: pa.DataType, values: st.SearchStrategy[Any]) -> None:
-    """The earliest and the latest epoch that saw a row win, even if its value is null; any type."""
+    """The earliest and the latest epoch with a row win, even if its value is null; for any type."""
 
     @given(pairs(values | st.none(), st.booleans()))
     def holds(rows: list[Any]) -> None:
@@ -170,13 +170,13 @@ elements = st.lists(texts | st.sampled_from([b"a", b"b"]), max_size=4)
 
 @given(pairs(elements))
 def test_lists_are_appended(rows: list[Any]) -> None:
-    """collect_list: the stored elements, then the new ones; never null."""
+    """collect_list has the stored elements, then the new ones, and is never null."""
     check(MergeSpec(Merge.CONCAT, ("l",)), [pa.list_(pa.string())], rows, lambda old, new: ((old[0] or []) + new[0],))
 
 
 @given(pairs(st.lists(st.integers(0, 3) | st.sampled_from([math.nan, -0.0, 0.0]).map(float), max_size=5)))
 def test_sets_keep_the_first_of_equal_elements(rows: list[Any]) -> None:
-    """collect_set: no duplicates, NaN equals NaN, -0.0 equals 0.0, in the order first seen."""
+    """collect_set has no duplicates, NaN equals NaN, -0.0 equals 0.0, in the order of first occurrence."""
     found = run(
         MergeSpec(Merge.UNION, ("l",)),
         [pa.list_(pa.float64())],
@@ -192,7 +192,7 @@ def test_sets_keep_the_first_of_equal_elements(rows: list[Any]) -> None:
 
 
 def test_sliced_lists_merge_as_whole_ones() -> None:
-    """Batches that are slices of larger ones (offsets that do not start at zero) merge as copies of them do."""
+    """Batches that are slices of larger ones (offsets that do not start at zero) merge like copies of them."""
     batch = pa.record_batch({"l": pa.array([["x"], ["a", "b"], None, ["c"]])})
     spec = [MergeSpec(Merge.CONCAT, ("l",))]
     merged = merge(spec, batch.slice(1, 2), batch.slice(2, 2))
@@ -233,7 +233,7 @@ def test_folding_epochs_is_associative(epochs: list[list[Any]]) -> None:
 
 
 def test_specs_travel_by_pickle_and_narrow_types_are_cast() -> None:
-    """What the tasks get is small and equal; timestamps of another zone name are the same instants."""
+    """The tasks get small, equal specs; timestamps of another zone are the same instants."""
     assert pickle.loads(pickle.dumps(SPECS)) == SPECS
     spec = [MergeSpec(Merge.MAX, ("t",))]
     old = pa.record_batch({"t": pa.array([5], pa.timestamp("us", "UTC"))})
@@ -242,7 +242,7 @@ def test_specs_travel_by_pickle_and_narrow_types_are_cast() -> None:
 
 
 def test_rules_must_cover_every_column_once() -> None:
-    """A forgotten or doubled column is a bug that must not reach the state."""
+    """A missing or duplicate column is a bug that must not reach the state."""
     batch = pa.record_batch({"a": [1], "b": [2]})
     for specs in ([MergeSpec(Merge.COUNT, ("a",))], [MergeSpec(Merge.COUNT, ("a",))] * 3):
         with pytest.raises(InvariantViolated, match="rules for"):

@@ -1,4 +1,4 @@
-"""Merged moments and co-moments against those of all values together, computed the textbook way."""
+"""Merged moments and co-moments equal those of all values together, computed by the definition."""
 
 from __future__ import annotations
 

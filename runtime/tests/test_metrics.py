@@ -1,4 +1,4 @@
-"""The runtime's metrics: what is declared is shown, counts add up, and what is not known is left out."""
+"""The runtime's metrics: all declared metrics are exposed, counts add up, and unknown values are omitted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNITLESS = {"epoch", "route_version", "workers", "state", "migration_phase", "re
 
 
 def families(observed: Observed, *epochs: Measured) -> dict[str, Metric]:
-    """What a scrape finds, read as Prometheus reads it."""
+    """The result of a scrape, parsed as Prometheus does."""
     registry = CollectorRegistry()
     RuntimeMetrics(registry, lambda: epochs, lambda: observed)
     return {f.name: f for f in text_string_to_metric_families(generate_latest(registry).decode())}
@@ -36,7 +36,7 @@ def value(found: dict[str, Metric], name: str, suffix: str = "", **labels: str) 
 
 
 def test_all_that_is_declared_is_shown() -> None:
-    """When everything is known, a scrape has exactly the declared metrics, in a form both parsers take."""
+    """When all values are known, a scrape has exactly the declared metrics, in a form that both parsers accept."""
     registry = CollectorRegistry()
     metrics = RuntimeMetrics(registry, lambda: [Measured(Epoch(0))], lambda: EVERYTHING)
     declared = {each.name for each in metrics.describe()}
@@ -57,7 +57,7 @@ def test_names_say_their_unit() -> None:
 
 def test_labels_are_closed_sets() -> None:
     """The only labels are a worker, a phase, a state, whether bins move, a part of an epoch and a bucket; an unknown part
-    makes no label."""
+    has no label."""
     odd = Measured(Epoch(0), seconds={"total": 0.3, "key-8d1f": 0.1})
     found = families(EVERYTHING, odd)
     labels = {(k, v) for f in found.values() for s in f.samples for k, v in s.labels.items() if k != "le"}
@@ -66,7 +66,7 @@ def test_labels_are_closed_sets() -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    """A figure nobody has measured is absent, not 0; a phase that is not there is 0 in each of the phases."""
+    """A value that was not measured is absent, not 0; without a migration every phase is 0."""
     found = families(Observed())
     for name in ("route_version", "worker_bins", "watermark_lag_seconds", "stored_rows", "log_bytes"):
         assert PREFIX + name not in found
@@ -75,7 +75,7 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_what_is_true_now() -> None:
-    """Gauges have the values of the query, by worker where it is about workers."""
+    """Gauges have the current values of the query, by worker if they concern workers."""
     found = families(EVERYTHING)
     assert value(found, "worker_bins", worker="1") == 6
     assert value(found, "copied_bytes", "_total") == 1000
@@ -88,7 +88,7 @@ def test_what_is_true_now() -> None:
 
 
 def test_epochs_are_counted_once() -> None:
-    """A scrape adds the epochs since the last one, however often it finds them."""
+    """A scrape adds the epochs since the last one, however often it sees them."""
     registry, epochs = (
         CollectorRegistry(),
         [Measured(Epoch(5), runs=3, moved=2, operators=(Done(brought_up=7, rows_late=3),) * 2)],
@@ -110,7 +110,7 @@ def test_epochs_are_counted_once() -> None:
 
 
 def test_parts_of_an_epoch_have_public_names() -> None:
-    """What the runner measures under its own names is shown under those of the interface."""
+    """Parts that the runner measures under its own names are exposed under the public names."""
     seconds = {"plan": 0.01, "job": 0.3, "task_process": 0.2, "task_delta": 0.02, "record": 0.03, "total": 0.4}
     found = families(Observed(), Measured(Epoch(0), seconds=seconds))
     for part, sum_seconds in (("route", 0.01), ("state", 0.2), ("delta", 0.02), ("commit", 0.03)):
@@ -118,7 +118,7 @@ def test_parts_of_an_epoch_have_public_names() -> None:
 
 
 def test_record_latency_is_from_arrival_to_commit() -> None:
-    """Records of an epoch arrived while the one before ran: they wait for their own epoch, and for part of that one."""
+    """Records of an epoch arrive during the previous one: they wait for their own epoch, and for part of that one."""
     first, second = Measured(Epoch(0), seconds={"total": 1.0}), Measured(Epoch(1), seconds={"total": 0.5})
     assert arrivals(None, first) == (1.0, 1.0)
     assert arrivals(first, second) == (0.5, 1.5)
@@ -128,7 +128,7 @@ def test_record_latency_is_from_arrival_to_commit() -> None:
 
 
 def test_latency_during_a_migration_is_told_apart() -> None:
-    """Records of epochs while a migration is under way are counted for themselves, and there are such counts before the first."""
+    """Records of epochs during a migration are counted separately, and these counters exist before the first migration."""
     calm, moving = Measured(Epoch(0)), Measured(Epoch(1), rows_in=7, moving=True)
     before, after = families(Observed(), calm), families(Observed(), calm, moving)
     counts = [
@@ -139,7 +139,7 @@ def test_latency_during_a_migration_is_told_apart() -> None:
 
 
 def test_latency_weighs_records_and_not_aggregated_rows() -> None:
-    """Of 1,000 records that the JVM has reduced to ten rows, 1,000 have waited; both are counted, each by its name."""
+    """1,000 records that the JVM has reduced to ten rows count as 1,000; both numbers are exposed, each under its name."""
     found = families(Observed(), Measured(Epoch(0), rows_in=10, behind=1000))
     assert value(found, "record_latency_seconds", "_count", moving="false") == 1000
     assert value(found, "source_rows", "_total") == 1000
@@ -147,7 +147,7 @@ def test_latency_weighs_records_and_not_aggregated_rows() -> None:
 
 
 def test_failed_runs_count_before_their_epoch_is_recorded() -> None:
-    """An epoch that fails for minutes shows at once, not when it is over."""
+    """The failures of an epoch are exposed while it is failing, not only after its end."""
     assert value(families(EVERYTHING), "recoveries", "_total") == 2
 
 
@@ -162,7 +162,7 @@ def test_a_spread_counts_everything_once() -> None:
 
 
 def test_two_queries_do_not_share_a_registry() -> None:
-    """Metrics of a second query in one registry would be the sum of both; that is refused."""
+    """A second query in the same registry is rejected, because its metrics would be added to the first one's."""
     registry = CollectorRegistry()
     RuntimeMetrics(registry, list, Observed)
     with pytest.raises(ValueError, match="Duplicated"):

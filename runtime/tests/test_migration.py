@@ -1,4 +1,4 @@
-"""One migration event by event: what it asks for and when it flips. (Any order: test_migration_simulation.)"""
+"""One migration event by event: its actions and its flips. (Any order: test_migration_simulation.)"""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from binshift.model import BinSet, Epoch, Moves, Plan, Step
 
 
 def test_the_plain_way() -> None:
-    """Warm, copy, flip one step an epoch, retire each after one more record, settle."""
+    """Warm, copy, flip one step per epoch, retire each after one more record, settle."""
     state = begin(MigrationPlan(PLAN, cold=frozenset({B, C})), recorded=NOW)
     assert state.phase is Phase.PLANNED
     state, actions = asked(state, Started())
     assert (state.phase, actions) == (Phase.WARMING, [Warm(frozenset({B, C}))])
-    assert advance(state, Started()) == (state, ()), "hearing it twice changes nothing"
+    assert advance(state, Started()) == (state, ()), "a repeated event changes nothing"
     state, actions = asked(state, WorkersWarm(frozenset({B, C})))
     copies = [Copy(StepNumber(i), w, BinSet([i]), 0) for i, w in enumerate([B, B, C])]
     assert (state.phase, actions) == (Phase.COPYING, copies)
@@ -60,7 +60,7 @@ def test_nothing_to_move_settles_at_once() -> None:
 
 
 def test_adjacent_updates() -> None:
-    """Steps flip in epoch e and e+1, and the bins of the first are on their new worker in the second one's route."""
+    """Steps flip in epochs e and e+1, and the bins of the first are on their new worker in the second one's route."""
     _, actions = asked(made(None, None, *copied(0, 1)), *run(11), *run(12))
     first, second = (a for a in actions if isinstance(a, Flip))
     at_11 = ROUTE.moved(first.moves)
@@ -77,7 +77,7 @@ def test_an_update_for_the_very_next_epoch() -> None:
 
 
 def test_a_bin_moves_and_moves_back() -> None:
-    """A second plan takes the bin back as soon as the first has ended; the route is the first one again, two versions on."""
+    """A second plan moves the bin back once the first has ended; the route equals the first one, two versions later."""
     there = Plan.of([Step(Moves([0], [A], [B]))])
     back = Plan.of([Step(Moves([0], [B], [A]))])
     route, epoch = ROUTE, NOW
@@ -91,7 +91,7 @@ def test_a_bin_moves_and_moves_back() -> None:
 
 
 def test_updates_in_the_wrong_order_are_refused() -> None:
-    """The way back, applied before the way there, does not fit the route; epochs may not run backwards either."""
+    """A reverse plan does not fit the route before the plan was applied; epochs must not run backwards either."""
     _, actions = asked(made(MigrationPlan(Plan.of([Step(Moves([0], [B], [A]))]), pre_copy=False)), *run(11))
     with pytest.raises(InvalidRoute, match="bin 0 is owned by worker 0"):
         ROUTE.moved(next(a.moves for a in actions if isinstance(a, Flip)))
@@ -106,20 +106,20 @@ def test_updates_in_the_wrong_order_are_refused() -> None:
 
 @pytest.mark.parametrize(("behind", "flipped"), [(1, True), (2, True), (4, True), (5, False), (6, False)])
 def test_a_flip_needs_a_copy_at_most_three_deltas_behind(behind: int, flipped: bool) -> None:
-    """A flip in epoch e finds the copy at e-1 .. e-4, or does not happen."""
+    """A flip in epoch e requires the copy at e-1 .. e-4."""
     starting = Epoch(20)
     _, actions = asked(made(None, None, *copied(0, epoch=starting - behind)), EpochStarting(starting))
     assert bool(flips(actions)) == flipped
 
 
 def test_reports_may_overtake_each_other() -> None:
-    """An older report of the same copy that comes later does not make the copy older."""
+    """An older report of the same copy that arrives later does not make the copy older."""
     _, actions = asked(made(None, None, *copied(0, epoch=20), *copied(0, epoch=12)), EpochStarting(Epoch(21)))
     assert flips(actions) == {21: [0]}
 
 
 def test_a_step_flips_when_all_its_destinations_are_ready() -> None:
-    """One destination that is behind holds back its step, and no other worker gets half of it."""
+    """One destination that is behind delays its step, and no other worker gets part of it."""
     state = made(MigrationPlan(Plan.of([Step(Moves([0, 1], [A, A], [B, C]))])), None, *copied(0))
     state, actions = asked(state, *run(11))
     assert flips(actions) == {}
@@ -129,13 +129,13 @@ def test_a_step_flips_when_all_its_destinations_are_ready() -> None:
 
 @pytest.mark.parametrize(("in_order", "expected"), [(True, {}), (False, {11: [1]})], ids=["in order", "any order"])
 def test_a_late_copy_holds_up_others_only_if_order_is_wanted(in_order: bool, expected: dict[int, list[int]]) -> None:
-    """The second step is ready before the first: it waits, or overtakes where that is allowed."""
+    """The second step is ready before the first: it waits, or flips first where that is allowed."""
     _, actions = asked(made(None, Limits(in_order=in_order), *copied(1)), *run(11))
     assert flips(actions) == expected
 
 
 def test_steps_share_an_epoch_within_limits() -> None:
-    """As many steps flip together as limits on steps and bins allow; a step too big for the limit flips alone."""
+    """As many steps flip together as the limits on steps and bins allow; a step larger than the limit flips alone."""
     ready = copied(0, 1, 2)
     for steps, bins, expected in ((3, 9, [0, 1, 2]), (2, 9, [0, 1]), (3, 2, [0, 1]), (3, 1, [0])):
         limits = Limits(flips_per_epoch_max=steps, flip_bins_per_epoch_max=bins)
@@ -144,7 +144,7 @@ def test_steps_share_an_epoch_within_limits() -> None:
 
 
 def test_flips_keep_their_distance() -> None:
-    """With a gap of two there are two epochs without a flip between two with one; pacing can shorten it."""
+    """With a gap of two, two epochs without a flip follow each one with a flip; pacing can shorten the gap."""
     state = made(None, Limits(gap_epochs=2, flip_deltas_max=9), *copied(0, 1, 2))
     state, actions = asked(state, *run(11), *run(12), *run(13), *run(14), *run(15))
     assert flips(actions) == {11: [0], 14: [1]}
@@ -173,7 +173,7 @@ def test_no_bin_goes_to_a_cold_worker() -> None:
 
 
 def test_limits_that_never_end_are_refused() -> None:
-    """A limit below its least value is refused by name."""
+    """A limit below its least value is rejected by name."""
     with pytest.raises(InvalidSettings, match="flips_per_epoch_max is 0, so no migration could ever end"):
         Limits(flips_per_epoch_max=0)
     with pytest.raises(InvalidSettings, match="gap_epochs is -1; the least is 0"):

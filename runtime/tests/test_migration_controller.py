@@ -1,4 +1,4 @@
-"""Migrations at their edges: before the first epoch, to a worker that dies before its first bin, and over a long time."""
+"""Edge cases of migrations: before the first epoch, to a worker that dies before its first bin, and over a long time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rows(number: int) -> list[Row]:
 
 
 def test_a_migration_asked_for_before_any_input_ends() -> None:
-    """The stream is idle and bins have no owner yet: an epoch without rows gives them one, and then they move."""
+    """If the stream is idle and bins have no owner yet, an epoch without rows assigns them, and then they move."""
     cluster = SimulatedCluster(Totals(), workers=1, slots=3)
     migration = cluster.rescale(3)
     cluster.settle()
@@ -28,14 +28,14 @@ def test_a_migration_asked_for_before_any_input_ends() -> None:
 
 
 def test_an_idle_stream_without_a_migration_has_no_epoch() -> None:
-    """Nothing is written for nothing."""
+    """Without a reason, no epoch is written."""
     cluster = SimulatedCluster(Totals(), workers=1)
     cluster.background()
     assert not cluster.driver.coordinator.needs_epoch()
 
 
 def test_a_driver_that_starts_before_any_input_reaches_the_target_of_the_one_before() -> None:
-    """The target is durable, and the stream is still idle."""
+    """The target is durable, although the stream is still idle."""
     cluster = SimulatedCluster(Totals(), workers=1, slots=2)
     cluster.rescale(2)
     cluster.restart_driver()
@@ -45,11 +45,11 @@ def test_a_driver_that_starts_before_any_input_reaches_the_target_of_the_one_bef
 
 
 def test_an_epoch_does_not_wait_for_a_destination_without_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its executor dies after the epoch was planned with it: the epoch runs without, nobody's bins are taken, the move goes on."""
+    """If the destination's executor dies after planning, the epoch runs without it, no bins are reassigned, and the move continues."""
     cluster = SimulatedCluster(Totals(), workers=2, slots=3)
     cluster.epoch(rows(0))
     migration = cluster.rescale(3)
-    cluster.background()  # from here on worker 2 is warm
+    cluster.background()  # worker 2 is warm now
     coordinator = cluster.driver.coordinator
     plan, plans = coordinator.plan, list[EpochPlan]()
 
@@ -71,7 +71,7 @@ def test_an_epoch_does_not_wait_for_a_destination_without_bins(monkeypatch: pyte
 
 
 def test_only_the_newest_migrations_are_remembered() -> None:
-    """Each keeps its plan, and a query may have any number of them; one that has not ended is never forgotten."""
+    """Each migration keeps its plan, and a query may have many of them; one that has not ended is never dropped."""
     cluster = SimulatedCluster(Totals(), workers=2, bins=4)
     cluster.epoch(rows(0))
     migrations = [cluster.move({0: number % 2}) for number in range(HISTORY_MAX + 20)]

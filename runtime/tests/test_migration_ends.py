@@ -1,4 +1,4 @@
-"""How migrations go wrong and end: abandoned epochs, failed copies, lost workers, cancellation; and how far they got."""
+"""How migrations fail and end: abandoned epochs, failed copies, lost workers, cancellation; and their progress."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def test_an_abandoned_epoch_flips_nothing() -> None:
 
 
 def test_a_flip_that_breaks_epochs_is_given_up() -> None:
-    """After a bounded number of abandoned epochs the step is taken out of the route, and the migration says why."""
+    """After a bounded number of abandoned epochs the step is removed from the route, and the migration has the reason."""
     state = made(None, Limits(flip_abandons_max=1), *copied(0))
     again: list[Event] = [EpochStarting(Epoch(11)), EpochAbandoned(Epoch(11))]
     state, actions = asked(state, *again, *again, EpochStarting(Epoch(11)))
     assert state.phase is Phase.FAILED
-    assert state.reason == "epoch 11 was given up 2 times with step 0 in its route"
+    assert state.reason == "epoch 11 was abandoned 2 times with step 0 in its route"
     assert [a for a in actions if isinstance(a, DropCopies)] == [
         DropCopies(w, BinSet([b])) for b, w in enumerate([B, B, C])
     ]
 
 
 def test_copies_are_tried_again_a_bounded_number_of_times() -> None:
-    """A failed copy starts anew, reports of the old attempt count for nothing, and the last failure ends it all."""
+    """A failed copy is restarted, reports of the old attempt are ignored, and the last failure ends the migration."""
     state, actions = asked(made(None, Limits(copy_retries_max=1)), failed(0))
     assert actions == [Copy(StepNumber(0), B, BinSet([0]), 1)]
     state, actions = asked(state, *copied(0), failed(0), EpochStarting(Epoch(11)), EpochAbandoned(Epoch(11)))
@@ -63,14 +63,14 @@ def test_copies_are_tried_again_a_bounded_number_of_times() -> None:
 
 
 def test_a_hopeless_copy_is_not_tried_again() -> None:
-    """A failure that trying again cannot mend ends the migration at once."""
+    """A failure that a retry cannot fix ends the migration at once."""
     state, actions = asked(made(), failed(0, retryable=False))
     assert state.reason == "copying step 0 to worker 1 failed: disk full"
     assert not any(isinstance(a, Copy) for a in actions)
 
 
 def test_a_copy_lost_in_its_flip_is_decided_by_the_record() -> None:
-    """If the epoch is recorded, the lost copy was the bin already; if it is abandoned, the copy is made anew first."""
+    """If the epoch is recorded, the lost copy was already the bin; if it is abandoned, the copy is made again first."""
     flipping = made(None, None, *copied(0), EpochStarting(Epoch(11)), failed(0))
     recorded, actions = asked(flipping, EpochRecorded(Epoch(11)))
     assert (progress(recorded).bins_moved, actions) == (1, [])
@@ -82,7 +82,7 @@ def test_a_copy_lost_in_its_flip_is_decided_by_the_record() -> None:
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "abandoned"])
 def test_cancel_leaves_the_running_epoch_alone(recorded: bool) -> None:
-    """Steps that wait are dropped at once; the one in the running route is decided by the record, then retired."""
+    """Waiting steps are dropped at once; the one in the running route is decided by the record, then retired."""
     state, actions = asked(made(None, None, *copied(0), EpochStarting(Epoch(11))), Cancel("enough"))
     assert actions == [DropCopies(B, BinSet([1])), DropCopies(C, BinSet([2]))]
     assert not state.phase.ended
@@ -96,7 +96,7 @@ def test_cancel_leaves_the_running_epoch_alone(recorded: bool) -> None:
 
 
 def test_cancel_before_the_start_and_after_the_last_flip() -> None:
-    """A migration that has not started is simply over; one whose bins have all moved is settled, whatever was wanted."""
+    """A migration that has not started is simply over; one whose bins have all moved is settled, despite the cancellation."""
     state, actions = asked(begin(MigrationPlan(PLAN)), Cancel("never mind"))
     assert (state.phase, actions) == (Phase.CANCELLED, [])
     limits = Limits(flips_per_epoch_max=3)
@@ -106,8 +106,8 @@ def test_cancel_before_the_start_and_after_the_last_flip() -> None:
 
 
 def test_a_lost_worker_ends_only_what_needs_it() -> None:
-    """A worker of a step to come ends the migration and is asked for nothing more; a stranger, or one that has done its
-    part, does not."""
+    """Losing a worker of a later step ends the migration, and the worker gets no further action; losing an uninvolved worker, or one
+    that has done its part, does not end it."""
     state, actions = asked(made(), WorkerLost(Worker(9)))
     assert (state.phase, actions) == (Phase.COPYING, [])
     state, actions = asked(state, WorkerLost(B))
@@ -119,7 +119,7 @@ def test_a_lost_worker_ends_only_what_needs_it() -> None:
 
 
 def test_a_lost_worker_does_not_hold_up_the_next_plan() -> None:
-    """The epoch that would free the last copies may need another plan: that one takes over at once, copies included."""
+    """The epoch that would release the last copies may need another plan: that one takes over at once, including the copies."""
     moved, _ = asked(made(None, None, *copied(0)), *run(11), EpochStarting(Epoch(12)), WorkerLost(C))
     ended, actions = asked(moved, EpochAbandoned(Epoch(12)))
     assert (ended.phase, actions) == (Phase.FAILED, [])
@@ -131,7 +131,7 @@ def test_a_lost_worker_does_not_hold_up_the_next_plan() -> None:
 
 @pytest.mark.parametrize("pre_copy", [True, False])
 def test_a_kept_copy_that_is_wanted_again_is_not_retired(pre_copy: bool) -> None:
-    """If the next plan takes bins back to who still keeps them, only the others are dropped there."""
+    """If the next plan moves bins back to a worker that still keeps them, only the others are dropped there."""
     limits = Limits(flips_per_epoch_max=3)
     ended, _ = asked(made(None, limits, *copied(0, 1, 2), WorkerLost(Worker(9))), *run(11))
     assert ended.phase is Phase.SETTLED
@@ -143,29 +143,29 @@ def test_a_kept_copy_that_is_wanted_again_is_not_retired(pre_copy: bool) -> None
 
 
 def test_an_idle_stream_is_nudged_only_when_it_helps() -> None:
-    """An epoch is wanted for a step that is ready and for a copy to retire, not while copies are on their way."""
+    """An epoch is wanted for a ready step and for a copy to retire, not while copies are being made."""
     state = made()
     assert not wants_epoch(state)
     state, _ = asked(state, *copied(0))
     assert wants_epoch(state)
     state, _ = asked(state, *run(11))
-    assert wants_epoch(state), "bin 0 is to be retired"
+    assert wants_epoch(state), "bin 0 must be retired"
     state, _ = asked(state, *run(12))
     assert not wants_epoch(state), "steps 1 and 2 are not copied"
     state, _ = asked(state, *copied(1, epoch=12), *run(13), Cancel("enough"))
-    assert wants_epoch(state), "bin 1 is to be retired"
+    assert wants_epoch(state), "bin 1 must be retired"
     assert not wants_epoch(asked(state, *run(14))[0])
 
 
 def test_progress_counts_and_estimates() -> None:
-    """Bins, bytes and steps are counted by what is recorded; time left is the longer of copying and flipping."""
+    """Bins, bytes and steps are counted by the records; the time left is the longer of copying and flipping."""
     plan = MigrationPlan(PLAN, bin_bytes=np.array([10, 20, 30, 0, 0, 0, 0, 0]))
     state, _ = asked(made(plan, None, *copied(0, 1)), *run(11))
     seen = progress(state, Rates(epoch_seconds=1.0, copy_bins_per_second=0.1, copy_bytes_per_second=3.0))
     assert (seen.bins_moved, seen.bins_copied, seen.bins_total) == (1, 1, 3)
     assert (seen.bytes_moved, seen.bytes_copied, seen.bytes_total) == (10, 20, 60)
     assert (seen.steps_flipped, seen.steps_inflight, seen.steps_total) == (1, 2, 3)
-    assert seen.seconds_left == 10.0, "30 bytes at 3 a second"
+    assert seen.seconds_left == 10.0, "30 bytes at 3 per second"
     assert progress(state, Rates(epoch_seconds=60.0, copy_bytes_per_second=3.0)).seconds_left == 180.0, (
         "2 flips, 1 more"
     )

@@ -1,4 +1,4 @@
-"""Copies that background rounds leave too far behind: how many deltas a flip takes then."""
+"""Copies that background rounds leave too far behind, and the deltas that a flip then accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from binshift.worker.bring_up import bring_up
 
 
 def rounds(state: MigrationState, epochs: int, number: int) -> tuple[MigrationState, list[int]]:
-    """So many rounds, each of so many epochs and reported within the next; the deltas allowed after each."""
+    """This many rounds, each of this many epochs and reported within the next; returns the deltas allowed after each."""
     allowed, at = [], NOW
     for _ in range(number):
         ordered = at
@@ -38,13 +38,13 @@ def rounds(state: MigrationState, epochs: int, number: int) -> tuple[MigrationSt
 
 @pytest.mark.parametrize(("epochs", "allowed"), [(2, [3, 3]), (4, [3, 3, 6, 6]), (8, [3, 3, 6, 12, 12])])
 def test_rounds_that_last_many_epochs(epochs: int, allowed: list[int]) -> None:
-    """From the third miss in a row on, more deltas are allowed, until the step flips."""
+    """From the third consecutive miss on, more deltas are allowed, until the step flips."""
     _, found = rounds(made(limits=Limits()), epochs, 9)
     assert found == allowed
 
 
 def test_the_deltas_of_a_flip_have_a_limit() -> None:
-    """However long rounds take, a flip puts no more than that on the path of one epoch."""
+    """However long rounds take, a flip adds no more than this limit to one epoch."""
     _, allowed = rounds(made(limits=Limits(flip_deltas_max=3, flip_deltas_limit=20)), 40, 30)
     assert max(allowed) == 20
     state, _ = rounds(made(limits=Limits()), 400, 100)
@@ -55,7 +55,7 @@ def test_the_deltas_of_a_flip_have_a_limit() -> None:
 
 
 def test_a_round_of_several_jobs_is_one_round() -> None:
-    """Workers whose jobs have failed get jobs of their own; copies that are behind are so once a round, not once a job."""
+    """Workers whose jobs have failed get separate jobs; copies that are behind count once per round, not once per job."""
     cluster = SimulatedCluster(Totals(), bins=16, workers=1, slots=4)
     migrations = cluster.driver.migrations
 
@@ -78,7 +78,7 @@ def test_a_round_of_several_jobs_is_one_round() -> None:
 
 
 def test_one_round_in_time_takes_the_deltas_back() -> None:
-    """What was allowed is as at the beginning once no copy is further behind than that."""
+    """The allowance is reset once no copy is further behind than the usual limit."""
     state, _ = rounds(made(limits=Limits(gap_epochs=99)), 8, 4)
     assert state.flip_deltas > 3
     state, _ = asked(state, *copied(0, epoch=state.recorded), RoundReported())
@@ -86,13 +86,13 @@ def test_one_round_in_time_takes_the_deltas_back() -> None:
 
 
 def test_loading_is_no_miss() -> None:
-    """While no copy is there, rounds take as long as they take."""
+    """While no copy is complete, rounds of any length are not counted."""
     state, _ = asked(made(), *(event for epoch in range(11, 40) for event in (*run(epoch), RoundReported())))
     assert state.flip_deltas == 3
 
 
 def test_copies_that_are_there_already_need_no_round() -> None:
-    """On an idle stream, a migration asked for again finds its copies up to date, and flips."""
+    """On an idle stream, a repeated migration finds its copies current, and flips."""
     cluster = SimulatedCluster(Totals(), bins=8, workers=1, slots=2)
     for _ in range(3):
         cluster.epoch([{"key": f"k{n}", "value": 1, "time": 0} for n in range(9)])
@@ -107,7 +107,7 @@ def test_copies_that_are_there_already_need_no_round() -> None:
 
 
 def test_a_round_whose_reading_takes_all_its_time_gets_somewhere() -> None:
-    """Deltas that have been read are applied, though the budget was over by then: the next round would read them again."""
+    """Deltas that were read are applied, even if the budget is then used up: otherwise the next round would read them again."""
     storage, store, bins = DictStorage(), BinStore(MemoryStore(), 16), BinSet([1])
     fence = Fence(Term(1), Epoch(3), 0)
     store.install_copies(fence, bins, Epoch(1), [], begin=True, done=True)

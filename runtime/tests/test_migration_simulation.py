@@ -1,7 +1,7 @@
-"""Migrations in a simulated world: any order of events keeps every promise, and a world that turns good sees the end.
+"""Migrations in a simulated world: any order of events keeps all guarantees, and without further faults migrations end.
 
-Hypothesis finds and shrinks short stories, the walks are long ones. When a story is over, a good world (copies succeed,
-epochs are recorded, and on this idle stream only those that the migration asks for) must bring the migration to its end.
+Hypothesis finds and shrinks short histories, the walks are long ones. After a history, a world without faults (copies succeed,
+epochs are recorded, and on this idle stream only requested ones) must bring the migration to its end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ limits = st.builds(
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Whatever happens, in whatever order."""
+    """Any events in any order."""
 
     @initialize(
         routes=st.tuples(routes, routes),
@@ -143,7 +143,7 @@ TestAnyOrder.settings = settings(max_examples=80, stateful_step_count=40)
 
 
 def promises_are_kept(world: World, start: Route, target: Route) -> None:
-    """A bin is where it was or, once it has flipped, where it should be; and progress counts just these."""
+    """A bin is at its old or, once it has flipped, at its new worker; and progress counts exactly the flipped ones."""
     for bin_ in map(Bin, range(BINS)):
         expected = target if bin_ in world.moved else start
         assert world.route.owner(bin_) == expected.owner(bin_)
@@ -154,17 +154,17 @@ def promises_are_kept(world: World, start: Route, target: Route) -> None:
 
 
 def must_end(world: World, target: Route) -> None:
-    """A good world sees the end, and nothing is left behind."""
+    """Without faults the migration ends, and nothing is left behind."""
     world.turn_good()
     assert (world.state.ended is mg.Phase.SETTLED) == (world.route == target)
     assert (world.state.reason == "") == (world.state.ended is mg.Phase.SETTLED)
-    assert not world.copies, "a destination was left with copies that nobody will drop"
+    assert not world.copies, "a destination has copies that will never be dropped"
     left = {(copy.worker, bin_) for copy in world.state.kept if copy.worker not in world.lost for bin_ in copy.bins}
-    assert set(world.kept) == left, "a source was left with copies that nobody will drop"
+    assert set(world.kept) == left, "a source has copies that will never be dropped"
 
 
 def any_limits(dice: random.Random) -> mg.Limits:
-    """Limits that let several steps be under way, mostly."""
+    """Limits that usually let several steps be in progress."""
     return mg.Limits(
         steps_inflight_max=dice.randint(1, 5),
         copy_bins_inflight_max=dice.choice([1, 6, BINS]),
@@ -178,7 +178,7 @@ def any_limits(dice: random.Random) -> mg.Limits:
 
 
 def happen(world: World, dice: random.Random) -> None:
-    """One thing that often happens in a long life."""
+    """One event that is frequent in a long history."""
     copies = sorted(world.attempts)
     if copies and dice.random() < 0.5:
         step, destination = dice.choice(copies)
@@ -207,7 +207,7 @@ def happen(world: World, dice: random.Random) -> None:
 
 
 def any_plan(dice: random.Random, start: Route, target: Route) -> mg.MigrationPlan:
-    """Some way from one route to the other."""
+    """Some plan from one route to the other."""
     schedule = cut(start.moves_to(target.owners), dice.choice(list(Strategy)), dice.randint(1, 3))
     cold = frozenset(Worker(w) for w in range(WORKERS) if dice.random() < 0.3)
     return mg.MigrationPlan(schedule, cold, pre_copy=dice.random() < 0.8)

@@ -1,4 +1,4 @@
-"""Several stateful queries of one application: what they share is counted, and the same one is not started twice."""
+"""Several stateful queries of one application: shared slots are counted, and no query is started twice."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Query:
-    """A query that runs until it is told not to."""
+    """A query that runs until it is stopped."""
 
     isActive: bool = True  # noqa: N815 (PySpark's name)
 
 
 def executors(cores: int) -> dict[Worker, Executor]:
-    """Two workers, one of which has so many slots."""
+    """Two workers, one of which has this many slots."""
     return {Worker(0): Executor("0", "127.0.0.2", 16), Worker(1): Executor("1", "127.0.0.3", cores)}
 
 
 def test_a_query_needs_two_slots_on_every_worker() -> None:
-    """One for its epoch, one for background work; the error has the numbers, and what has ended needs none."""
+    """One slot is for its epoch, one for background work; the error has the numbers, and an ended query needs none."""
     held = Neighbours()
     first = held.enter("a", None, "/a")
     held.check_slots(executors(2), 1)
@@ -50,11 +50,11 @@ def test_a_query_needs_two_slots_on_every_worker() -> None:
 
 
 def test_a_query_that_runs_is_not_started_again() -> None:
-    """Neither by its checkpoint nor by its name; once it has ended or did not start, it is."""
+    """Neither its checkpoint nor its name can be used again until it has ended or failed to start."""
     held = Neighbours()
     first = held.enter("a", "clicks", "/a")
     first.running = query = Query()
-    with pytest.raises(InvalidQuery, match="/a runs in this application already"):
+    with pytest.raises(InvalidQuery, match="/a is already running in this application"):
         held.enter("a", "others", "/a")
     with pytest.raises(InvalidQuery, match="a query named 'clicks'"):
         held.enter("b", "clicks", "/b")
@@ -70,13 +70,13 @@ def test_a_query_that_runs_is_not_started_again() -> None:
 
 
 def in_a_thread(act: Callable[[], Any]) -> Any:
-    """What ``act`` gives or raises in a thread of its own."""
+    """The result or error of ``act`` in a separate thread."""
     found: list[Any] = []
 
     def run() -> None:
         try:
             found.append(act())
-        except Exception as error:  # whatever it is, it is raised again below
+        except Exception as error:  # any error: it is raised again below
             found.append(error)
 
     thread = threading.Thread(target=run)
@@ -88,7 +88,7 @@ def in_a_thread(act: Callable[[], Any]) -> Any:
 
 
 def test_any_thread_finds_the_classes(spark: SparkSession) -> None:
-    """A query may be started by another thread than the first one was, and by several at once."""
+    """Another thread than the first may start a query, and several threads may do so at once."""
     stream = spark.readStream.format("rate").load()
     java = jvm.install(spark)
 
@@ -101,7 +101,7 @@ def test_any_thread_finds_the_classes(spark: SparkSession) -> None:
 
 
 def test_nothing_is_kept_of_a_query_that_has_ended(spark: SparkSession) -> None:
-    """A driver may start queries for years."""
+    """Nothing may be left, because a driver may start queries for years."""
     java = jvm.install(spark)
     for required in (False, True):
         java.wake_up("over", require_final_epoch=required)

@@ -27,7 +27,7 @@ COUNT = (MergeSpec(Merge.COUNT, ("p0",)),)
 
 
 class Runs:
-    """Runs epochs of an operator on one store, one after the other."""
+    """Runs consecutive epochs of an operator on one store."""
 
     def __init__(
         self, operator: Operator, read: Callable[[pa.RecordBatch], list[Any]] = pa.RecordBatch.to_pylist
@@ -63,7 +63,7 @@ class Runs:
             yield EpochState(reader)
 
     def keys_left(self) -> int:
-        """Rows in the store, index included."""
+        """Rows in the store, including the index."""
         with self.store.reader() as reader:
             return sum(part.num_rows for b in BINS for part in reader.scan(b))
 
@@ -81,14 +81,14 @@ def counted(rows: list[tuple[int, str | None, int, int | None]]) -> pa.RecordBat
 
 
 def test_update_mode_emits_every_changed_group_with_its_total() -> None:
-    """A null key is a key; a group that does not change is not emitted."""
+    """A null key is a key; a group without changes is not emitted."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE))
     runs.run([counted([(0, "a", 2, None), (1, None, 1, None)])])
     assert runs.run([counted([(1, None, 4, None)])]) == [{"k0": None, "p0": 5}]
 
 
 def test_append_mode_emits_a_group_once_when_it_is_over() -> None:
-    """A group goes at the first epoch whose watermark is at or after its expiry, with its index."""
+    """A group is emitted and deleted, with its index row, in the first epoch whose watermark is at or after its expiry."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.APPEND, expires=True))
     assert runs.run([counted([(0, "a", 2, 100), (0, "b", 1, 200)])]) == []
     assert runs.run([counted([(0, "a", 3, 100)])], watermark=99) == []
@@ -100,7 +100,7 @@ def test_append_mode_emits_a_group_once_when_it_is_over() -> None:
 
 
 def test_late_groups_are_dropped_and_counted() -> None:
-    """Late is at or before the watermark of the epoch before; a group that never ends is never late."""
+    """Rows at or before the previous watermark are late; rows of a group without expiry never are."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
     late = counted([(0, "a", 1, 99), (1, "b", 1, 100), (1, "c", 1, 101), (2, "d", 1, None)])
     runs.run([], watermark=100)
@@ -110,7 +110,7 @@ def test_late_groups_are_dropped_and_counted() -> None:
 
 
 def test_groups_before_1970_are_late_from_the_first_epoch_on() -> None:
-    """Spark's watermark begins at 0, and what ends then or earlier is late."""
+    """Spark's watermark begins at 0, and groups that end then or earlier are late."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
     assert [row["k0"] for row in runs.run([counted([(0, "a", 1, -5), (0, "b", 1, 0), (0, "c", 1, 1)])])] == ["c"]
     assert (runs.late, runs.keys_left()) == (2, 2)
@@ -118,7 +118,7 @@ def test_groups_before_1970_are_late_from_the_first_epoch_on() -> None:
 
 @pytest.mark.parametrize("mode", [OutputMode.UPDATE, OutputMode.APPEND])
 def test_a_group_ends_with_the_rows_of_the_epoch_that_ends_it(mode: OutputMode) -> None:
-    """The watermark moves past a group that was there, and one that was not; rows of both in that epoch count, later ones are late."""
+    """When the watermark passes an old and a new group, rows of both in that epoch count, and later ones are late."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, mode, expires=True))
     runs.run([counted([(0, "a", 1, 90)])], watermark=10)
     ending = counted([(0, "a", 2, 90), (1, "b", 4, 100)])
@@ -130,7 +130,7 @@ def test_a_group_ends_with_the_rows_of_the_epoch_that_ends_it(mode: OutputMode) 
 
 
 def test_update_mode_forgets_groups_that_are_over() -> None:
-    """With a watermark, state does not grow for ever; nothing is emitted for what is dropped."""
+    """With a watermark, state does not grow forever; nothing is emitted for dropped groups."""
     runs = Runs(Aggregate(KEYS, BUFFERS, COUNT, OutputMode.UPDATE, expires=True))
     runs.run([counted([(2, "a", 2, 100)])])
     assert runs.run([], watermark=100) == []
@@ -138,7 +138,7 @@ def test_update_mode_forgets_groups_that_are_over() -> None:
 
 
 def test_without_keys_every_epoch_emits_its_one_group() -> None:
-    """Before any row it is what the aggregates are of nothing; the worker without its bin emits nothing, ever."""
+    """Before any row, it has the aggregates' results over no rows; the worker without its bin never emits anything."""
     keys, buffers = pa.schema([("k0", pa.int32())]), pa.schema([("n", pa.int64()), ("most", pa.string())])
     merges = (MergeSpec(Merge.COUNT, ("n",)), MergeSpec(Merge.MAX, ("most",)))
     runs = Runs(Aggregate(keys, buffers, merges, OutputMode.UPDATE, keyless=True))
@@ -154,7 +154,7 @@ def test_without_keys_every_epoch_emits_its_one_group() -> None:
 
 
 def test_expiry_keys_are_in_the_order_of_time() -> None:
-    """Also before 1970."""
+    """This holds before 1970, too."""
     keys = expiry_keys(pa.array([-5, 0, 3, 300], pa.int64()), pa.array([b"x"] * 4, pa.binary())).to_pylist()
     assert keys == sorted(keys)
 
@@ -165,7 +165,7 @@ OUTPUT = pa.schema([("name", pa.string()), ("total", pa.int64())])
 
 
 def add(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Totals by name; a negative total is forgotten."""
+    """Totals by name; a negative total is deleted."""
     known = dict(zip(state["name"].to_pylist(), state["total"].to_pylist(), strict=True))
     for name, value in zip(rows["name"].to_pylist(), rows["v"].to_pylist(), strict=True):
         known[name] = known.get(name, 0) + value
@@ -191,7 +191,7 @@ def vectorised(function: StateFunction, group_bytes_max: int = 1 << 20) -> Vecto
 
 @pytest.mark.parametrize("group_bytes_max", [1, 1 << 20], ids=["a bin a call", "all in one call"])
 def test_the_function_sees_rows_and_state_of_its_keys(group_bytes_max: int) -> None:
-    """However the bins are grouped, the answer is the same; a key it leaves out of the state is forgotten."""
+    """The result is the same for any grouping of bins; a key that the function omits from the state is deleted."""
     runs = Runs(vectorised(add, group_bytes_max))
     runs.run([named([(0, "a", 1), (0, "a", 2), (1, "b", 5)]), named([(2, "c", 7)])])
     rows = runs.run([named([(0, "a", -9), (2, "c", 1)])])
@@ -201,7 +201,7 @@ def test_the_function_sees_rows_and_state_of_its_keys(group_bytes_max: int) -> N
 
 
 def test_a_key_that_has_no_state_and_gets_none_is_no_change() -> None:
-    """Only what there was is deleted, so that deltas and counts of deletions stay true."""
+    """Only existing rows are deleted, so that deltas and counts of deletions are correct."""
     runs = Runs(vectorised(add))
     changed: list[tuple[int, int]] = []
     for rows in ([(0, "a", -1), (1, "b", 5)], [(0, "a", -2), (1, "b", -9)]):
@@ -214,14 +214,14 @@ def test_a_key_that_has_no_state_and_gets_none_is_no_change() -> None:
 
 
 def test_a_bin_is_never_cut_between_two_calls() -> None:
-    """Groups are whole bins, also where a bin goes over the end of a batch."""
+    """Groups are whole bins, even if a bin crosses the end of a batch."""
     batches = [named([(0, "a", 1), (1, "b", 1)]), named([(1, "b", 2), (1, "c", 1)]), named([(2, "d", 1)])]
     groups = [np.unique(group.column(BIN_COLUMN).to_numpy()).tolist() for group in bin_groups(iter(batches), 1)]
     assert sorted(b for group in groups for b in group) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         (lambda k, r, s: None, "pair"),
         (lambda k, r, s: (k, s), "pyarrow.Table"),
@@ -232,10 +232,10 @@ def test_a_bin_is_never_cut_between_two_calls() -> None:
     ],
     ids=["nothing", "no table", "other columns", "other types", "a foreign key", "a key twice"],
 )
-def test_what_a_function_returns_wrongly_is_named(function: Callable[..., Any], told: str) -> None:
-    """The error says what was returned and what is wanted; no state is changed."""
+def test_what_a_function_returns_wrongly_is_named(function: Callable[..., Any], message: str) -> None:
+    """The error has the returned and the expected value; no state is changed."""
     runs = Runs(vectorised(function))
-    with pytest.raises(UserFunctionFailed, match=told):
+    with pytest.raises(UserFunctionFailed, match=message):
         runs.run([named([(0, "a", 1)])])
 
 

@@ -1,4 +1,4 @@
-"""The state operators on rows as Spark's types allow them: strings of any bytes, types in other forms, columns of any name."""
+"""The state operators on all rows that Spark's types allow: strings of any bytes, types in other forms, columns of any name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binshift.operators.vectorised import VectorisedState
 
 KEY = pa.struct([("k", pa.string()), ("c", pa.string())])
 KEY_AS_SENT = pa.struct([pa.field("k", pa.large_string()), pa.field("c", pa.string(), nullable=False)])
-"""What the key is in a batch: in another session's form, with a field that is a constant of the user's."""
+"""The key's type in a batch: in another session's form, with a field that is a constant of the user's."""
 BUFFERS = pa.schema([("p0", pa.string()), ("p1", pa.list_(pa.string()))])
 MERGES = (MergeSpec(Merge.MAX, ("p0",)), MergeSpec(Merge.UNION, ("p1",)))
 
@@ -28,7 +28,7 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 
 def sent(rows: list[tuple[dict[str, bytes | None] | None, bytes]]) -> pa.RecordBatch:
-    """(key, text) as the JVM delivers them, all in one bin, over at 100."""
+    """(key, text) as the JVM delivers them, all in one bin, with expiry 100."""
     keys, found = zip(*rows, strict=True)
     few = len(rows)
     columns = [
@@ -46,7 +46,7 @@ KEYS: list[dict[str, bytes | None] | None] = [{"k": text, "c": b"x"} for text in
 
 @pytest.mark.parametrize("mode", list(OutputMode))
 def test_groups_live_and_end_whatever_their_bytes_and_types(mode: OutputMode) -> None:
-    """Keys and values come back from the state as they were, in update and in append mode."""
+    """Keys and values are restored from the state unchanged, in update and in append mode."""
     runs = Runs(Aggregate(pa.schema([("k0", KEY)]), BUFFERS, MERGES, mode, expires=True), rows_of)
     first = runs.run([sent([(key, text) for key, text in zip(KEYS, (*NOT_UTF8, b"", b"z"), strict=True)])])
     second = runs.run([sent([(key, b"\xfe") for key in KEYS])])
@@ -59,7 +59,7 @@ def test_groups_live_and_end_whatever_their_bytes_and_types(mode: OutputMode) ->
 
 
 def place(row: tuple[Any, ...]) -> int:
-    """In the order of `KEYS`."""
+    """The position in the order of `KEYS`."""
     return KEYS.index(row[0])
 
 
@@ -78,7 +78,7 @@ def numbered(rows: list[tuple[int, dict[str, bytes | None] | None, bytes]]) -> p
 
 
 def kept(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The last text of each key and how often it came, by positions."""
+    """The last text of each key and its number of occurrences, by positions."""
     assert (rows.schema, state.schema) == (ROWS, pa.schema([ROWS.field(0), *STATE]))
     assert rows[BIN_COLUMN].to_pylist() == [7] * len(rows)
     before = {repr(row[0]): row[2] for row in rows_of(state.to_batches()[0])} if len(state) else {}
@@ -89,12 +89,12 @@ def kept(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Tabl
 
 
 def operator(function: Any) -> VectorisedState:
-    """Around a function."""
+    """An operator around a function."""
     return VectorisedState(function, pa.schema([ROWS.field(0)]), ROWS, STATE, OUTPUT)
 
 
 def test_a_function_sees_its_rows_whatever_their_names_bytes_and_types() -> None:
-    """Columns go by position to the names of the user's; strings and keys come back from the state as they were."""
+    """Columns are mapped to the user's names by position; strings and keys are restored from the state unchanged."""
     runs = Runs(operator(kept), rows_of)
     rows = [(at // 3, key, text) for at, (key, text) in enumerate(zip(KEYS, (*NOT_UTF8, b"", b"z"), strict=True))]
     runs.run([numbered(rows)])
@@ -103,22 +103,22 @@ def test_a_function_sees_its_rows_whatever_their_names_bytes_and_types() -> None
 
 
 def foreign(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """State of a key that is not there."""
+    """State of a key that does not exist."""
     key = column(KEY, [{"k": b"\xff\xfe", "c": b"x"}])
     made = pa.table([key, pa.array(["x"]), pa.array([1])], names=["the.key", "st.x", "n"])
     return made.slice(1), made
 
 
 def absent(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Null in a column that has none."""
+    """Null in a column that must not have nulls."""
     made = pa.table([keys.column(0), pa.array(["x"]), pa.array([None], pa.int64())], names=["the.key", "st.x", "n"])
     return made.slice(1), made
 
 
 @pytest.mark.parametrize(
-    ("function", "told"), [(foreign, "the.key.*xff.*which this call did not touch"), (absent, r"nulls in \['n'\]")]
+    ("function", "message"), [(foreign, "the.key.*xff.*which this call did not touch"), (absent, r"nulls in \['n'\]")]
 )
-def test_what_is_wrong_with_odd_rows_is_named(function: Any, told: str) -> None:
-    """Also where the value could not be printed as text."""
-    with pytest.raises(UserFunctionFailed, match=told):
+def test_what_is_wrong_with_odd_rows_is_named(function: Any, message: str) -> None:
+    """This holds even if the value cannot be printed as text."""
+    with pytest.raises(UserFunctionFailed, match=message):
         Runs(operator(function)).run([numbered([(0, {"k": b"\xff", "c": b"x"}, b"y")])])

@@ -1,4 +1,4 @@
-"""The pace stays in its range, yields when epochs are slow, comes back when they are fast, and does not swing."""
+"""The pace stays in its range, slows down when epochs are slow, recovers when they are fast, and does not oscillate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pacing_limits = st.builds(
 def test_every_pace_is_within_its_limits(
     pace: Pace, latency: Latency, objective: float | None, limits: PacingLimits
 ) -> None:
-    """Whatever was measured, and wherever it starts, the next pace is in range, and never a standstill."""
+    """For any measurement and any start, the next pace is in range, and never a standstill."""
     new = next_pace(pace, latency, objective, limits)
     assert 0 < limits.duty_min <= new.duty <= limits.duty_max <= 1
     assert 1 <= limits.bins_min <= new.bins_per_flip <= limits.bins_max
@@ -43,7 +43,7 @@ def test_every_pace_is_within_its_limits(
 
 @given(pacing_limits, st.floats(1.001, 50))
 def test_a_missed_aim_slows_down_until_the_least(limits: PacingLimits, slow: float) -> None:
-    """Too slow everywhere: first the duty is cut, and at its least the bins, and at theirs the gap grows."""
+    """If everything is too slow, first the duty is cut, at its minimum the bins, and at theirs the gap grows."""
     pace = Pace(limits.duty_max, limits.bins_max, 0)
     order = []
     for _ in range(80):
@@ -60,7 +60,7 @@ def test_a_missed_aim_slows_down_until_the_least(limits: PacingLimits, slow: flo
 
 @given(pacing_limits, st.floats(0, 0.99))
 def test_a_comfortable_world_recovers_fully(limits: PacingLimits, share: float) -> None:
-    """Fast enough everywhere: every knob grows back to its best value, the gap before the bins."""
+    """If everything is fast enough, every knob grows back to its best value, the gap before the bins."""
     pace = Pace(limits.duty_min, limits.bins_min, limits.gap_epochs_max)
     fast = AIM * limits.comfort * share
     for _ in range(400):
@@ -75,9 +75,9 @@ def test_a_comfortable_world_recovers_fully(limits: PacingLimits, share: float) 
 @given(pacing_limits, st.floats(0.05, 50), st.floats(0, 1))
 @example(PacingLimits(duty_min=0.25, duty_increment=0.125, cut=0.75, comfort=0.5), 1.0, 0.0)
 def test_duty_swings_no_further_than_stated(limits: PacingLimits, slope: float, start: float) -> None:
-    """Where latency grows with the duty, it settles between `cut` times the best value and one increment above it.
+    """If latency grows with the duty, it settles between `cut` times the best value and one increment above it.
 
-    Or it rests where it began, if it is neither too slow there nor comfortably fast.
+    Or it stays at its start, if it is neither too slow there nor clearly fast enough.
     """
     restful = (AIM * limits.comfort - CALM) / slope
     best = min(max((AIM - CALM) / slope, limits.duty_min), limits.duty_max)
@@ -91,19 +91,19 @@ def test_duty_swings_no_further_than_stated(limits: PacingLimits, slope: float, 
 
 
 def settles(knob: Callable[[Pace], float], measure: Callable[[Pace], Latency]) -> float:
-    """The value at which a knob rests."""
+    """The value at which a knob settles."""
     pace = Pace()
     for _ in range(200):
         pace = next_pace(pace, measure(pace), AIM)
     for _ in range(50):
         again = next_pace(pace, measure(pace), AIM)
-        assert again == pace, "the pace should be at rest"
+        assert again == pace, "the pace should not change"
     return knob(pace)
 
 
 @pytest.mark.parametrize("slope", [0.7, 1.0, 1.5])
 def test_duty_comes_to_rest_between_comfort_and_aim(slope: float) -> None:
-    """If an increment is worth less than the band under the aim, copying ends up there and stays."""
+    """If an increment changes latency by less than the band under the aim, copying settles there."""
     duty = settles(lambda pace: pace.duty, lambda pace: Latency(CALM, CALM + slope * pace.duty))
     assert 0.9 * AIM <= CALM + slope * duty <= AIM
 
@@ -116,7 +116,7 @@ def test_bins_come_to_rest_between_comfort_and_aim(slope: float) -> None:
 
 
 def test_each_knob_follows_the_epochs_that_show_its_cost() -> None:
-    """Slow flips leave copying alone; slow copying does not blame the flips; what was not measured changes nothing."""
+    """Slow flips do not slow copying; slow copying does not slow flips; a missing measurement changes nothing."""
     pace = Pace(0.5, 64, 0)
     assert next_pace(pace, Latency(CALM, 0.95, 2.0), AIM) == Pace(0.5, 32, 0)
     assert next_pace(pace, Latency(CALM, 2.0, 2.0), AIM) == Pace(0.25, 64, 0)
@@ -126,13 +126,13 @@ def test_each_knob_follows_the_epochs_that_show_its_cost() -> None:
 
 @pytest.mark.parametrize("objective", [None, 0.1])
 def test_an_aim_that_calm_epochs_miss_is_not_chased(objective: float | None) -> None:
-    """Without an objective, or with one below what calm epochs take, the aim is a little above calm, and moves go on."""
+    """Without an objective, or with one below the latency of calm epochs, the aim is slightly above calm, and moves continue."""
     assert aim_seconds(Latency(CALM), objective, PacingLimits()) == CALM * 1.25
     assert next_pace(Pace(duty=0.5), Latency(CALM, copying_seconds=CALM), objective).duty > 0.5
 
 
 def test_a_pace_becomes_the_migrations_limits() -> None:
-    """Bins and gap go to the migration; its other limits stay as the user set them."""
+    """Bins and gap become the migration's limits; its other limits stay as the user set them."""
     limits = Pace(0.5, 32, 2).limits(Limits(steps_inflight_max=7))
     assert limits == Limits(steps_inflight_max=7, flip_bins_per_epoch_max=32, gap_epochs=2)
 

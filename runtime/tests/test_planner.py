@@ -30,7 +30,7 @@ weight_lists = st.one_of(
 
 @st.composite
 def routes(draw: st.DrawFn) -> Route:
-    """Routes of 1 to 64 bins over at most eight workers: random, or as they come from the planner."""
+    """Routes of 1 to 64 bins over at most eight workers: random, or made by the planner."""
     bins = 1 << draw(st.integers(0, 6))
     if draw(st.booleans()):
         return Route.initial(bins, [Worker(w) for w in range(draw(st.integers(1, 8)))])
@@ -38,14 +38,14 @@ def routes(draw: st.DrawFn) -> Route:
 
 
 def loads_of(route: Route, workers: Sequence[Worker], weights: Floats) -> Floats:
-    """What each of ``workers`` carries."""
+    """The load of each of ``workers``."""
     return np.array([weights[route.bins_of(w).array].sum() for w in workers])
 
 
 def least_moves(route: Route, workers: Sequence[Worker]) -> int:
-    """How many bins any route must move that gives each worker floor or ceil of its share: the obvious way to count.
+    """The number of bins that any route must move that gives each worker floor or ceil of its share, counted simply.
 
-    The ceilings go to those who have most; whoever has more than it may keep gives the rest away.
+    The ceilings go to the workers with most bins; a worker with more than its share gives the rest away.
     """
     floor, ceilings = divmod(route.bins, len(workers))
     counts = sorted((len(route.bins_of(w)) for w in workers), reverse=True)
@@ -55,7 +55,7 @@ def least_moves(route: Route, workers: Sequence[Worker]) -> int:
 
 @given(routes(), worker_sets)
 def test_equal_bins_are_spread_evenly_with_the_fewest_moves(route: Route, workers: list[Worker]) -> None:
-    """With equal weights everyone gets floor or ceil of the average, and not one bin more moves than that needs."""
+    """With equal weights every worker gets floor or ceil of the average, with the least number of moves."""
     target = target_route(route, workers)
     counts = [len(target.bins_of(w)) for w in workers]
     assert sum(counts) == route.bins
@@ -85,7 +85,7 @@ def test_weighted_bins_are_balanced_within_the_bound(
 
 @given(routes(), worker_sets, weight_lists)
 def test_planning_is_at_rest_once_done(route: Route, workers: list[Worker], weights: list[float]) -> None:
-    """With equal weights a target is its own target; the same question always has the same answer."""
+    """With equal weights, planning a target again changes nothing; equal inputs give equal results."""
     target = target_route(route, workers)
     assert target_route(target, workers) is target
     weighed = np.array(weights[: route.bins])
@@ -93,7 +93,7 @@ def test_planning_is_at_rest_once_done(route: Route, workers: list[Worker], weig
 
 
 def reversed_list(workers: list[Worker]) -> list[Worker]:
-    """The same workers, told in another order and one of them twice."""
+    """The same workers in another order, one of them twice."""
     return [*reversed(workers), workers[0]]
 
 
@@ -101,7 +101,7 @@ def reversed_list(workers: list[Worker]) -> list[Worker]:
 def test_infinite_slack_moves_only_what_lost_its_worker(
     route: Route, workers: list[Worker], weights: list[float]
 ) -> None:
-    """When a worker is lost, its bins and no others get a new owner."""
+    """When a worker is lost, only its bins get a new owner."""
     target = target_route(route, workers, np.array(weights[: route.bins]), slack=math.inf)
     homeless = ~np.isin(route.owners, workers)
     assert np.array_equal(target.owners[~homeless], route.owners[~homeless])
@@ -126,7 +126,7 @@ def test_a_bin_goes_where_its_copy_is() -> None:
 
 
 def test_growing_takes_the_same_from_everyone() -> None:
-    """Two workers give half of what they have to two new ones, and nothing moves between the old ones."""
+    """Two workers give half of their bins to two new ones, and nothing moves between the old ones."""
     route = Route.initial(4096, [Worker(0), Worker(1)])
     moves = route.moves_to(target_route(route, [Worker(w) for w in range(4)]).owners)
     assert {(int(s), int(d)) for s, d in zip(moves.sources, moves.destinations, strict=True)} == {(0, 2), (1, 3)}
@@ -135,7 +135,7 @@ def test_growing_takes_the_same_from_everyone() -> None:
 
 
 def test_shrinking_and_replacing_move_only_the_leavers_bins() -> None:
-    """Bins of workers that stay do not move when others leave, or are replaced one for one."""
+    """Bins of remaining workers do not move when others leave, or are replaced one for one."""
     route = Route.initial(64, [Worker(w) for w in range(4)])
     shrunk = route.moves_to(target_route(route, [Worker(0), Worker(1)]).owners)
     assert shrunk.bin_set() == route.bins_of(Worker(2)) | route.bins_of(Worker(3))
@@ -152,14 +152,14 @@ def test_a_hot_bin_is_left_alone_and_its_company_moves() -> None:
 
 
 def test_slack_tolerates_a_small_imbalance() -> None:
-    """An imbalance within the slack moves nothing, and the very same route comes back."""
+    """An imbalance within the slack moves nothing, and the same route object is returned."""
     route = Route.initial(8, [Worker(0), Worker(1)])
     weights = np.array([11, 10, 10, 10, 10, 10, 10, 10])
     assert target_route(route, route.workers, weights, slack=0.1) is route
 
 
 def test_a_new_worker_is_filled_with_few_bins() -> None:
-    """A worker that is too far below its share, while nobody is above the slack, gets a few big bins, not many small."""
+    """A worker too far below its share, while none is above the slack, gets a few large bins instead of many small ones."""
     route = Route(np.repeat(np.arange(32), 32))
     weights = np.tile(np.repeat([1.0, 0.1], [16, 16]), 32)
     target = target_route(route, [Worker(w) for w in range(33)], weights, slack=0.5)
@@ -167,7 +167,7 @@ def test_a_new_worker_is_filled_with_few_bins() -> None:
 
 
 def test_empty_bins_spread_like_others() -> None:
-    """Bins without any weight are dealt out evenly, and weights that are all zero count as equal."""
+    """Bins without weight are distributed evenly, and weights that are all zero count as equal."""
     route = Route.initial(64, [Worker(0)])
     for weights in (np.zeros(64), np.array([1.0] * 32 + [0.0] * 32)):
         target = target_route(route, [Worker(0), Worker(1)], weights)
@@ -175,27 +175,27 @@ def test_empty_bins_spread_like_others() -> None:
 
 
 def test_bin_weights_balance_bytes_and_rows() -> None:
-    """A bin's weight is half its share of the bytes and half its share of the rows; what is not known does not count."""
+    """A bin's weight is half its share of the bytes and half its share of the rows; unknown values do not count."""
     assert bin_weights([1, 3], [9, 1]).tolist() == [0.125 + 0.45, 0.375 + 0.05]
     assert bin_weights([0, 0], [0, 0]).tolist() == [0, 0]
 
 
 def test_no_workers_is_refused() -> None:
-    """Bins need somewhere to be."""
+    """A target without workers is rejected."""
     with pytest.raises(MigrationRefused, match="at least one worker"):
         target_route(Route.initial(4, [Worker(0)]), [])
 
 
 @pytest.mark.parametrize("weights", [[1.0, -1.0], [1.0, math.nan], [1.0, math.inf], [1.0]])
 def test_impossible_weights_are_a_bug(weights: list[float]) -> None:
-    """Weights come from our own measurements, so a wrong one is ours."""
+    """Weights come from binshift's own measurements, so an impossible one is a bug."""
     with pytest.raises(InvariantViolated, match="weight"):
         target_route(Route.initial(2, [Worker(0)]), [Worker(0)], np.array(weights))
 
 
 @pytest.mark.parametrize("skew", [0.0, 1.2], ids=["equal", "skewed"])
 def test_largest_dataflow_keeps_the_bounds(skew: float) -> None:
-    """A thousand workers and 2^20 bins are planned with the same bounds (how fast: benchmarks/bench_planner.py)."""
+    """A thousand workers and 2^20 bins are planned within the same bounds (for speed see benchmarks/bench_planner.py)."""
     route = Route.initial(1 << 20, [Worker(w) for w in range(500)])
     workers = [Worker(w) for w in range(1000)]
     weights = np.arange(1, route.bins + 1, dtype=np.float64) ** -skew

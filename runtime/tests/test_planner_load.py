@@ -1,4 +1,4 @@
-"""Routes are balanced by measured load within the stated bound, with little movement, and then stay as they are."""
+"""Routes are balanced by measured load within the stated bound, with little movement, and then do not change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_no_worker_is_above_the_bound(route: Route, workers: list[Worker], weigh
 
 @given(routes(), worker_sets, weight_lists)
 def test_a_balanced_route_stays(route: Route, workers: list[Worker], weights: list[float]) -> None:
-    """The same question about the answer is answered by the very same route: a driver that starts again moves nothing."""
+    """Balancing a balanced route returns the same route: a restarted driver moves nothing."""
     given_weights = np.array(weights[: route.bins], dtype=np.float64)
     target = balanced_route(route, workers, given_weights)
     assert balanced_route(target, workers, given_weights) is target
@@ -41,7 +41,7 @@ def test_a_balanced_route_stays(route: Route, workers: list[Worker], weights: li
 def test_what_is_left_alone_is_what_a_plan_would_not_change(
     route: Route, workers: list[Worker], weights: list[float], slack: float
 ) -> None:
-    """The look at a route and the plan for it agree: one says that nothing has to move exactly if the other moves nothing."""
+    """The check of a route and its plan agree: the check finds it balanced if and only if the plan moves nothing."""
     given_weights = np.array(weights[: route.bins], dtype=np.float64)
     for each in (route, target_route(route, workers, given_weights, slack=slack)):
         planned = target_route(each, workers, given_weights, slack=slack)
@@ -51,7 +51,7 @@ def test_what_is_left_alone_is_what_a_plan_would_not_change(
 
 @given(routes(), worker_sets, weight_lists)
 def test_little_moves_for_balance(route: Route, workers: list[Worker], weights: list[float]) -> None:
-    """What moves is what leavers had and others had beyond 1.05 times the mean, and at most two bins more for each worker."""
+    """The moved load is that of leaving workers and the excess beyond 1.05 times the mean, plus at most two bins per worker."""
     given_weights = np.array(weights[: route.bins], dtype=np.float64)
     target = balanced_route(route, workers, given_weights)
     weight = counted_weights(given_weights, route.bins)
@@ -63,7 +63,7 @@ def test_little_moves_for_balance(route: Route, workers: list[Worker], weights: 
 
 @given(routes(), worker_sets)
 def test_unknown_loads_are_counts(route: Route, workers: list[Worker]) -> None:
-    """Without weights everyone gets floor or ceil of the bins, with the fewest moves."""
+    """Without weights every worker gets floor or ceil of the bins, with the fewest moves."""
     target = balanced_route(route, workers, None)
     counts = [len(target.bins_of(w)) for w in workers]
     assert max(counts) - min(counts) <= 1
@@ -71,7 +71,7 @@ def test_unknown_loads_are_counts(route: Route, workers: list[Worker]) -> None:
 
 
 def test_growth_follows_the_bytes_and_not_the_numbers() -> None:
-    """Where a tenth of the bins holds nearly everything, four workers get a quarter of the load each."""
+    """If a tenth of the bins has nearly all the load, four workers get a quarter of it each."""
     route = Route.initial(1024, [Worker(0), Worker(1)])
     weights = np.where(np.arange(1024) < 100, 1000.0, 1.0)
     workers = [Worker(w) for w in range(4)]
@@ -81,7 +81,7 @@ def test_growth_follows_the_bytes_and_not_the_numbers() -> None:
 
 
 def test_a_drift_within_the_bound_is_left_alone() -> None:
-    """Nine per cent too much on one worker move nothing; twelve do, and no more than it takes."""
+    """An excess of nine per cent on one worker moves nothing; twelve per cent moves only what is necessary."""
     route = Route.initial(256, [Worker(0), Worker(1)])
     for share, moves in ((1.09, 0), (1.13, 12)):
         weights = np.where(route.owners == 0, share, 2 - share)
@@ -92,7 +92,7 @@ def test_a_drift_within_the_bound_is_left_alone() -> None:
 
 @pytest.mark.parametrize("bins", [1, 4, 64])
 def test_each_worker_gets_a_bin(bins: int) -> None:
-    """One key that has everything leaves no worker without a bin, as far as there are bins: a target is reached by all."""
+    """One key with all the load leaves no worker without a bin, as far as there are bins: every worker gets the target's bins."""
     route = Route.initial(bins, [Worker(0)])
     weights = np.zeros(bins)
     weights[0] = 1e9

@@ -1,4 +1,4 @@
-"""On a cluster whose pods have addresses of IPv6 alone, a driver listens on those."""
+"""On a cluster whose pods only have IPv6 addresses, a driver listens on those."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ DRIVER = {"BINSHIFT_MASTER": "spark://d-0.d:7077", "BINSHIFT_HOST": "d-0.d", "BI
     ],
 )
 def test_where_a_driver_listens(environment: dict[str, str], bind: str) -> None:
-    """The control API and Spark listen on all addresses of the family that the pod has, unless it is said."""
+    """The control API and Spark listen on all addresses of the pod's family, unless set otherwise."""
     settings = DriverSettings.from_environment({**DRIVER, **environment})
     assert settings.bind == bind
     assert control_settings(settings, {**DRIVER, **environment}).host == bind
     assert conf.fixed(settings, {}, Path("/app/main.py"), "")["spark.driver.bindAddress"] == bind
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine knows no IPv6")
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_both_families_are_answered() -> None:
-    """What listens on all addresses of IPv6 is reached by IPv4, too: a kubelet may ask by either."""
+    """A socket on all IPv6 addresses is also reached by IPv4, because a kubelet may use either."""
     with bind("::", 0) as listener:
         port = listener.getsockname()[1]
         for host in ("127.0.0.1", "::1"):

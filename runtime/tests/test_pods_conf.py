@@ -1,4 +1,4 @@
-"""What the pods' processes make of their environment: Spark's conf, command lines, and errors that name a variable."""
+"""The pods' processes derive Spark's conf, command lines, and errors that name a variable, from their environment."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WORKER = {**DRIVER, "BINSHIFT_HOST": "x-1.x", "BINSHIFT_EXECUTOR_MEMORY": "900m"
 
 
 def properties(text: str) -> dict[str, str]:
-    """A file of properties as Java reads it, as far as we write it."""
+    """A file of properties as Java reads it, as far as binshift writes it."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     pairs = (line.replace("=", " ", 1).split(None, 1) for line in lines)
     return {key: value.replace("\\\\", "\\") for key, value in pairs}
 
 
 def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
-    """The user's conf beats what anybody may overrule, and loses to addresses, ports, the checkpoint and what binshift needs."""
+    """The user's conf overrides defaults, and is overridden by addresses, ports, the checkpoint and binshift's requirements."""
     given = "spark.app.name mine\nspark.driver.port=1\nspark.sql.shuffle.partitions 3\nspark.scheduler.mode FIFO\n"
     (tmp_path / "spark-defaults.conf").write_text(given)
     environment = {
@@ -51,24 +51,24 @@ def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
 
 
 def test_without_a_secret_nothing_is_authenticated() -> None:
-    """Then it is for the given conf to say."""
+    """Without a secret, the given conf decides."""
     found = conf.fixed(DriverSettings("spark://h:1", "h"), {}, Path("/app/main.py"), "")
     assert not [key for key in found if "authenticate" in key or "checkpoint" in key]
 
 
 def test_a_value_may_have_any_characters() -> None:
-    """Backslashes and leading blanks survive Java's reading; a line's end cannot start another property."""
+    """Backslashes and leading blanks survive Java's parsing; a line break cannot start another property."""
     assert conf.defaults_file({"a": "b\\c"}, "given", {"d": " e\nf"}) == "a=b\\\\c\n\ngiven\nd=\\ e\\nf\n"
 
 
 def test_the_programs_environment_has_no_secrets() -> None:
-    """Tokens and Spark's secret stay out of it."""
+    """Tokens and Spark's secret are not in it."""
     environment = {**DRIVER, "BINSHIFT_TOKEN": "t1", "BINSHIFT_DRAIN_TOKEN": "t2", "_SPARK_AUTH_SECRET": "t3"}
     assert driver.program_environment(environment) == DRIVER
 
 
 def test_spark_finds_its_conf(tmp_path: Path) -> None:
-    """The folder has the given files, and defaults that only we can read; variables lead there, and carry no secret."""
+    """The folder has the given files, and defaults that only the owner can read; variables point to it and hold no secret."""
     given, folder = tmp_path / "given", tmp_path / "folder"
     given.mkdir()
     folder.mkdir()
@@ -86,7 +86,7 @@ def test_spark_finds_its_conf(tmp_path: Path) -> None:
 
 
 def test_the_masters_command_line() -> None:
-    """It listens on its own name, keeps its memory in files, lets executors be started for ever, and takes no jobs."""
+    """The master listens on its own name, keeps its memory in files, restarts executors without limit, and accepts no jobs."""
     assert master.arguments(DRIVER) == ["--host", "d-0.d", "--port", "7077", "--webui-port", "7079"]
     options = master.java_options(Path("/var/lib/binshift/master"))
     for wanted in (
@@ -104,13 +104,13 @@ def test_the_masters_command_line() -> None:
     ("given", "offered"), [("2gb", "2048m"), ("2G", "2048m"), ("1200", "1200m"), ("524288k", "512m")]
 )
 def test_a_worker_takes_sizes_as_spark_does(given: str, offered: str) -> None:
-    """Any notation of Spark's becomes one that its worker and its executor read alike."""
+    """Any Spark notation is converted to one that its worker and its executor read alike."""
     found = worker.arguments({**WORKER, "BINSHIFT_EXECUTOR_MEMORY": given})
     assert found[found.index("--memory") + 1] == offered
 
 
 def test_the_address_of_a_pod_that_is_gone_is_not_tried_for_long() -> None:
-    """It answers nothing at all, and Spark by itself waits for two minutes; a worker's way to its master, and blocks of a dead executor."""
+    """Such an address never answers, and Spark would wait for two minutes: for a worker's master, and for blocks of a dead executor."""
     key = "io.connectionCreationTimeout"
     assert f"-Dspark.rpc.{key}=5s" in worker.java_options().split()
     found = conf.overrulable(Path("/app/main.py"), Path("/d"), {})
@@ -118,7 +118,7 @@ def test_the_address_of_a_pod_that_is_gone_is_not_tried_for_long() -> None:
 
 
 def test_the_workers_command_line() -> None:
-    """It offers all it has, under its own name, to its master."""
+    """It offers all its resources, under its own name, to its master."""
     text = " ".join(worker.arguments({**WORKER, "BINSHIFT_DIRECTORY": "/d"}))
     assert (
         text == "--host x-1.x --port 7078 --webui-port 0 --cores 3 --memory 900m --work-dir /d/work spark://d-0.d:7077"
@@ -126,7 +126,7 @@ def test_the_workers_command_line() -> None:
 
 
 def test_a_daemons_environment() -> None:
-    """Its heap is small unless it is said otherwise, its page is on loopback, and given options come last."""
+    """Its heap is small unless set otherwise, its page is on loopback, and given options come last."""
     found = daemons.daemon_environment({"SPARK_DAEMON_JAVA_OPTS": "-Xx", "A": "b"}, "x-1.x", "-Dy")
     assert (found["SPARK_DAEMON_MEMORY"], found["SPARK_LOCAL_IP"]) == ("128m", "127.0.0.1")
     options = found["SPARK_DAEMON_JAVA_OPTS"].split()
@@ -136,7 +136,7 @@ def test_a_daemons_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "environment", "words"),
+    ("read", "environment", "message"),
     [
         (DriverSettings.from_environment, {}, "BINSHIFT_MASTER is not set"),
         (DriverSettings.from_environment, {**DRIVER, "BINSHIFT_HOST": ""}, "BINSHIFT_HOST is not set"),
@@ -150,10 +150,10 @@ def test_a_daemons_environment() -> None:
     ],
 )
 def test_a_wrong_environment_is_named(
-    read: Callable[[Mapping[str, str]], Any], environment: dict[str, str], words: str
+    read: Callable[[Mapping[str, str]], Any], environment: dict[str, str], message: str
 ) -> None:
-    """The message has the variable, its value, and what would fit."""
-    with pytest.raises(InvalidSettings, match=words):
+    """The message has the variable, its value, and a valid value."""
+    with pytest.raises(InvalidSettings, match=message):
         read(environment)
 
 
@@ -174,7 +174,7 @@ def test_a_process_that_cannot_start_says_why(module: str) -> None:
 
 
 def test_the_control_api_is_where_the_table_says() -> None:
-    """On all addresses of the pod and the fixed ports, for those with a token."""
+    """It listens on all addresses of the pod and on the fixed ports, and requires a token."""
     environment = {**DRIVER, "BINSHIFT_TOKEN": "abc"}
     found = driver.control_settings(DriverSettings.from_environment(environment), environment)
     assert (found.host, found.port, found.health_port) == ("0.0.0.0", Ports().control, Ports().health)

@@ -1,4 +1,4 @@
-"""The preStop hook: it waits while bins move, and for nothing else; whatever happens, it ends well."""
+"""The preStop hook waits only while bins move, and always ends successfully."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answer = tuple[int, bytes]
 
 @contextmanager
 def driver(answer: Callable[[str, str, int], Answer]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
-    """A control API: ``answer(method, path, count)``; gives its address and what it was asked."""
+    """A control API: ``answer(method, path, count)``; yields its address and its requests."""
     seen: list[tuple[str, str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -54,9 +54,9 @@ def environment(url: str) -> dict[str, str]:
 
 
 def said(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the hook says in the end; time passes at once."""
+    """The last message of the hook; simulated time passes at once."""
     clock, lines = ManualClock(), list[str]()
-    # The hook's own name only: other threads of this process sleep, too, and would move the clock.
+    # Only the hook's own name: other threads of this process sleep, too, and would advance the clock.
     monkeypatch.setattr(drain, "time", SimpleNamespace(monotonic=clock, sleep=clock.sleep))
     assert drain.main(environment(url), lines.append) == 0
     (line,) = lines
@@ -64,7 +64,7 @@ def said(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_it_waits_until_the_bins_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request to drain this pod's worker, then looks at that migration until it is over, with the drain token."""
+    """It sends one request to drain this pod's worker, then polls that migration until it is over, with the drain token."""
 
     def answer(method: str, path: str, count: int) -> Answer:
         phase = b"settled" if count > 3 else b"flipping"
@@ -76,7 +76,7 @@ def test_it_waits_until_the_bins_have_moved(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "words"),
+    ("status", "body", "message"),
     [
         (409, b'{"error": "DrainRefused", "message": "worker 3 is the last one"}', "not drained: worker 3 is the last"),
         (503, b'{"error": "NoQueryYet", "message": "not yet"}', "not drained: not yet"),
@@ -86,22 +86,22 @@ def test_it_waits_until_the_bins_have_moved(monkeypatch: pytest.MonkeyPatch) -> 
         (202, b'{"migration": null}', "worker 3 had no bins"),
     ],
 )
-def test_a_refusal_ends_it_at_once(status: int, body: bytes, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver's reason is passed on, and nonsense is no reason to wait."""
+def test_a_refusal_ends_it_at_once(status: int, body: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's reason is passed on, and an invalid response does not cause a wait."""
     with driver(lambda *_: (status, body)) as (url, seen):
-        assert words in said(url, monkeypatch)
+        assert message in said(url, monkeypatch)
     assert len(seen) == 1
 
 
 def test_it_ends_when_the_driver_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody at the address, or a migration that a new driver does not know: there is nothing to wait for."""
+    """If nothing listens at the address, or a new driver does not know the migration, it does not wait."""
     with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (404, b"{}")) as (url, _):
         assert "not drained: HTTPError" in said(url, monkeypatch)
     assert "refused" in said(url, monkeypatch)
 
 
 def test_a_long_move_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says how far it came."""
+    """The message has the progress so far."""
     with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (200, MOVING[14:-1])) as (url, seen):
         assert "not drained in time: migration 7 is copying, 1 of 4" in said(url, monkeypatch)
     assert len(seen) == drain.SECONDS_MAX / drain.POLL_SECONDS + 1
@@ -109,7 +109,7 @@ def test_a_long_move_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("answers_every", [40, 1000])
 def test_a_busy_driver_is_asked_again_for_a_while(answers_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the server's is no end; nothing but errors for half a minute is."""
+    """A server error does not end it; half a minute of errors does."""
 
     def answer(method: str, path: str, count: int) -> Answer:
         if method == "POST":
@@ -126,7 +126,7 @@ def test_a_busy_driver_is_asked_again_for_a_while(answers_every: int, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("trouble", "asked"),
+    ("trouble", "requested"),
     [
         (TimeoutError("timed out"), 61),
         (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), 61),
@@ -136,8 +136,10 @@ def test_a_busy_driver_is_asked_again_for_a_while(answers_every: int, monkeypatc
     ],
     ids=["slow", "no name service", "no name", "no host", "nobody"],
 )
-def test_a_driver_that_is_gone_is_not_waited_for(trouble: OSError, asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that is deleted takes its name along; that of one which is only slow stays."""
+def test_a_driver_that_is_gone_is_not_waited_for(
+    trouble: OSError, requested: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deleted pod loses its name; a slow one keeps it."""
     requests: list[Any] = []
 
     def open_(request: Any, timeout: float) -> Any:
@@ -148,11 +150,11 @@ def test_a_driver_that_is_gone_is_not_waited_for(trouble: OSError, asked: int, m
 
     monkeypatch.setattr(drain, "_OPENER", SimpleNamespace(open=open_))
     assert "not drained" in said("http://driver:1", monkeypatch)
-    assert len(requests) == asked
+    assert len(requests) == requested
 
 
 def test_without_an_address_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is missing is named."""
+    """The message names the missing variable."""
     assert "BINSHIFT_CONTROL_URL" in said("", monkeypatch)
 
 

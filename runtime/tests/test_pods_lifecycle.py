@@ -1,4 +1,4 @@
-"""What a program's end means, and when it is run again."""
+"""The meaning of a program's end, and when it is restarted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDS = (State.STOPPED, State.FINISHED, State.FAILED, State.FENCED)
 
 @given(st.sampled_from(ENDS), st.integers(0, 10**9), st.floats(0, 1e9))
 def test_only_a_failure_is_tried_again(state: State, failures: int, healthy: float) -> None:
-    """Every other end rests; the wait is between a second and a minute, and never shorter after more failures."""
+    """Every other end is final; the wait is between a second and a minute, and never shorter after more failures."""
     step = after(Outcome(state, "", healthy), failures)
     if state is not State.FAILED:
         assert step == Rest()
@@ -41,7 +41,7 @@ def test_only_a_failure_is_tried_again(state: State, failures: int, healthy: flo
 
 
 def test_the_wait_doubles_up_to_a_minute() -> None:
-    """1, 2, 4 ... 60 s; after five healthy minutes it begins anew."""
+    """1, 2, 4 ... 60 s; after five healthy minutes it starts again at 1 s."""
     waits, failures = [], 0
     for _ in range(8):
         step = after(Outcome(State.FAILED), failures)
@@ -57,7 +57,7 @@ RUNNING, STOPPED = (State.RUNNING, ""), (State.STOPPED, "")
 
 
 @pytest.mark.parametrize(
-    ("query", "asked", "error", "text", "state", "words"),
+    ("query", "requested", "error", "text", "state", "message"),
     [
         (None, False, None, "", State.FINISHED, "without having started"),
         ((State.FINISHED, ""), False, None, "", State.FINISHED, ""),
@@ -73,20 +73,20 @@ RUNNING, STOPPED = (State.RUNNING, ""), (State.STOPPED, "")
     ],
 )
 def test_an_end_is_called_by_its_name(
-    query: tuple[State, str] | None, asked: bool, error: Exception | None, text: str, state: State, words: str
+    query: tuple[State, str] | None, requested: bool, error: Exception | None, text: str, state: State, message: str
 ) -> None:
-    """A program's end is what its query did last, unless it raised; the reason tells people what to do."""
-    outcome = of_program(query, asked, error, text)
+    """A program's end is the last state of its query, unless it raised; the reason has the instructions for users."""
+    outcome = of_program(query, requested, error, text)
     assert outcome.state is state
-    assert words in outcome.reason
+    assert message in outcome.reason
 
 
 def test_the_cause_comes_first() -> None:
-    """What was raised is at the beginning, however long the way to it and whatever Java says about it."""
+    """The error is at the beginning, however long its traceback and Java's message are."""
     frames = "".join(f"\tat org.apache.spark.SparkContext.f{n}(SparkContext.scala:{n})\n" for n in range(50))
-    said = f"An error occurred while calling None.\n: IllegalArgumentException: Executor memory 400m is too small\n{frames}"
-    error = RuntimeError(said)
-    text = "Traceback:\n" + "  File x.py, line 1\n" * 200 + f"RuntimeError: {said}"
+    raised = f"An error occurred while calling None.\n: IllegalArgumentException: Executor memory 400m is too small\n{frames}"
+    error = RuntimeError(raised)
+    text = "Traceback:\n" + "  File x.py, line 1\n" * 200 + f"RuntimeError: {raised}"
     reason = of_program(None, False, error, text).reason
     assert reason.startswith(
         "RuntimeError: An error occurred while calling None.\n: IllegalArgumentException: Executor"
@@ -100,7 +100,7 @@ def test_the_cause_comes_first() -> None:
 
 
 def test_no_wall_of_java_hides_the_cause() -> None:
-    """What Java says is kept, the places in its code where it says so are not."""
+    """Java's messages are kept, the frames of its stack are not."""
     frames = "".join(f"\tat org.apache.hadoop.fs.s3a.S3AUtils.translate{n}(S3AUtils.java:285)\n" for n in range(200))
     text = f"Py4JJavaError: o131.globStatus.\n: UnknownStoreException: no bucket\n{frames}\t... 9 more\nCaused by: NoSuchBucket\n{frames}"
     outcome = of_program(None, False, None, text)
@@ -110,7 +110,7 @@ def test_no_wall_of_java_hides_the_cause() -> None:
 
 
 def test_who_is_fenced_rests_however_it_was_wrapped() -> None:
-    """An error that comes of a newer driver's is one, at any depth, and in circles too."""
+    """An error caused by a newer driver's is fenced, at any depth, and in circles too."""
     fenced, outer = Fenced("the driver of term 4 has taken over"), RuntimeError("query failed")
     outer.__cause__ = ValueError("in between")
     outer.__cause__.__context__ = fenced
@@ -120,7 +120,7 @@ def test_who_is_fenced_rests_however_it_was_wrapped() -> None:
 
 @pytest.mark.parametrize("state", ENDS)
 def test_what_was_asked_to_stop_is_not_tried_again(state: State) -> None:
-    """It is Stopped, whatever it ended with, with the reason if it failed; one that had ended before is what it was."""
+    """It is Stopped, whatever its end, with the reason if it failed; one that had ended before keeps its state."""
     outcome = stopped(Outcome(state, "why"))
     assert after(outcome, 0) == Rest()
     assert outcome.state is (State.STOPPED if state in {State.FAILED, State.STOPPED} else state)
@@ -128,7 +128,7 @@ def test_what_was_asked_to_stop_is_not_tried_again(state: State) -> None:
 
 
 def test_a_process_that_says_nothing_is_judged_by_its_status() -> None:
-    """A signal is named, and what it mostly means."""
+    """A signal is named, with its usual meaning."""
     assert "no memory left" in of_process(137).reason
     assert "signal 11" in of_process(139).reason
     assert "status 1 " in of_process(1).reason
@@ -136,7 +136,7 @@ def test_a_process_that_says_nothing_is_judged_by_its_status() -> None:
 
 @given(st.text(), st.integers(10, 400))
 def test_a_tail_fits(text: str, characters: int) -> None:
-    """However long a traceback is, its end is kept, and fits in an answer with words around it."""
+    """The end of a long traceback is kept, and fits in a response with other text."""
     end = tail(text, characters)
     assert len(end) <= characters
     assert text.strip().endswith(end.removeprefix("... ").strip())
@@ -144,7 +144,7 @@ def test_a_tail_fits(text: str, characters: int) -> None:
 
 
 def test_a_master_that_forgets_is_noticed() -> None:
-    """One that does not know the program for a minute has lost it; a restart that takes less has not."""
+    """A master that does not know the program for a minute has lost it; a shorter restart has not."""
     connection = Connection()
     assert not any(connection.seen(at % 50 == 0, float(at)) for at in range(0, 1000, 5))
     assert not connection.seen(True, 1999.0)
@@ -160,5 +160,5 @@ def test_a_master_that_forgets_is_noticed() -> None:
     ],
 )
 def test_nonsense_is_no_connection(status: object) -> None:
-    """Only a master that names the program, as one that it has, knows it."""
+    """Only a master that lists the program as running knows it."""
     assert not knows(status, "app-1")

@@ -1,4 +1,4 @@
-"""What is known of a program that ends with an exit status alone."""
+"""The reason of a program that only ends with an exit status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from binshift.hosting.pod import program
 
 
 class Told:
-    """Stands for the driver's side."""
+    """Replaces the driver's side."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[BaseException | None, str]] = []
@@ -23,32 +23,32 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a program changes is put back."""
+    """Restore everything that a program changes."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 def ended(tmp_path: Path, text: str) -> tuple[int, str]:
-    """The status of a program, and what is told of its end."""
+    """The status of a program, and the reported reason of its end."""
     told: Any = Told()
     app = tmp_path / "app.py"
     app.write_text(text)
     status = program._run(app, [], told)
-    [(_, said)] = told.ends
-    return status, said
+    [(_, reason)] = told.ends
+    return status, reason
 
 
 def test_what_it_said_last_is_its_reason(tmp_path: Path) -> None:
-    """As of argparse, which writes to standard error and exits; however long it is, the end is kept."""
+    """For example, argparse writes to standard error and exits; the end of a long text is kept."""
     parser = "import argparse, sys\nsys.stderr.write('x' * 9000)\n"
     parser += "made = argparse.ArgumentParser()\nmade.add_argument('--keys', required=True)\nmade.parse_args()"
-    status, said = ended(tmp_path, parser)
+    status, reason = ended(tmp_path, parser)
     assert status == 2
-    assert said.endswith("the following arguments are required: --keys")
-    assert len(said) < 2 * program.REMEMBERED_CHARACTERS
+    assert reason.endswith("the following arguments are required: --keys")
+    assert len(reason) < 2 * program.REMEMBERED_CHARACTERS
 
 
 def test_an_exit_with_words_or_in_order(tmp_path: Path) -> None:
-    """`sys.exit("why")` is the reason itself; an exit in order has none."""
+    """`sys.exit("why")` is the reason itself; a normal exit has none."""
     assert ended(tmp_path, "import sys; sys.exit('no input')") == (1, "no input")
     assert ended(tmp_path, "import sys; sys.stderr.write('a warning'); sys.exit(0)") == (0, "")

@@ -1,4 +1,4 @@
-"""The program's side of the channel, where the program has several queries."""
+"""The program's side of the channel, for a program with several queries."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SECONDS = 30.0
 
 @dataclass(eq=False)
 class ControlService:
-    """A query as the child sees it."""
+    """A query as seen by the child."""
 
     does: State = State.RUNNING
     stop_asked: bool = False
     application: str = "app-1"
 
     def state(self) -> tuple[State, str]:
-        """What it does."""
+        """Its state."""
         return self.does, ""
 
     def stop(self) -> None:
@@ -35,7 +35,7 @@ class ControlService:
 
 @dataclass
 class Driver:
-    """What the driver hears, and the control API in its place."""
+    """The driver's end of the channel, and a fake control API."""
 
     words: list[channel.Word] = field(default_factory=list)
     serving: threading.Event = field(default_factory=threading.Event)
@@ -53,11 +53,11 @@ class Driver:
         self.serving.set()
 
     def stop(self) -> None:
-        """Serve no longer."""
+        """Stop serving."""
         self.serving.clear()
 
     def kinds(self) -> list[str]:
-        """The words heard so far, by kind."""
+        """The messages so far, by kind."""
         return [type(word).__name__ for word in self.words]
 
 
@@ -67,16 +67,16 @@ def begun() -> tuple[Driver, Child]:
     return driver, Child(cast(Any, driver), cast(Any, driver))
 
 
-def wait(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> None:
-    """Until what ``look`` gives is ``wanted``."""
+def wait(observe: Callable[[], Any], wanted: Callable[[Any], bool]) -> None:
+    """Wait until the result of ``observe`` is ``wanted``."""
     deadline = time.monotonic() + SECONDS
-    while not wanted(seen := look()):
+    while not wanted(seen := observe()):
         assert time.monotonic() < deadline, seen
         time.sleep(0.01)
 
 
 def test_the_driver_hears_of_the_first_query_and_of_the_end_of_the_last() -> None:
-    """What concerns one of several is between the caller and that query; the driver would take it for the program's."""
+    """A request to one of several queries is between the caller and that query; the driver would take it for the program's."""
     driver, child = begun()
     one, other = ControlService(), ControlService()
     child.recorded(frozenset({Worker(0)}))
@@ -95,7 +95,7 @@ def test_the_driver_hears_of_the_first_query_and_of_the_end_of_the_last() -> Non
 
 
 def test_a_program_that_ends_while_one_of_its_queries_runs_has_failed() -> None:
-    """That another one has ended in order makes no difference."""
+    """It fails even if another query has ended normally."""
     driver, child = begun()
     one, other = ControlService(), ControlService()
     child.started(cast(Any, one))
@@ -108,7 +108,7 @@ def test_a_program_that_ends_while_one_of_its_queries_runs_has_failed() -> None:
 
 
 def test_queries_one_after_the_other_are_each_the_programs() -> None:
-    """As ever: the driver hears of each."""
+    """The driver is notified of each."""
     driver, child = begun()
     for _ in range(2):
         query = ControlService()

@@ -1,4 +1,4 @@
-"""The driver's process: what it answers while the program comes and goes, and how all of it ends."""
+"""The driver's process: its responses while the program starts, runs and ends, and its own end."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Driver:
         self.thread.start()
 
     def signal(self) -> None:
-        """As a signal's handler does."""
+        """Send what a signal's handler sends."""
         self.interrupts.seen += 1
         self.interrupts.event.set()
 
@@ -82,7 +82,7 @@ class Driver:
 
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    """A driver that ends with the test; it tries again soon."""
+    """A driver that ends with the test; it retries after a short time."""
     monkeypatch.setattr(lifecycle, "FIRST_SECONDS", 0.2)
     listeners = Listeners.of(ControlSettings())
     made = Driver(listeners, tmp_path)
@@ -95,7 +95,7 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 
 def test_it_answers_before_the_query_and_the_query_after(driver: Driver) -> None:
-    """First the driver's process says Loading, then the program's has the query; a signal stops that, and all is well."""
+    """First the driver's process reports Loading, then the program's has the query; a signal stops it normally."""
     driver.start("serves")
     driver.state("Loading")
     assert driver.state("Running")["epoch"] == 7
@@ -105,7 +105,7 @@ def test_it_answers_before_the_query_and_the_query_after(driver: Driver) -> None
 
 
 def test_workers_that_are_needed_are_named(driver: Driver) -> None:
-    """Whoever starts pods sees, while the program loads, which of them hold the bins by its log."""
+    """While the program loads, the launcher of pods sees which workers own the bins in its log."""
     driver.start("loads")
     seen = driver.awaited(lambda seen: seen.get("workers") == [0, 3])
     assert seen["state"] == "Loading"
@@ -116,7 +116,7 @@ def test_workers_that_are_needed_are_named(driver: Driver) -> None:
 
 
 def test_a_program_that_failed_is_told_apart_from_one_that_waits(driver: Driver) -> None:
-    """While a program that has failed loads again, why it failed and how often stays known beside the workers it waits for."""
+    """While a failed program loads again, reason and number of failures stay visible with the workers that it waits for."""
     driver.start("fails-then-loads")
     seen = driver.awaited(lambda seen: seen.get("workers") == [0, 3])
     assert (seen["state"], seen["failures"]) == ("Loading", 1)
@@ -126,7 +126,7 @@ def test_a_program_that_failed_is_told_apart_from_one_that_waits(driver: Driver)
 
 
 def test_a_stop_is_kept(driver: Driver) -> None:
-    """After a stop over HTTP the state stays Stopped, nothing is started again, and a further stop changes nothing."""
+    """After a stop over HTTP the state stays Stopped, nothing is restarted, and another stop changes nothing."""
     driver.start("serves")
     driver.state("Running")
     driver.api.post("/v1/stop")
@@ -139,7 +139,7 @@ def test_a_stop_is_kept(driver: Driver) -> None:
 
 
 def test_failures_are_shown_and_tried_again(driver: Driver) -> None:
-    """The reason is kept for Kubernetes and shown, also while it is tried again; a program that then finishes rests."""
+    """The reason is kept for Kubernetes and shown, also during a retry; a program that then finishes is not restarted."""
     driver.start("fails-once")
     assert driver.state("Failed")["reason"] == "ValueError: no"
     assert "failed once, last so: ValueError: no" in driver.state("Loading")["reason"]
@@ -152,7 +152,7 @@ def test_failures_are_shown_and_tried_again(driver: Driver) -> None:
 
 @pytest.mark.parametrize("kind", ["fails", "dies"])
 def test_a_failing_program_can_be_stopped(kind: str, driver: Driver) -> None:
-    """A stop between two tries ends them, and the reason of the last one stays."""
+    """A stop between two attempts ends them, and the reason of the last one is kept."""
     driver.start(kind)
     driver.state("Failed")
     driver.api.post("/v1/stop")
@@ -164,16 +164,16 @@ def test_a_failing_program_can_be_stopped(kind: str, driver: Driver) -> None:
 
 
 def test_callers_are_never_refused(driver: Driver) -> None:
-    """While the program comes, dies and comes again, each request is answered, or cut by a death; none is refused."""
+    """While the program starts, dies and restarts, each request gets a response or is cut by a death; none is refused."""
     driver.start("serves-and-dies")
     states: list[str] = []
     done = threading.Event()
 
-    def ask() -> None:
+    def request() -> None:
         while not done.is_set():
             states.append(driver.seen()["state"])
 
-    asking = threading.Thread(target=ask)
+    asking = threading.Thread(target=request)
     asking.start()
     for _ in range(3):
         driver.state("Running")
@@ -196,7 +196,7 @@ def test_a_program_that_does_not_stop_is_killed(driver: Driver, monkeypatch: pyt
 
 @pytest.mark.parametrize("kind", ["serves", "stubborn-once"])
 def test_a_program_without_its_master_is_run_again(kind: str, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A master that does not know it for long enough is reason to stop it, soon by force, and to start it anew."""
+    """If a master does not know it for long enough, the program is stopped, soon by force, and restarted."""
     monkeypatch.setattr(connection, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(connection, "LOST_SECONDS", 1.0)
     monkeypatch.setattr(supervisor, "LOST_SECONDS", 0.5)
@@ -209,7 +209,7 @@ def test_a_program_without_its_master_is_run_again(kind: str, driver: Driver, mo
 
 
 def test_a_second_signal_does_not_wait(driver: Driver) -> None:
-    """It ends everything at once."""
+    """A second signal ends everything at once."""
     driver.start("stubborn")
     driver.state("Running")
     began = time.monotonic()

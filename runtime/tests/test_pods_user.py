@@ -1,4 +1,4 @@
-"""A pod may run as any user: Spark's processes find a name for it."""
+"""A pod may run as any user: Spark's processes get a name for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from binshift.errors import InvalidSettings
 from binshift.hosting.pod import daemons, user
 
 NOBODY = 1_234_567
-"""A user that no machine has a name for."""
+"""A user without a name on every machine."""
 
 
 @pytest.fixture
@@ -25,20 +25,20 @@ def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def library(folder: Path) -> str:
-    """A place with something that is called like the library."""
+    """A file with the name of the library."""
     (folder / "x86").mkdir()
     (folder / "x86" / "libnss_wrapper.so").write_bytes(b"")
     return str(folder / "*" / "libnss_wrapper.so")
 
 
 def test_a_user_with_a_name_needs_nothing(tmp_path: Path) -> None:
-    """Where the system knows who one is, the environment stays as it is."""
+    """If the system knows the user's name, the environment does not change."""
     assert user.variables(tmp_path, library(tmp_path), tmp_path) == {}
 
 
 @pytest.mark.usefixtures("nameless")
 def test_a_user_without_a_name_gets_one(tmp_path: Path) -> None:
-    """The list of users has all that the image has, and this one with its number, group and home."""
+    """The list of users has the image's users, and this one with its number, group and home."""
     found = user.variables(tmp_path, library(tmp_path), tmp_path)
     lines = Path(found["NSS_WRAPPER_PASSWD"]).read_text(encoding="utf-8").splitlines()
     assert lines[:-1] == Path("/etc/passwd").read_text(encoding="utf-8").splitlines()
@@ -49,7 +49,7 @@ def test_a_user_without_a_name_gets_one(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nameless")
 def test_a_list_without_a_last_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The image's last user and this one have a line each."""
+    """The image's last user and this one have separate lines."""
     (tmp_path / "passwd").write_text("root:x:0:0:root:/root:/bin/sh", encoding="utf-8")
     monkeypatch.setattr(user, "USERS", tmp_path / "passwd")
     found = user.variables(tmp_path, library(tmp_path), tmp_path)
@@ -59,7 +59,7 @@ def test_a_list_without_a_last_line_end(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("nameless")
 def test_the_list_is_there_as_a_whole(tmp_path: Path) -> None:
-    """Master, worker and program may share a folder: who has the list open reads all of it, while another writes it anew."""
+    """Master, worker and program may share a folder: a reader sees the complete list while another process rewrites it."""
     found = user.variables(tmp_path, library(tmp_path), tmp_path)
     with Path(found["NSS_WRAPPER_PASSWD"]).open(encoding="utf-8") as read:
         assert user.variables(tmp_path, str(tmp_path / "*" / "libnss_wrapper.so"), tmp_path) == found
@@ -70,14 +70,14 @@ def test_the_list_is_there_as_a_whole(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nameless")
 def test_an_image_without_the_library_is_told_of(tmp_path: Path) -> None:
-    """Instead of an error from deep inside Java, one reads what the image lacks and what else would do."""
+    """Instead of an error from inside Java, the error names what the image lacks and the alternative."""
     with pytest.raises(InvalidSettings, match=f"user {NOBODY} .* libnss-wrapper.*securityContext"):
         user.variables(tmp_path, str(tmp_path / "none"), tmp_path)
 
 
 @pytest.mark.usefixtures("nameless")
 def test_daemons_start_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Master and worker, and through it every executor, are started with the name; what a pod says of home and user comes after."""
+    """Master, worker and all executors are started with the name; the pod's own settings for home and user take precedence."""
     monkeypatch.setattr(user, "LIBRARIES", library(tmp_path))
     monkeypatch.setattr(user, "USERS", tmp_path / "passwd")
     (tmp_path / "passwd").write_text("", encoding="utf-8")
@@ -86,10 +86,10 @@ def test_daemons_start_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (found["USER"], found["HOME"]) == (f"binshift-{NOBODY}", str(tmp_path))
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_this_is_what_a_nameless_user_meets() -> None:
-    """A process of a number without a name is told that there is none: what the module goes by."""
-    asked = f"import os, pwd; os.setuid({NOBODY}); pwd.getpwuid(os.getuid())"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)
+    """For a process whose number has no name, `pwd` raises the error that the module relies on."""
+    program = f"import os, pwd; os.setuid({NOBODY}); pwd.getpwuid(os.getuid())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "KeyError" in done.stderr
     assert pwd.getpwuid(0).pw_name == "root"

@@ -1,4 +1,4 @@
-"""Progress reports: Spark's own, with `stateOperators` filled in from what the tasks said."""
+"""Progress reports: Spark's own, with `stateOperators` filled in from the tasks' reports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPARKS_NAMES = [
 
 
 def report(batch: int, *, ran: bool = True) -> StreamingQueryProgress:
-    """A report as Spark makes it for a query without operators of its own."""
+    """A report as Spark makes it for a query without operators."""
     document = {
         "id": QUERY,
         "runId": "3d1e1d2c-5b5f-4a4b-bd8e-0f5c5d3d7c11",
@@ -53,7 +53,7 @@ def report(batch: int, *, ran: bool = True) -> StreamingQueryProgress:
 
 
 def summary(worker: int, *, operator: str = "state", delta_bytes: int = 0) -> Summary:
-    """What a task of epoch 7 says."""
+    """The report of a task of epoch 7."""
     delta = FileRef(f"d{worker}", delta_bytes, 3, 1, "", "0-3") if delta_bytes else None
     return Summary(
         fence=Fence(Term(1), Epoch(7), 0),
@@ -75,7 +75,7 @@ def summary(worker: int, *, operator: str = "state", delta_bytes: int = 0) -> Su
 
 
 def timings(*summaries: Summary, epoch: int = 7, runs: int = 1) -> EpochTimings:
-    """The epoch of these tasks."""
+    """The timings of an epoch with these tasks."""
     route = Route.initial(16, (Worker(0), Worker(1)))
     workers = (Worker(0), Worker(1))
     plan = EpochPlan(Epoch(epoch), route, route, workers, Moves([], [], []), BatchOffsets(0, 0, "hash"), 0)
@@ -86,7 +86,7 @@ TWO = timings(summary(0, delta_bytes=500), summary(1, delta_bytes=700))
 
 
 def test_an_entry_has_sparks_names_and_sums_over_workers() -> None:
-    """The report keeps its type and everything Spark said; text and attributes agree."""
+    """The report keeps its type and all of Spark's fields; text and attributes agree."""
     found = filled(report(7), [TWO])
     assert type(found) is StreamingQueryProgress
     [entry] = found.stateOperators
@@ -113,7 +113,7 @@ def test_an_entry_has_sparks_names_and_sums_over_workers() -> None:
 
 
 def test_each_operator_has_an_entry_and_a_repeated_summary_counts_once() -> None:
-    """Entries are ordered by name, whatever the order in which tasks report."""
+    """Entries are ordered by name, in whatever order tasks report."""
     both = timings(summary(1), summary(0), summary(0), summary(0, operator="other"))
     found = filled(report(7), [both]).stateOperators
     assert [(each.operatorName, each.numRowsTotal, each.numStateStoreInstances) for each in found] == [
@@ -123,7 +123,7 @@ def test_each_operator_has_an_entry_and_a_repeated_summary_counts_once() -> None
 
 
 def test_a_trigger_that_ran_nothing_shows_what_is_stored() -> None:
-    """Spark numbers such a report by the batch to come: it is about the epoch before."""
+    """Spark numbers such a report by the next batch: its values are those of the previous epoch."""
     [entry] = filled(report(8, ran=False), [TWO]).stateOperators
     assert (entry.numRowsTotal, entry.memoryUsedBytes, entry.numStateStoreInstances) == (200, 8192, 2)
     assert (entry.numRowsUpdated, entry.numRowsRemoved, entry.commitTimeMs, entry.allUpdatesTimeMs) == (0, 0, 0, 0)
@@ -133,7 +133,7 @@ def test_a_trigger_that_ran_nothing_shows_what_is_stored() -> None:
 
 @pytest.mark.parametrize("known", [[], [timings(summary(0), epoch=6)]], ids=["none", "another"])
 def test_an_unknown_epoch_stays_as_spark_says(known: list[EpochTimings]) -> None:
-    """Nothing is made up for an epoch that this driver has not timed."""
+    """Nothing is added for an epoch that this driver has not timed."""
     assert filled(report(7), known).stateOperators == []
 
 
@@ -154,7 +154,7 @@ class Heard(StreamingQueryListener):
 
 
 def test_a_wrapped_listener_sees_the_state_of_binshifts_queries_only() -> None:
-    """It is filled while the query lives; of any other query it hears what Spark says."""
+    """The report is filled while the query is alive; reports of other queries are unchanged."""
     heard = Heard()
     wrapped = state_listener(heard)
     lived = deque([TWO])
@@ -168,7 +168,7 @@ def test_a_wrapped_listener_sees_the_state_of_binshifts_queries_only() -> None:
 
 
 def test_a_wrapped_listener_hears_everything_else_as_it_is() -> None:
-    """Also what a listener may leave out."""
+    """This includes methods that a listener may omit."""
     heard = Heard()
     wrapped = state_listener(heard)
     events: list[Any] = [object(), object()]

@@ -18,18 +18,18 @@ from binshift.spark.dataflow import DataflowQuery
 from binshift.spark.threads import BatchCallback
 
 PATIENCE_SECONDS = 60.0
-"""After which something hangs."""
+"""The time after which the test assumes a deadlock."""
 
 
 class Idle:
-    """Jobs of which none runs."""
+    """Jobs, none of which is running."""
 
     def working(self) -> bool:
         return False
 
 
 class OneFunction(EpochLoop[Any]):
-    """A loop whose epochs are a call of the user's function, and nothing else."""
+    """A loop whose epochs only call the user's function."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         nothing = cast(Any, None)
@@ -63,14 +63,14 @@ class Stream:
 
 
 class Coordinator:
-    """Has migrations."""
+    """A coordinator with migrations."""
 
     class migrations:  # noqa: N801 (an attribute)
         running: Callable[[], bool]
 
 
 class Played:
-    """A query with one batch, whose function is given the query."""
+    """A query with one batch, whose function gets the query."""
 
     def __init__(self, function: Callable[[DataflowQuery], None]) -> None:
         self.stream = Stream()
@@ -90,7 +90,7 @@ class Played:
 
 
 def test_a_function_stops_its_own_query() -> None:
-    """The call returns, the epoch goes on to its end, then the stream ends; later stops return."""
+    """The call returns, the epoch finishes, then the stream ends; later stops return."""
     after: list[bool] = []
 
     def function(query: DataflowQuery) -> None:
@@ -105,7 +105,7 @@ def test_a_function_stops_its_own_query() -> None:
 
 
 def test_a_function_aborts_its_own_query() -> None:
-    """As `stop`, without waiting for the epoch."""
+    """It works as `stop`, without waiting for the epoch."""
     played = Played(lambda query: query.abort())
     played.await_end()
 
@@ -115,13 +115,13 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypa
     """The deadlock cannot be detected: `stop` gives up after a limit, and its error gives the reason."""
     monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 0.3)
     monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 0.3)
-    told: list[str] = []
+    errors: list[str] = []
 
     def stopped(query: DataflowQuery) -> None:
         try:
             getattr(query, how)()
         except TimeoutError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
     def function(query: DataflowQuery) -> None:
         thread = threading.Thread(target=stopped, args=(query,), daemon=True)
@@ -130,18 +130,18 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypa
 
     played = Played(function)
     played.await_end()
-    assert "its foreachBatch function has to return" in told[0]
+    assert "its foreachBatch function must return" in errors[0]
     played.query.stop()
 
 
 def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch that takes long is finished all the same."""
+    """A long epoch is finished nevertheless."""
     monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 0.0)
     monkeypatch.setattr(epoch_loop, "STOP_POLL_SECONDS", 0.01)
-    looks, go_on, running = threading.Semaphore(0), threading.Event(), threading.Event()
+    reads, go_on, running = threading.Semaphore(0), threading.Event(), threading.Event()
 
     def working() -> bool:
-        looks.release()
+        reads.release()
         return True
 
     def function(query: DataflowQuery) -> None:
@@ -154,7 +154,7 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
     stopper = threading.Thread(target=played.query.stop, daemon=True)
     stopper.start()
     for _ in range(5):
-        assert looks.acquire(timeout=PATIENCE_SECONDS)
+        assert reads.acquire(timeout=PATIENCE_SECONDS)
     assert played.stream.stops == 0
     go_on.set()
     stopper.join(PATIENCE_SECONDS)
@@ -162,7 +162,7 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
 
 
 def test_no_epoch_begins_while_the_background_ends() -> None:
-    """A round of background work may take seconds to end, and `stop` waits for it first; no batch of that time becomes an epoch."""
+    """A round of background work may take seconds to end, and `stop` waits for it first; no batch becomes an epoch meanwhile."""
     begun: list[None] = []
     epochs = OneFunction(lambda: begun.append(None))
 

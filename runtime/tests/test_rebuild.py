@@ -1,4 +1,4 @@
-"""Bins built from nothing: the groups in which they are taken make no difference to their rows."""
+"""Bins are built from nothing: their rows do not depend on how the bins are grouped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def world_of(seed: int) -> World:
 
 
 def filled(world: World, operator: str, bins: BinSet, limits: Limits) -> tuple[list[BinSet], Entries]:
-    """The groups, and all rows in their order."""
+    """The groups, and all rows in order."""
     files = world.index.sources(operator, bins, {}, world.index.last)
     made = BinRebuild(world.storage, files, bins)
     groups = list(made.groups(limits))
@@ -35,7 +35,7 @@ def filled(world: World, operator: str, bins: BinSet, limits: Limits) -> tuple[l
 @pytest.mark.parametrize("shared_rows", [0, 1 << 30])
 @pytest.mark.parametrize("seed", range(4))
 def test_groups_make_no_difference(seed: int, shared_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the limits, and whether deltas are read once or by each group, the rows are those of one whole."""
+    """For any limits, and whether deltas are read once or by each group, the rows are those of a single group."""
     world = world_of(seed)
     some = BinSet(random.Random(seed).sample(range(world.bins), world.bins // 2))
     for operator in world.index.operators:
@@ -52,6 +52,6 @@ def test_groups_make_no_difference(seed: int, shared_rows: int, monkeypatch: pyt
 
 
 def test_nothing_is_no_group() -> None:
-    """Of no bins there is nothing to take."""
+    """No bins form no group."""
     world = world_of(1)
     assert filled(world, world.index.operators[0], BinSet(), WHOLE)[0] == []

@@ -1,7 +1,7 @@
-"""A driver dies between an epoch's record and Spark's commit, and workers of that record stay away.
+"""A driver dies between an epoch's record and Spark's commit, and workers of that record are lost.
 
-The epoch comes again, and its output has to be emitted again: also that of bins whose worker is not there. Others compute
-it from the log, in stores of no consequence, and the epoch after it gives them the bins.
+The epoch runs again and its output must be emitted again, including that of bins whose worker is missing. Other workers compute
+it from the log, in temporary stores, and get the bins in the next epoch.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def rows(number: int, keys: int = 40) -> list[Row]:
 
 
 class Misfortune:
-    """Kills the driver at Spark's commit of some epochs, and has workers go away at that moment.
+    """Kills the driver at Spark's commit of some epochs, and removes workers at that moment.
 
     Attributes:
-        gone: who goes away, by epoch.
+        gone: the removed workers, by epoch.
         deaths: of executors afterwards, each when its task is done.
     """
 
@@ -50,7 +50,7 @@ class Misfortune:
 def cluster_of(
     workers: int, *, bins: int = 16, slots: int | None = None, tuning: Tuning = TAKES_OVER
 ) -> tuple[SimulatedCluster, Misfortune]:
-    """A cluster on which three epochs have run."""
+    """A cluster after three epochs."""
     misfortune = Misfortune()
     cluster = SimulatedCluster(
         Totals(), workers=workers, bins=bins, slots=slots, tuning=tuning, faults=Faults(misfortune)
@@ -64,7 +64,7 @@ def cluster_of(
 
 @pytest.mark.parametrize(("bins", "away"), [(4, [1]), (16, [1]), (16, [0, 2]), (16, [0, 1, 2]), (4096, [2])])
 def test_an_epoch_is_emitted_again_without_its_workers(bins: int, away: list[int]) -> None:
-    """The output is the recorded epoch's, the epoch after it is given to those that are there, and its answer is right."""
+    """The output is the recorded epoch's, the next epoch's bins go to the registered workers, and its result is correct."""
     cluster, misfortune = cluster_of(3, bins=bins, slots=4)
     misfortune.gone = {3: away}
     cluster.epoch(rows(3))
@@ -95,7 +95,7 @@ def test_the_first_epoch_is_emitted_again_without_a_worker() -> None:
 
 
 def test_drivers_may_die_there_again_and_again() -> None:
-    """Each driver emits the epoch once more, with fewer workers each time."""
+    """Each driver emits the epoch again, with fewer workers each time."""
     cluster, _ = cluster_of(3, slots=3)
     cluster.world.stream.offer(rows(3), 3_000)
     cluster.witness.expect(cluster.world.stream.batches[-1])
@@ -114,7 +114,7 @@ def test_drivers_may_die_there_again_and_again() -> None:
 @pytest.mark.parametrize("bins", [16, 4096])
 @pytest.mark.parametrize("away", [[], [1]], ids=["all there", "one away"])
 def test_runs_of_a_replay_may_fail_one_after_the_other(bins: int, away: list[int]) -> None:
-    """Executors die when their stores are at the recorded state already: the next run undoes or rebuilds, and emits the same."""
+    """If executors die when their stores are already at the recorded state, the next run undoes or rebuilds, and emits the same."""
     cluster, misfortune = cluster_of(3, bins=bins)
     misfortune.gone, misfortune.deaths = {3: away}, 3
     cluster.epoch(rows(3))
@@ -125,7 +125,7 @@ def test_runs_of_a_replay_may_fail_one_after_the_other(bins: int, away: list[int
 
 
 def test_a_worker_that_comes_back_after_the_epoch_was_emitted_without_it_goes_on() -> None:
-    """Its store is an epoch behind, or undone, and is brought to where the record says."""
+    """Its store, which is an epoch behind or undone, is brought to the recorded state."""
     cluster, misfortune = cluster_of(2)
     misfortune.gone = {3: [1]}
     cluster.epoch(rows(3))
@@ -139,7 +139,7 @@ def test_a_worker_that_comes_back_after_the_epoch_was_emitted_without_it_goes_on
 
 
 def test_an_idle_worker_of_the_record_is_not_waited_for() -> None:
-    """A worker that took part only to give its last bins away is left out of a replay, also where nobody may take over."""
+    """A worker that took part only to give its last bins away is omitted from a replay, even without a takeover."""
     cluster, misfortune = cluster_of(2, tuning=Tuning())
     cluster.rescale(1, "AllAtOnce", pre_copy=False)
     misfortune.gone = {3: [1]}
@@ -152,7 +152,7 @@ def test_an_idle_worker_of_the_record_is_not_waited_for() -> None:
 
 
 def test_where_nobody_may_take_over_a_replay_waits_for_workers_that_own_bins() -> None:
-    """As any other epoch."""
+    """Without a takeover, a replay waits like any other epoch."""
     cluster, misfortune = cluster_of(2, tuning=Tuning())
     misfortune.gone = {3: [1]}
     with pytest.raises(EpochFailed, match="no executor for worker 1"):
@@ -162,7 +162,7 @@ def test_where_nobody_may_take_over_a_replay_waits_for_workers_that_own_bins() -
 
 
 def test_nothing_of_an_absent_worker_s_is_touched() -> None:
-    """What stands in for it works elsewhere: neither its own store nor that of the one that computes learns of it."""
+    """The replacement uses a separate store: neither the worker's own store nor that of the computing worker changes."""
     cluster, misfortune = cluster_of(2)
     held = cluster.world.machines[Worker(1)].look("totals").status()
     misfortune.gone = {3: [1]}

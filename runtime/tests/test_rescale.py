@@ -37,15 +37,15 @@ def target(generation: int, *numbers: int, owner: str = "me") -> Target:
 
 
 CALM = Runtime(target(1, 0, 1), registered=slots(0, 1), holding=slots(0, 1), settled=True, held_epochs=5)
-"""Two workers, at rest."""
+"""Two workers, idle."""
 SHRUNK = replace(CALM, target=target(2, 0), holding=slots(0))
-"""The same after generation 2 asked for one, and its bins are there."""
+"""The same after generation 2 requested one worker, and its bins have moved."""
 GROWING = replace(CALM, registered=slots(0, 1, 2), holding=slots(0, 1))
 
 ROWS: dict[str, tuple[set[int], Runtime | None, Desired, list[Action]]] = {
-    "at rest": ({0, 1}, CALM, Desired("me", 1, lowest(2)), []),
+    "idle": ({0, 1}, CALM, Desired("me", 1, lowest(2)), []),
     "first target": ({0, 1}, replace(CALM, target=None), Desired("me", 1, lowest(2)), [PutTarget(target(1, 0, 1))]),
-    "first target, not all there": (
+    "first target, not all registered": (
         {0, 1},
         replace(CALM, target=None, registered=slots(0)),
         Desired("me", 1, lowest(2)),
@@ -125,7 +125,7 @@ ROWS: dict[str, tuple[set[int], Runtime | None, Desired, list[Action]]] = {
         [StopWorkers(slots(4, 5))],
     ),
     "runtime away": ({0, 1, 2}, None, Desired("me", 2, lowest(1)), [Wait(Awaiting.RUNTIME)]),
-    "nothing there yet": (
+    "nothing exists yet": (
         set(),
         None,
         Desired("me", 1, lowest(2)),
@@ -146,19 +146,19 @@ ROWS: dict[str, tuple[set[int], Runtime | None, Desired, list[Action]]] = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_row(name: str) -> None:
-    """Each situation of the table gives exactly the actions it names."""
+    """Each situation of the table gives exactly its actions."""
     processes, runtime, desired, expected = ROWS[name]
     assert list(decide(Observed(slots(*processes), runtime), desired)) == expected
 
 
 def test_no_workers_is_refused() -> None:
-    """Bins need somewhere to be; to stop everything is not a rescale."""
+    """Bins need an owner; stopping everything is not a rescale."""
     with pytest.raises(MigrationRefused, match="0 workers"):
         Desired("me", 1, lowest(0))
 
 
 def some(dice: random.Random, owner: str, generation: int) -> Desired:
-    """Any workers among the lowest slots, with the others of these as spare ones."""
+    """Any workers among the lowest slots, with the remaining slots as spare ones."""
     most = lowest(dice.randint(1, 5))
     workers = frozenset(dice.sample(sorted(most), dice.randint(1, len(most))))
     return Desired(owner, generation, workers, spare=most - workers, takes_over=True)
@@ -173,12 +173,12 @@ class World:
     registered: set[Worker] = field(default_factory=set)
     target: Target | None = None
     route: dict[int, Worker] = field(default_factory=dict)
-    """Bin -> worker; empty until the first target, which deals the bins."""
+    """Bin -> worker; empty until the first target, which assigns the bins."""
     held_epochs: int = 0
     answers: bool = True
 
     def observe(self) -> Observed:
-        """What the caller of `decide` sees."""
+        """The state that the caller of `decide` observes."""
         settled = self.target is not None and set(self.route.values()) <= self.target.workers
         holding = frozenset(self.route.values())
         held = self.held_epochs if settled else 0
@@ -186,15 +186,15 @@ class World:
         return Observed(frozenset(self.processes), runtime if self.answers else None)
 
     def act(self, action: Action) -> None:
-        """Carry out an action; twice is the same as once."""
+        """Carry out an action; twice has the same effect as once."""
         match action:
             case StartWorkers(workers):
                 self.processes |= workers
             case PutTarget(wanted):
                 self.put(wanted)
             case StopWorkers(workers):
-                assert not workers & set(self.route.values()), "a worker was stopped that still holds bins"
-                assert self.held_epochs >= 1, "a worker was stopped before its last copies could go"
+                assert not workers & set(self.route.values()), "a worker that still holds bins was stopped"
+                assert self.held_epochs >= 1, "a worker was stopped before its last copies were dropped"
                 assert min(workers) > max(self.processes - workers), "only the highest slots can be stopped"
                 self.processes -= workers
                 self.registered -= workers
@@ -202,7 +202,7 @@ class World:
                 pass
 
     def put(self, wanted: Target) -> None:
-        """The control API's order: an older generation is refused, the same one changes nothing."""
+        """The control API's order: an older generation is rejected, the same one changes nothing."""
         if self.target and self.target.owner == wanted.owner and self.target.generation >= wanted.generation:
             assert self.target == wanted, "an older or different target was put"
             return
@@ -224,7 +224,7 @@ class World:
             self.held_epochs += 1
 
     def fails(self) -> None:
-        """A process dies, or the control API stops answering for a while."""
+        """A process dies, or the control API does not respond for a while."""
         if self.processes and self.dice.random() < 0.1:
             dead = self.dice.choice(sorted(self.processes))
             self.processes.discard(dead)
@@ -234,7 +234,7 @@ class World:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_every_world_reaches_what_is_desired(seed: int) -> None:
-    """Through failures, repeated and lost actions and edits in the middle, the end is the desired one, and is at rest."""
+    """After failures, repeated and lost actions and edits in the middle, the desired state is reached and does not change."""
     dice = random.Random(seed)
     world, desired = World(dice), some(dice, "me", 1)
     for _ in range(dice.randrange(120)):
@@ -260,7 +260,7 @@ def test_every_world_reaches_what_is_desired(seed: int) -> None:
 
 
 def test_carrying_out_what_is_asked_gets_further() -> None:
-    """No decision repeats an order that has been carried out: after it, another one is made, or something is awaited."""
+    """No decision repeats an action that was carried out: after it, another one is returned, or something is awaited."""
     world = World(random.Random(1))
     desired = Desired("me", 1, lowest(3))
     for generation, count in ((1, 3), (2, 5), (3, 1)):

@@ -1,4 +1,4 @@
-"""Workers that were drained and are back: one that is reported as registered gets its share of the bins at once, not in a second step."""
+"""Drained workers that have returned: once reported as registered, they get their share of the bins at once, in one step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binshift.testing import SimulatedCluster
 
 
 def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQuery:
-    """What a program holds, over a simulated cluster; its background is in the middle of a round, and notices nobody."""
+    """A query over a simulated cluster, as a program holds it; its background round is still running and notices no worker."""
     alive = SimpleNamespace(alive=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
     parts: Any = (SimpleNamespace(ports=SimpleNamespace(executors=alive)), SimpleNamespace(wake=lambda: None))
     dataflow = Dataflow(targets(cluster).log, cluster.driver.coordinator, targets(cluster), *parts)
@@ -31,7 +31,7 @@ def test_who_has_just_registered_is_told() -> None:
 
 
 def test_a_target_takes_notice_of_who_is_there() -> None:
-    """Workers that were drained, and are back since the last round, have bins by the target that asks for them."""
+    """Workers that were drained, and have returned since the last round, get bins by the target that includes them."""
     cluster = begun()
     executors = {Worker(w): str(w) for w in range(4)}
     running = query(cluster, executors)
@@ -46,9 +46,9 @@ def test_a_target_takes_notice_of_who_is_there() -> None:
     assert begun_by_target.request.workers == (0, 1, 2)
 
 
-@pytest.mark.parametrize("noticed", [{}, {Worker(1): "an earlier one"}], ids=["nobody", "an earlier executor"])
+@pytest.mark.parametrize("noticed", [{}, {Worker(1): "an earlier one"}], ids=["no executor", "an earlier executor"])
 def test_a_drain_is_of_the_executor_that_is_there(noticed: dict[Worker, str]) -> None:
-    """A round that notices it only afterwards does not take it for one that came back."""
+    """A later round does not treat that executor as a returned one."""
     cluster = begun()
     targets(cluster).observe(noticed)
     executors = {Worker(w): str(w) for w in range(4)}
@@ -58,7 +58,7 @@ def test_a_drain_is_of_the_executor_that_is_there(noticed: dict[Worker, str]) ->
 
 
 def test_a_target_for_noticed_workers_is_one_migration() -> None:
-    """Workers that were drained, and whose next executors have been noticed, are all in the migration that a target begins."""
+    """Drained workers whose next executors were noticed are all part of the migration that a target begins."""
     cluster = begun()
     executors = {Worker(w): str(w) for w in range(4)}
     targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
@@ -75,7 +75,7 @@ def test_a_target_for_noticed_workers_is_one_migration() -> None:
 
 
 def test_numbers_of_migrations_go_on_after_a_restart() -> None:
-    """A driver that starts again numbers its migrations above those of the driver before it."""
+    """A restarted driver numbers its migrations above those of the previous driver."""
     cluster = begun()
     first = targets(cluster).put(UID, 1, slots(0, 1, 2))
     assert first is not None

@@ -1,4 +1,4 @@
-"""The vocabulary and the routes: what can be said at all, and which control updates are refused."""
+"""The core types and routes: valid values, and rejected control updates."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_moves_keep_their_own_arrays() -> None:
 
 
 def test_plan_hands_out_its_steps() -> None:
-    """Steps come out as they went in, by number, from the end, and in order; beyond the last there is none."""
+    """Steps are returned as given, by number, from the end, and in order; beyond the last there is none."""
     steps = [Step(Moves([3], [0], [1])), Step(Moves([1, 2], [0, 0], [1, 2]))]
     plan = Plan.of(steps)
     assert list(plan.steps) == steps
@@ -92,14 +92,14 @@ def test_plan_hands_out_its_steps() -> None:
 
 
 def test_plan_refuses_a_bin_that_moves_twice() -> None:
-    """A bin has one place in a plan."""
+    """A bin moves at most once in a plan."""
     with pytest.raises(InvariantViolated, match="twice"):
         Plan.of([Step(Moves([1], [0], [1])), Step(Moves([1], [1], [2]))])
 
 
 @given(st.integers(0, 10), st.sets(st.integers(0, 100), min_size=1))
 def test_initial_route_is_even_and_contiguous(exponent: int, workers: set[int]) -> None:
-    """The first route deals bins in runs whose lengths differ by one at most."""
+    """The first route assigns bins in runs whose lengths differ by one at most."""
     route = Route.initial(1 << exponent, [Worker(w) for w in workers])
     counts = [len(route.bins_of(Worker(w))) for w in workers]
     assert sum(counts) == route.bins
@@ -109,7 +109,7 @@ def test_initial_route_is_even_and_contiguous(exponent: int, workers: set[int]) 
 
 @given(routes, routes)
 def test_moves_lead_from_one_route_to_the_other(start: Route, target: Route) -> None:
-    """Applying the moves to a target gives the target, whichever way the target is told, and a higher version."""
+    """Applying the moves to a target gives the target, in both of its forms, and a higher version."""
     moves = start.moves_to(target.owners)
     named = {Bin(b): target.owner(Bin(b)) for b in range(BINS)}
     assert start.moves_to(named) == moves
@@ -127,7 +127,7 @@ def test_every_bin_has_one_owner() -> None:
 
 
 def test_adjacent_updates_in_successive_epochs() -> None:
-    """Updates for epoch e and e+1 take effect one after the other, each in its own epoch only."""
+    """Updates for epochs e and e+1 take effect one after the other, each in its own epoch only."""
     before = Route.initial(4, [Worker(0)])
     at_e = before.moved(Moves([1], [0], [1]))
     after_e = at_e.moved(Moves([2], [0], [1]))
@@ -144,7 +144,7 @@ def test_a_bin_moves_and_moves_back() -> None:
 
 
 def test_updates_in_the_wrong_order_are_refused() -> None:
-    """An update made for a later route does not fit an earlier one, and says which bin and whose it is."""
+    """An update made for a later route does not fit an earlier one; the error names the bin and its owner."""
     before = Route.initial(4, [Worker(0)])
     with pytest.raises(InvalidRoute, match="bin 1 is owned by worker 0, not by 1"):
         before.moved(Moves([1], [1], [2]))
@@ -152,7 +152,7 @@ def test_updates_in_the_wrong_order_are_refused() -> None:
 
 @pytest.mark.parametrize("bin_", [-1, 4, 100])
 def test_updates_of_unknown_bins_are_refused(bin_: int) -> None:
-    """A bin the route does not have cannot move; a negative number is not a bin counted from the end."""
+    """An unknown bin cannot move; a negative number is not a bin counted from the end."""
     route = Route.initial(4, [Worker(0)])
     with pytest.raises(InvalidRoute, match=f"bin {bin_} does not exist"):
         route.moved(Moves([bin_], [0], [1]))
@@ -167,7 +167,7 @@ def test_a_bin_cannot_move_twice_at_once() -> None:
 
 
 def test_a_target_of_another_size_is_refused() -> None:
-    """A target has to name an owner for exactly the bins there are."""
+    """A target must name an owner for exactly the bins of the route."""
     with pytest.raises(InvalidRoute, match="2 bins does not fit a route of 4 bins"):
         Route.initial(4, [Worker(0)]).moves_to(np.zeros(2, dtype=np.int32))
 

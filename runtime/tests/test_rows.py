@@ -52,7 +52,7 @@ def _containers(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.D
 
 @cache
 def _values(type: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values of a type, null included."""
+    """Values of a type, including null."""
     if type in SCALARS:
         return st.none() | SCALARS[type]
     if pa.types.is_struct(type):
@@ -79,7 +79,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 def _exact(value: object) -> object:
-    """The value with what `==` does not tell apart told apart."""
+    """The value with distinctions that `==` ignores."""
     if isinstance(value, float):
         return struct.pack("<d", value) if not math.isnan(value) else "nan"
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def _exact(value: object) -> object:
 
 
 def _grouped(value: object) -> object:
-    """The value as grouping sees it: one zero, one NaN."""
+    """The value as grouping treats it: one zero, one NaN."""
     if isinstance(value, float):
         return "nan" if math.isnan(value) else value + 0.0
     if isinstance(value, dict):
@@ -107,7 +107,7 @@ def _rows(batch: pa.RecordBatch) -> list[tuple[object, ...]]:
 
 @given(batches())
 def test_exact_codec_gives_back_every_value(batch: pa.RecordBatch) -> None:
-    """Unpacking what was packed is the same batch, down to the sign of zero."""
+    """Packing and unpacking returns the same batch, including the sign of zero."""
     codec = RowCodec(batch.schema, canonical=False)
     packed = codec.pack(batch)
     assert packed.null_count == 0
@@ -120,7 +120,7 @@ def test_exact_codec_gives_back_every_value(batch: pa.RecordBatch) -> None:
 
 @given(batches())
 def test_equal_rows_have_equal_bytes_and_no_others(batch: pa.RecordBatch) -> None:
-    """The canonical form is a bijection between rows, as grouping sees them, and bytes."""
+    """The canonical form is a bijection between rows, as grouping treats them, and bytes."""
     packed = RowCodec(batch.schema).pack(batch).to_pylist()
     rows = [_grouped(row) for row in _rows(batch)]
     assert [[a == b for b in rows] for a in rows] == [[a == b for b in packed] for a in packed]
@@ -141,7 +141,7 @@ def test_slices_and_absent_rows_unpack_as_if_alone(batch: pa.RecordBatch, data: 
 
 @given(batches(), st.data())
 def test_damaged_bytes_raise_or_unpack_but_never_crash(batch: pa.RecordBatch, data: st.DataObject) -> None:
-    """Whatever bytes come, the codec answers with a valid batch or with LogDamaged."""
+    """For any bytes, the codec returns a valid batch or raises LogDamaged."""
     codec = RowCodec(batch.schema)
     rows = codec.pack(batch).to_pylist() or [b""]
     at = data.draw(st.integers(0, len(rows) - 1))
@@ -160,7 +160,7 @@ def test_damaged_bytes_raise_or_unpack_but_never_crash(batch: pa.RecordBatch, da
 
 @pytest.mark.parametrize("type", [pa.int64(), pa.string(), pa.list_(pa.int64()), pa.list_(pa.string()), pa.bool_()])
 def test_truncated_and_overlong_rows_are_damage(type: pa.DataType) -> None:
-    """A row that lacks its last byte, or has one too many, raises LogDamaged."""
+    """A row without its last byte, or with one too many, raises LogDamaged."""
     codec = RowCodec(pa.schema([("c", type)]))
     values = {pa.int64(): 7, pa.string(): "seven", pa.bool_(): True}
     value = values.get(type, ["a"] if type == pa.list_(pa.string()) else [7])
@@ -174,7 +174,7 @@ def test_truncated_and_overlong_rows_are_damage(type: pa.DataType) -> None:
     "type", [pa.string(), pa.large_string(), pa.list_(pa.string()), pa.map_(pa.string(), pa.string())]
 )
 def test_a_string_that_is_no_utf8_is_no_damage(type: pa.DataType) -> None:
-    """Spark's strings are bytes: whatever they are, they come back, alone and nested."""
+    """Spark's strings are bytes: any bytes are restored, alone and nested."""
     made: list[Any] = [*NOT_UTF8]
     if pa.types.is_nested(type):
         made = [[(each, each)] if pa.types.is_map(type) else [each, b""] for each in NOT_UTF8]
@@ -184,7 +184,7 @@ def test_a_string_that_is_no_utf8_is_no_damage(type: pa.DataType) -> None:
 
 
 def _other_form(type: pa.DataType, nullable: bool) -> pa.DataType:
-    """The type as another plan or session of Spark has it: strings with wide offsets, fields that may be null or not."""
+    """The type as another plan or session of Spark has it: strings with wide offsets, nullable or non-nullable fields."""
     if pa.types.is_string(type):
         return pa.large_string()
     if pa.types.is_struct(type):
@@ -200,7 +200,7 @@ def _other_form(type: pa.DataType, nullable: bool) -> pa.DataType:
 
 @given(batches(), st.booleans())
 def test_another_form_of_a_type_keeps_every_value(batch: pa.RecordBatch, nullable: bool) -> None:
-    """There and back, at any depth: nulls stay, also those of structs whose fields are declared never null."""
+    """The conversion is reversible at any depth: nulls are kept, including those of structs whose fields are declared never null."""
     for each in batch.columns:
         other = of_type(each, _other_form(each.type, nullable))
         other.validate()
@@ -217,7 +217,7 @@ def test_fields_of_other_names_are_found_by_them() -> None:
 
 
 def test_null_slots_are_zeros_whatever_lies_under_them() -> None:
-    """Two nulls pack to the same bytes even if Arrow's buffers hold other values below."""
+    """Two nulls pack to the same bytes even if Arrow's buffers hold other values under them."""
     codec = RowCodec(pa.schema([("c", pa.int64())]))
     hidden = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\0"), pa.py_buffer(np.array([5, 6]).tobytes())])
     packed = codec.pack(pa.record_batch([hidden], schema=codec.schema))
@@ -249,7 +249,7 @@ def test_fingerprint_tells_schemas_apart() -> None:
 @given(st.lists(st.binary(max_size=5) | st.none(), max_size=6), st.integers(0, 3))
 @example([None, b"", b"x"], 1)
 def test_joined_columns_equal_python_concatenation(values: list[bytes | None], start: int) -> None:
-    """join() is concatenation row by row, null as empty, also of slices."""
+    """join() is concatenation row by row, null as empty, for slices too."""
     column = pa.array(values, pa.binary())[start:]
     joined = binary.join([column, column, column])
     assert [(value or b"") * 3 for value in values[start:]] == joined.to_pylist()

@@ -1,4 +1,4 @@
-"""The folder where a run and its commands meet, and the commands' words when there is nothing to meet."""
+"""The folder that a run and its commands share, and the commands' errors if there is no run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from binshift.hosting.local.options import settled
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A home of its own."""
+    """A temporary home."""
     return {"XDG_RUNTIME_DIR": str(tmp_path)}
 
 
 def test_a_run_is_found_as_long_as_it_lives(tmp_path: Path) -> None:
-    """What a run has said of itself is read by another process of the user only while it lives, and then it is gone."""
+    """Another process of the user can read the run's information only while the run is alive; then it is removed."""
     where = environment(tmp_path)
     with directory.create_run(Path("clicks.py"), "secret", tmp_path, 2, where) as made:
         made.publish("http://127.0.0.1:1")
@@ -46,7 +46,7 @@ with directory.create_run(Path("killed.py"), "secret", Path("."), 2, os.environ)
 
 
 def test_a_killed_run_is_not_found_and_removed_by_the_next(tmp_path: Path) -> None:
-    """A run that could not clean up is not there for commands, and its folder goes when the next run begins."""
+    """Commands do not find a run that could not clean up, and the next run removes its folder."""
     where = environment(tmp_path)
     subprocess.run([sys.executable, "-c", KILLED], env=os.environ | where, timeout=60)
     (old,) = (tmp_path / "binshift").glob("killed-*")
@@ -57,7 +57,7 @@ def test_a_killed_run_is_not_found_and_removed_by_the_next(tmp_path: Path) -> No
 
 
 def test_several_runs_are_told_apart_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With two runs a command must say which; the error names both."""
+    """With two runs a command must name one; the error lists both."""
     where = environment(tmp_path)
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, where) as first:
         monkeypatch.setattr(os, "getpid", lambda: 1)
@@ -70,7 +70,7 @@ def test_several_runs_are_told_apart_by_name(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_home_that_others_can_open_is_refused(tmp_path: Path) -> None:
-    """A token is never kept where another user could read it, or put a folder of theirs."""
+    """A token is never stored where another user could read it, or where another user could create a folder."""
     home = tmp_path / "binshift"
     home.mkdir(mode=0o755)
     with pytest.raises(InvalidSettings, match="chmod 700"):
@@ -91,7 +91,7 @@ def test_generations_ascend(tmp_path: Path) -> None:
 
 
 def a_dataflow(**changes: object) -> models.Dataflow:
-    """One that has settled on a local target of generation 2."""
+    """A dataflow that has settled on a local target of generation 2."""
     target = models.Target(
         owner="local",
         generation=2,
@@ -131,18 +131,18 @@ def test_a_wish_that_cannot_come_true_ends_the_wait(tmp_path: Path) -> None:
             settled(made, a_dataflow(), wish)
 
 
-@pytest.mark.parametrize("words", ["status", "bins", "migrations", "cancel", "scale 3"])
+@pytest.mark.parametrize("command", ["status", "bins", "migrations", "cancel", "scale 3"])
 def test_commands_without_a_run_say_how_to_start_one(
-    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each command ends with status 1 and a line that says how to start a run."""
+    """Each command ends with status 1 and a line with the command that starts a run."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert cli.main(words.split()) == 1
+    assert cli.main(command.split()) == 1
     assert "binshift run app.py" in capsys.readouterr().err
 
 
 def test_a_program_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    """`binshift run` of nothing ends before anything is started."""
+    """`binshift run` of a missing program ends before anything is started."""
     assert cli.main(["run", "no-such.py"]) == 1
     assert "no-such.py" in capsys.readouterr().err
 

@@ -53,7 +53,7 @@ def test_nothing_of_a_group_is_left(kind: str, tmp_path: Path, monkeypatch: pyte
 
 
 def test_signals_are_counted_and_given_back() -> None:
-    """While watched, a signal is an event and not the end; afterwards the former handler is there again."""
+    """During the context a signal is only an event; afterwards the former handler is restored."""
     before = signal.getsignal(signal.SIGTERM)
     interrupts = Interrupts()
     with interrupts.watched():
@@ -78,21 +78,21 @@ def test_a_traceback_begins_with_the_users_own_line(tmp_path: Path) -> None:
 
 
 def test_another_master_is_refused_by_name() -> None:
-    """A program that names a master of its own learns which one, and which cluster it was given; without a cluster it may."""
+    """For a program with its own master, the error names that master and the given cluster; without a cluster it is allowed."""
     with pytest.raises(InvalidSettings, match=r"local\[4\].*spark://127\.0\.0\.1:1.*remove"):
         check_master("local[4]", "spark://127.0.0.1:1")
     check_master("spark://elsewhere:7077", None)
 
 
 def test_executors_find_the_programs_modules(tmp_path: Path) -> None:
-    """Modules beside the program come before those of the environment."""
+    """Modules next to the program take precedence over those of the environment."""
     conf = program_conf({"a": "b"}, 3, tmp_path / "app.py", tmp_path / "cluster", "/x:/y")
     assert conf["spark.executorEnv.PYTHONPATH"] == f"{tmp_path}:/x:/y"
     assert (conf["a"], conf["spark.binshift.workers"]) == ("b", "3")
 
 
 def test_conf_of_the_users_own(tmp_path: Path) -> None:
-    """It goes over defaults, and may not go against what is needed."""
+    """It overrides defaults, but not required settings."""
     given = {"spark.app.name": "mine", "spark.x": "1", "spark.scheduler.mode": "FAIR"}
     conf = program_conf({"spark.scheduler.mode": "FAIR"}, 3, tmp_path / "app.py", tmp_path, "", given)
     assert {key: conf[key] for key in given} == given

@@ -1,4 +1,4 @@
-"""What reaches the terminal of `binshift run`: the program's own output, warnings, and a line when something changes."""
+"""The terminal output of `binshift run`: the program's own output, warnings, and a line when something changes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ STACK = [b"java.io.EOFException", b"\tat java.net.Socket.read(Socket.java:1)", b
 
 
 def sifted(*lines: bytes, ending: bool = False) -> list[bytes]:
-    """What a sieve passes of lines that come one by one."""
+    """The lines that a sieve passes, given one by one."""
     sieve = Sieve()
     sieve.ending = ending
     return [each for line in lines for each in sieve.passed([line])]
 
 
 def test_what_users_print_and_warnings_pass() -> None:
-    """Lines at INFO do not, nor what each start writes, nor empty ones; a warning comes with its stack."""
+    """Lines at INFO, start-up lines and empty lines do not pass; a warning passes with its stack."""
     start = (
         b'Spark Executor Command: "java"',
         b"=" * 40,
@@ -47,7 +47,7 @@ def test_what_users_print_and_warnings_pass() -> None:
 
 
 def test_a_cut_connection_is_no_traceback_at_the_end() -> None:
-    """A Python worker that is cut off leaves none; any other error comes whole, and so does that of a user's own connection."""
+    """The end of a Python worker leaves none; any other error is complete, and so is that of a user's own connection."""
     assert sifted(*BROKEN, b"hello", *MEANT, ending=True) == [b"hello", *MEANT]
     assert sifted(*BROKEN, b"hello", *MEANT) == [*BROKEN, b"hello", *MEANT]
 
@@ -57,12 +57,12 @@ def test_a_cut_connection_is_no_traceback_at_the_end() -> None:
     [b"org.example.user prints this", b"java.util.List is what it is", b"========== a report ==========", b"=" * 40],
 )
 def test_prints_that_look_like_java_pass(printed: bytes) -> None:
-    """After a line at INFO, too."""
+    """This holds after a line at INFO, too."""
     assert sifted(INFO, *STACK, printed, b"more") == [printed, b"more"]
 
 
 def test_a_traceback_without_an_end_is_told() -> None:
-    """It is held back until the run ends, or until no traceback is that long."""
+    """It is held back until the run ends, or until it exceeds the length of a traceback."""
     sieve = Sieve()
     assert list(sieve.passed(MEANT[:2])) == []
     assert list(sieve.rest()) == MEANT[:2]
@@ -72,12 +72,12 @@ def test_a_traceback_without_an_end_is_told() -> None:
 
 
 def test_the_end_of_executors_is_not_told() -> None:
-    """What Spark says of it is left out, with its stacks; what a function has printed last is not."""
+    """Spark's messages about it are omitted, with their stacks; the last output of a function is not."""
     assert sifted(WARNING, *STACK, b"the last row", *BROKEN, WARNING, ending=True) == [b"the last row"]
 
 
 def test_spark_logs_to_files(tmp_path: Path) -> None:
-    """Driver and executors are led to a configuration each; Java options that were there stay, and blanks do no harm."""
+    """Driver and executors get separate configurations; existing Java options are kept, and blanks in paths are safe."""
     cluster = tmp_path / "a cluster"
     cluster.mkdir()
     conf = configured(cluster, {"spark.driver.defaultJavaOptions": "-Xshare:auto", "spark.x": "y"})
@@ -91,36 +91,36 @@ def test_spark_logs_to_files(tmp_path: Path) -> None:
 
 
 def test_warnings_of_the_driver_are_told(tmp_path: Path) -> None:
-    """From its file, but not those of a run before."""
+    """They are read from its file, without those of an earlier run."""
     (tmp_path / "driver.log").write_bytes(b"26/11/23 08:18:12 WARN Old: of the run before\n")
-    told: list[tuple[str, str]] = []
-    words = ExecutorOutput(tmp_path, lambda name, line: told.append((name, line)))
+    reported: list[tuple[str, str]] = []
+    output = ExecutorOutput(tmp_path, lambda name, line: reported.append((name, line)))
     with (tmp_path / "driver.log").open("ab") as out:
         out.write(INFO + b"\n" + WARNING + b"\n")
-    words.forward()
-    words.ending = True
+    output.forward()
+    output.ending = True
     with (tmp_path / "driver.log").open("ab") as out:
         out.write(WARNING + b"\n")
-    words.forward()
-    assert told == [("driver", WARNING.decode())]
+    output.forward()
+    assert reported == [("driver", WARNING.decode())]
 
 
 def test_the_last_look_tells_all_there_is(tmp_path: Path) -> None:
-    """Also a traceback of which no more will come."""
-    told: list[tuple[str, str]] = []
-    words = ExecutorOutput(tmp_path, lambda name, line: told.append((name, line)))
+    """This includes a traceback whose end is missing."""
+    reported: list[tuple[str, str]] = []
+    output = ExecutorOutput(tmp_path, lambda name, line: reported.append((name, line)))
     (tmp_path / "driver.log").write_bytes(b"\n".join(MEANT[:2]) + b"\n")
-    words.forward()
-    assert told == []
-    words.forward(last=True)
-    assert [line.encode() for _, line in told] == MEANT[:2]
+    output.forward()
+    assert reported == []
+    output.forward(last=True)
+    assert [line.encode() for _, line in reported] == MEANT[:2]
 
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def migration(number: int, phase: Any, bins: int | None = None, reason: str = "") -> Migration:
-    """One that takes two seconds."""
+    """A migration that takes two seconds."""
     return Migration(
         id=number,
         phase=phase,
@@ -138,20 +138,20 @@ def migration(number: int, phase: Any, bins: int | None = None, reason: str = ""
 
 
 def seen(**facts: Any) -> Dataflow:
-    """A dataflow of two workers that runs."""
+    """A running dataflow of two workers."""
     usual: dict[str, Any] = {"state": State.RUNNING, "epoch": 5, "workers": [0, 1], "registered": [0, 1]}
     return Dataflow(**usual | facts)
 
 
-def changes(*looks: Dataflow) -> list[tuple[str, dict[str, object]]]:
-    """What is told, look by look; each is looked at twice."""
+def changes(*states: Dataflow) -> list[tuple[str, dict[str, object]]]:
+    """The reported changes, state by state; each state is seen twice."""
     compared = Changes()
-    return [(event, dict(facts)) for look in looks for _ in range(2) for event, facts in compared.of(look)]
+    return [(event, dict(facts)) for state in states for _ in range(2) for event, facts in compared.of(state)]
 
 
 def test_workers_and_migrations_are_told_once() -> None:
-    """Who comes and goes, who holds bins, when a migration begins and how it ended."""
-    told = changes(
+    """These are registered and missing workers, the workers with bins, and the start and end of migrations."""
+    reported = changes(
         seen(),
         seen(registered=[0, 1, 2]),
         seen(registered=[0, 1, 2], migration=migration(1, "planned")),
@@ -159,7 +159,7 @@ def test_workers_and_migrations_are_told_once() -> None:
         seen(registered=[0, 2], workers=[0, 2], migration=migration(1, "settled", 8)),
         seen(registered=[0, 2], workers=[0, 2], migration=migration(2, "cancelled", None, "superseded by migration 3")),
     )
-    assert told == [
+    assert reported == [
         ("bins", {"workers": [0, 1], "epoch": 5}),
         ("workers registered", {"workers": [2]}),
         ("migration begun", {"id": 1, "strategy": "Fluid", "bins": 8}),
@@ -171,15 +171,15 @@ def test_workers_and_migrations_are_told_once() -> None:
 
 
 def test_a_migration_of_nothing_says_so() -> None:
-    """It has no beginning to tell, and ends with the reason."""
+    """It has no start to report, and ends with the reason."""
     idle = migration(1, "settled", 0, "nothing had to move")
     assert [event for event, _ in changes(seen(migration=idle))] == ["bins", "migration settled"]
 
 
 @pytest.mark.parametrize("runs", [1, 2, 9])
 def test_an_epoch_in_trouble_is_told_once_and_so_is_its_end(runs: int) -> None:
-    """From the second failed run on, by its reason."""
+    """It is reported from the second failed run on, with its reason."""
     running = EpochUnderWay(epoch=6, runs=runs, part="job", seconds=1.0, trouble="the disk is full")
-    told = [event for event, _ in changes(seen(under_way=running), seen(epoch=6))]
+    reported = [event for event, _ in changes(seen(under_way=running), seen(epoch=6))]
     trouble = ["epoch in trouble", "epoch recorded after trouble"] if runs > 2 else []
-    assert told == ["bins", *trouble]
+    assert reported == ["bins", *trouble]

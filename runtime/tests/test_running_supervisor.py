@@ -1,4 +1,4 @@
-"""The supervisor of a local run, against a made-up cluster and control API; time is an input."""
+"""The supervisor of a local run, against a fake cluster and control API; time is an input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binshift.rescale import LOCAL_OWNER, Awaiting, Wait
 
 @dataclass
 class World:
-    """Processes that register when told to, a query that settles when told to, and what is asked for."""
+    """Processes that register on request, a query that settles on request, and the requests received."""
 
     wish: DesiredScale = field(default_factory=lambda: DesiredScale(1, 2))
     verdicts: list[ScaleStatus] = field(default_factory=list)
@@ -80,7 +80,7 @@ class World:
         )
 
     def settle(self) -> None:
-        """All bins where the target wants them."""
+        """Move all bins to the target's workers."""
         assert self.target is not None
         self.holding = self.target.workers
         self.set_target(self.target.owner, self.target.generation, self.target.workers, settled=True)
@@ -102,7 +102,7 @@ def settled_on(count: int, generation: int = 1) -> World:
 
 
 def test_processes_start_before_there_is_a_control_api() -> None:
-    """Before the program has an API, the workers asked for are started, and only that is done."""
+    """Before the program has an API, only the requested workers are started."""
     world = World()
     supervisor = Supervisor(world, world, lambda: None, lambda: world.now)
     supervisor.step()
@@ -112,7 +112,7 @@ def test_processes_start_before_there_is_a_control_api() -> None:
 
 
 def test_growing_starts_then_puts_then_settles() -> None:
-    """A third worker is started, the target put once it is registered, and after it has settled nothing is left to do."""
+    """A third worker is started, the target is set once it is registered, and after it has settled nothing is left to do."""
     world = settled_on(2)
     supervisor = supervised(world)
     assert supervisor.step() == ()
@@ -133,7 +133,7 @@ def test_growing_starts_then_puts_then_settles() -> None:
 
 
 def test_shrinking_stops_processes_an_epoch_after_it_settled() -> None:
-    """A process that is not wanted lives until its bins have gone and one more epoch is recorded."""
+    """A process that is no longer wanted runs until its bins have moved and one more epoch is recorded."""
     world = settled_on(3)
     world.wish = DesiredScale(2, 1)
     supervisor = supervised(world)
@@ -147,7 +147,7 @@ def test_shrinking_stops_processes_an_epoch_after_it_settled() -> None:
 
 
 def test_a_dead_process_is_started_again_with_more_patience_each_time() -> None:
-    """A process that keeps dying is started at ever longer distances, and at once after it has lived for a while."""
+    """A process that keeps dying is restarted after growing delays, and at once after it has run for a while."""
     world = settled_on(2)
     supervisor = supervised(world)
     begun = []
@@ -166,7 +166,7 @@ def test_a_dead_process_is_started_again_with_more_patience_each_time() -> None:
 
 
 def test_the_generation_of_an_earlier_run_is_outnumbered() -> None:
-    """A checkpoint whose log names a newer local generation does not block a run that begins with 1."""
+    """A checkpoint whose log has a newer local generation does not block a run that begins with 1."""
     world = settled_on(2)
     world.set_target(LOCAL_OWNER, 7, [0, 1, 2], settled=True)
     supervised(world).step()
@@ -174,7 +174,7 @@ def test_the_generation_of_an_earlier_run_is_outnumbered() -> None:
 
 
 def test_the_target_of_another_owner_is_replaced() -> None:
-    """The cluster belongs to the run: a target that came from elsewhere is taken over."""
+    """The cluster belongs to the run: a target from another owner is replaced."""
     world = settled_on(2)
     world.set_target("7d3c", 9, [0, 1, 2, 3], settled=False)
     supervised(world).step()
@@ -182,7 +182,7 @@ def test_the_target_of_another_owner_is_replaced() -> None:
 
 
 def test_a_refused_target_is_not_asked_for_again() -> None:
-    """What the API refuses is told to whoever asked for it, once, and a new wish is tried anew."""
+    """A rejection by the API is reported once to the requester, and a new request is tried again."""
     world = settled_on(2)
     world.wish, world.error = DesiredScale(2, 1), MigrationRefused("no")
     supervisor = supervised(world)
@@ -195,7 +195,7 @@ def test_a_refused_target_is_not_asked_for_again() -> None:
 
 
 def test_workers_of_an_earlier_run_are_there_for_the_first_epoch_only() -> None:
-    """A checkpoint whose bins are with more workers than are asked for gets all of them, until its query runs."""
+    """If more workers own bins in the checkpoint than are requested, all of them are started until the query runs."""
     world = World(DesiredScale(1, 1), recorded=frozenset({Worker(0), Worker(2)}))
     away = Supervisor(world, world, lambda: None, lambda: world.now)
     away.step()
@@ -211,7 +211,7 @@ def test_workers_of_an_earlier_run_are_there_for_the_first_epoch_only() -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_nothing_moves_or_stops_while_the_api_is_away(count: int) -> None:
-    """Without knowledge of bins no process is stopped and no target put."""
+    """While bins are unknown, no process is stopped and no target is set."""
     world = settled_on(2)
     world.wish, world.error = DesiredScale(2, count), ControlUnreachable("away")
     supervised(world).step()

@@ -1,4 +1,4 @@
-"""What `binshift migrations --watch` shows, in which order, and when it ends."""
+"""`binshift migrations --watch`: its output, its order, and its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WISH = DesiredScale(generation=2, count=4)
 
 
 def migration(number: int, phase: str) -> Any:
-    """One migration, as far as it matters."""
+    """One migration with the fields that are needed."""
     ended = "2026-01-01" if phase in ("settled", "cancelled") else None
     return SimpleNamespace(id=number, phase=phase, generation=number, ended_at=ended, reason="")
 
@@ -28,10 +28,10 @@ def dataflow(moving: Any, generation: int, *, settled: bool) -> Any:
     return SimpleNamespace(state=models.State.RUNNING, reason="", target=target, migration=moving)
 
 
-def watched(*looks: tuple[ScaleStatus, Any]) -> list[Any]:
-    """What is shown, one look after the other; the last one has to be the end."""
+def watched(*states: tuple[ScaleStatus, Any]) -> list[Any]:
+    """The output for each state in turn; the last state must end it."""
     shown: list[Any] = []
-    left = list(looks)
+    left = list(states)
     directory = SimpleNamespace(wish=WISH, verdict=left[0][0])
 
     def pause(_: float) -> None:
@@ -44,7 +44,7 @@ def watched(*looks: tuple[ScaleStatus, Any]) -> list[Any]:
 
 
 def test_what_is_awaited_then_what_moves() -> None:
-    """A migration that had ended before is not shown; then each change of the new one is, once."""
+    """A migration that had already ended is not shown; then each change of the new one is shown once."""
     old, warming, moved = migration(1, "settled"), migration(2, "warming"), migration(2, "settled")
     waits = ScaleStatus(2, "Registration", (2, 3))
     shown = watched(
@@ -58,12 +58,12 @@ def test_what_is_awaited_then_what_moves() -> None:
 
 
 def test_nothing_to_wait_for() -> None:
-    """It shows the newest migration, and ends."""
+    """It shows the newest migration and ends."""
     done = migration(2, "settled")
     assert watched((ScaleStatus(2), dataflow(done, 2, settled=True))) == [done]
 
 
 def test_a_migration_that_was_cancelled_ends_it() -> None:
-    """With the reason."""
+    """The error has the reason."""
     with pytest.raises(MigrationRefused, match="migration 2 is cancelled"):
         watched((ScaleStatus(2), dataflow(migration(2, "cancelled"), 2, settled=False)))

@@ -1,4 +1,4 @@
-"""Executors' words where `binshift run` was typed: those of this run, with the worker that they are from."""
+"""Executor output in the terminal of `binshift run`: that of this run, with its worker."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def executor(cluster: Path, worker: int, number: int) -> Path:
 
 
 def test_lines_come_with_their_worker(tmp_path: Path) -> None:
-    """Of workers that are there and that come later, of executors that come after others; nothing of runs before."""
+    """This holds for existing and new workers, and for replaced executors; output of earlier runs is omitted."""
     (executor(tmp_path, 0, 0) / "stderr").write_text("of the run before\n")
-    (tmp_path / "worker-0.log").write_text("Spark's own words\n")
-    told: list[tuple[str, str]] = []
-    words = ExecutorOutput(tmp_path, lambda worker, line: told.append((worker, line)))
-    words.forward()
-    assert told == []
+    (tmp_path / "worker-0.log").write_text("Spark's own log\n")
+    printed: list[tuple[str, str]] = []
+    output = ExecutorOutput(tmp_path, lambda worker, line: printed.append((worker, line)))
+    output.forward()
+    assert printed == []
     (executor(tmp_path, 0, 1) / "stderr").write_text("here\n")
     (executor(tmp_path, 2, 0) / "stdout").write_bytes(b"caf\xe9 and\nmore\nnot yet")
-    words.forward()
-    words.forward()
-    assert told == [("worker-0", "here"), ("worker-2", "caf\N{REPLACEMENT CHARACTER} and"), ("worker-2", "more")]
+    output.forward()
+    output.forward()
+    assert printed == [("worker-0", "here"), ("worker-2", "caf\N{REPLACEMENT CHARACTER} and"), ("worker-2", "more")]

@@ -1,4 +1,4 @@
-"""The settings tree: names, types, ranges, and which of several places wins."""
+"""The settings tree: names, types, ranges, and the precedence of sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = [field.name for field in dataclasses.fields(Settings)]
 
 
 def test_defaults_are_valid() -> None:
-    """Without any setting the documented defaults hold."""
+    """Without any setting the documented defaults apply."""
     found = resolve()
     assert found == Settings()
     assert (found.bins, found.workers, found.strategy, found.batch_size) == (4096, None, "Optimized", 256)
@@ -26,26 +26,26 @@ def test_defaults_are_valid() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    """Each field is followed by a docstring of at least a sentence, which names its default."""
+    """Each field is followed by a docstring of at least one sentence, which names its default."""
     body = ast.parse(inspect.getsource(Settings)).body[0]
     assert isinstance(body, ast.ClassDef)
-    told = {}
+    documented = {}
     for at, after in zip(body.body, body.body[1:], strict=False):
         if isinstance(at, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            told[ast.unparse(at.target)] = str(after.value.value)
-    assert list(told) == NAMES
-    assert [name for name, text in told.items() if "." not in text] == []
-    assert [name for name, text in told.items() if name != "bins" and "default" not in text] == []
+            documented[ast.unparse(at.target)] = str(after.value.value)
+    assert list(documented) == NAMES
+    assert [name for name, text in documented.items() if "." not in text] == []
+    assert [name for name, text in documented.items() if name != "bins" and "default" not in text] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_have_two_spellings(name: str) -> None:
-    """Keyword and option are each other's translation."""
+    """Keyword and option can be converted into each other."""
     assert keyword_of(option_of(name).removeprefix("binshift.")) == name
 
 
 def test_the_nearest_place_wins() -> None:
-    """Option beats keyword beats `binshift.` conf beats `spark.binshift.` conf beats default."""
+    """The precedence is: option, keyword, `binshift.` conf, `spark.binshift.` conf, default."""
     conf = {
         "binshift.batchSize": "2",
         "spark.binshift.batchSize": "1",
@@ -59,14 +59,14 @@ def test_the_nearest_place_wins() -> None:
 
 
 def test_options_are_read_in_any_case() -> None:
-    """As all options of Spark, a setting's name may be written in any case."""
+    """As with all Spark options, a setting's name is case-insensitive."""
     assert resolve(options={"BINSHIFT.precopy": "FALSE"}).pre_copy is False
     assert resolve(options={"topic": "binshift", "binshift.strategy": "batched"}).strategy == "Batched"
 
 
 @given(st.sampled_from(NAMES), st.data())
 def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
-    """A value that a keyword takes gives the same settings when an option spells it out."""
+    """A value as a keyword and as the text of an option gives the same settings."""
     default = getattr(Settings(), name)
     value: object
     if isinstance(default, bool):
@@ -89,7 +89,7 @@ def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("bins", 3000, "power of two, such as 2048 or 4096"),
         ("bins", 0, "at least 1, at most 1048576"),
@@ -108,18 +108,18 @@ def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
         ("store_directory", 7, "a text that is not empty"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(name: str, value: object, said: str) -> None:
-    """The error names the place, the value and what would fit."""
+def test_values_that_do_not_fit_are_refused(name: str, value: object, message: str) -> None:
+    """The error names the source, the value and the valid values."""
     with pytest.raises(InvalidSettings) as caught:
         resolve(keywords={name: value})
     text = str(caught.value)
     assert name in text
-    assert said in text
+    assert message in text
     assert repr(value) in text or name == "bins"
 
 
 @pytest.mark.parametrize(
-    ("layers", "said"),
+    ("layers", "message"),
     [
         (
             {"keywords": {"batchsize": 1}},
@@ -133,18 +133,18 @@ def test_values_that_do_not_fit_are_refused(name: str, value: object, said: str)
             {"conf": {"spark.binshift.bin": "1"}},
             "Spark conf 'spark.binshift.bin' is not a setting; did you mean 'spark.binshift.bins'",
         ),
-        ({"options": {"binshift.zzz": "1"}}, "there are: binshift.batchSize, binshift.bins"),
+        ({"options": {"binshift.zzz": "1"}}, "settings are: binshift.batchSize, binshift.bins"),
     ],
 )
-def test_unknown_names_are_refused(layers: dict[str, dict[str, str]], said: str) -> None:
-    """A setting nobody knows is an error that guesses what was meant, wherever it stands."""
+def test_unknown_names_are_refused(layers: dict[str, dict[str, str]], message: str) -> None:
+    """An unknown setting from any source is an error that suggests a similar name."""
     with pytest.raises(InvalidSettings) as caught:
         resolve(**layers)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_settings_are_checked_when_made_directly() -> None:
-    """There is no way to a settings object that breaks its own bounds."""
+    """No settings object can violate its bounds."""
     with pytest.raises(InvalidSettings, match="batch_size is 0"):
         Settings(batch_size=0)
     with pytest.raises(InvalidSettings, match="batch_size is 0"):

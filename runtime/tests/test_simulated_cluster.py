@@ -1,4 +1,4 @@
-"""`binshift.testing` as its users meet it: the reference by example, and a cluster that notices what is wrong."""
+"""`binshift.testing` as users see it: the reference by example, and a cluster that detects errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def group(key: str, window: int, rows: int, total: int, least: int, greatest: in
 
 
 def balances(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """A function as a user writes it: a balance for each user, gone when it is zero."""
+    """A function as a user writes it: a balance for each user, deleted when it is zero."""
     before = dict(zip(state["user"].to_pylist(), state["balance"].to_pylist(), strict=True))
     for row in rows.to_pylist():
         before[row["user"]] = before.get(row["user"], 0) + row["amount"]
@@ -37,7 +37,7 @@ def balances(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.
 
 
 def last_amounts(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """A function that is wrong: what it keeps depends on which users come together."""
+    """A wrong function: its state depends on which users are processed together."""
     total = sum(rows["amount"].to_pylist())
     after = [{"user": user, "balance": total} for user in keys.column("user").to_pylist()]
     return pa.Table.from_pylist([], schema=TOLD), pa.Table.from_pylist(after, schema=TOLD)
@@ -48,7 +48,7 @@ def payments(*amounts: tuple[str, int]) -> Sequence[Row]:
 
 
 def test_the_reference_finishes_windows_as_spark_does() -> None:
-    """A window is emitted once, in the epoch whose watermark has reached its end; with what comes for it then; what comes later is lost."""
+    """A window is emitted once, in the epoch whose watermark reaches its end, with that epoch's rows; later rows are dropped."""
     reference = Reference(WINDOWS)
     assert reference.epoch([event("a", 1, 3), event("a", None, 9), event("a", 4, 12)]) == []
     assert reference.watermark_ms == 7
@@ -61,7 +61,7 @@ def test_the_reference_finishes_windows_as_spark_does() -> None:
 
 
 def test_a_dataflow_can_be_tested_through_a_rescale_and_failures() -> None:
-    """A user's function keeps its answer while bins move, a worker loses its disk and the driver dies."""
+    """A user's function gives the same result while bins move, a worker loses its disk and the driver dies."""
     cluster = SimulatedCluster(StateFlow(balances, ("user",), ROWS, BALANCE, TOLD), workers=2)
     cluster.epoch(payments(("ann", 5), ("bob", 2)))
     migration = cluster.rescale(3)
@@ -78,7 +78,7 @@ def test_a_dataflow_can_be_tested_through_a_rescale_and_failures() -> None:
 
 
 def test_a_function_that_depends_on_its_company_is_found_out() -> None:
-    """A state function whose answer depends on how keys are grouped contradicts the reference."""
+    """A state function whose result depends on how keys are grouped contradicts the reference."""
     cluster = SimulatedCluster(
         StateFlow(last_amounts, ("user",), ROWS, BALANCE, TOLD, group_bytes_max=10_000), workers=1
     )
@@ -98,7 +98,7 @@ def test_windows_end_the_same_on_a_cluster() -> None:
 
 
 def test_a_fault_strikes_at_its_number() -> None:
-    """The same number is the same effect in every run, and the answer does not change."""
+    """The same number is the same effect in every run, and the result does not change."""
     runs = []
     for _ in range(2):
         cluster = SimulatedCluster(Totals(), workers=2, faults=Faults(at({40: Fault.KILL})))
@@ -110,7 +110,7 @@ def test_a_fault_strikes_at_its_number() -> None:
 
 
 def test_a_worker_that_is_away_holds_the_stream_up() -> None:
-    """An epoch that needs a worker which is away fails, and goes on where it was once the worker is back."""
+    """An epoch that needs a missing worker fails, and continues once the worker has returned."""
     cluster = SimulatedCluster(Totals(), workers=2)
     cluster.epoch([event("a", 1)])
     cluster.away(1)

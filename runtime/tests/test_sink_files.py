@@ -1,4 +1,4 @@
-"""Result files: whose are an epoch's, and that nothing changes them afterwards."""
+"""Result files: which run's files are an epoch's result, and that they never change afterwards."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def result(spark: SparkSession) -> Callable[..., DataFrame]:
 
 
 def put(sink: FileSink, result: DataFrame, epoch: int, log: str = "memory://sinks") -> None:
-    """Write an epoch and publish it, as the log at ``log`` says."""
+    """Write an epoch and publish it, with the log at ``log``."""
     sink.write(result, epoch)
     published(sink, result.sparkSession, epoch, log)
 
 
 def published(sink: FileSink, spark: SparkSession, epoch: int, log: str) -> None:
-    """Publish what is staged."""
+    """Publish the staged files."""
     storage = open_storage(log)
     sink.publish(spark, epoch, lambda place, mine: outputs.choose(storage, Term(1), Epoch(epoch), place, mine))
 
@@ -51,7 +51,7 @@ def published(sink: FileSink, spark: SparkSession, epoch: int, log: str) -> None
 def test_files_of_a_replayed_epoch_stay(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path, name: str
 ) -> None:
-    """Each epoch has its directory, which a later run leaves as it is; Spark reads all of them as one table."""
+    """Each epoch has its directory, which a later run does not change; Spark reads all of them as one table."""
     sink = sink_for(spark, name, result().schema, {"header": "true"}, path=f"{tmp_path}/")
     assert isinstance(sink, FileSink)
     for epoch, numbers in ((0, (1,)), (1, (2, 3)), (1, (3, 2))):
@@ -71,7 +71,7 @@ def test_files_of_a_replayed_epoch_stay(
 def test_partitions_are_directories_below_the_epoch(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """Whatever the session says of overwriting; values that are no names of files are quoted as Spark does."""
+    """This does not depend on the session's overwrite settings; values that are invalid file names are quoted as in Spark."""
     sink = FileSink("json", str(tmp_path), ["n", "user"], ["user"])
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
@@ -85,7 +85,7 @@ def test_partitions_are_directories_below_the_epoch(
 def test_a_driver_that_was_replaced_touches_no_files_of_the_other(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """It may write for as long as it likes: nothing is seen of it, and in the end nothing is left of it."""
+    """Its files are never visible, and are deleted in the end."""
     log = f"memory://{tmp_path}"
     old, new = (FileSink("parquet", str(tmp_path), ["n", "user"]) for _ in range(2))
     put(old, result(1), 0, log)
@@ -102,7 +102,7 @@ def test_a_driver_that_was_replaced_touches_no_files_of_the_other(
 def test_no_directory_is_listed_to_know_what_was_written(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that shows directories as empty, since it cannot read them, costs no rows."""
+    """A disk that shows directories as empty, because it cannot read them, loses no rows."""
     monkeypatch.setattr(os, "listdir", lambda path: [])
     monkeypatch.setattr(os, "scandir", lambda path: (_ for _ in ()).throw(AssertionError(path)))
     sink = FileSink("parquet", str(tmp_path), ["n", "user"])
@@ -114,7 +114,7 @@ def test_no_directory_is_listed_to_know_what_was_written(
 def test_files_that_were_cut_off_are_not_published(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """A file that is shorter than what its task has written is found before the epoch is recorded."""
+    """A file that is shorter than its task's report is found before the epoch is recorded."""
     (tmp_path / "_staged-0-x").mkdir()
     (tmp_path / "_staged-0-x" / ".part-0").write_bytes(b"1234")
     with pytest.raises(TaskFailed, match="4 bytes of the 5"):
@@ -124,16 +124,16 @@ def test_files_that_were_cut_off_are_not_published(
 def test_an_epoch_of_which_no_job_told_is_not_one_without_files(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Spark writes in another way than it was told to, and leaves no mark of its own, the run fails."""
+    """If Spark does not use the expected commit protocol, and leaves no report, the run fails."""
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
     sink = FileSink("parquet", str(tmp_path), ["n", "user"], options=unmarked)
     monkeypatch.setattr(Jvm, "staged_files", lambda self, session: contextlib.nullcontext())
-    with pytest.raises(TaskFailed, match="no job has told what it wrote to _staged-0-"):
+    with pytest.raises(TaskFailed, match="no job has reported its files in _staged-0-"):
         sink.write(result(1, 2), 0)
 
 
 def test_what_no_task_names_stays_hidden(spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path) -> None:
-    """A task that was lost has left a file: readers never see it."""
+    """Readers never see a file that a lost task has left."""
     sink = FileSink("json", str(tmp_path), ["n", "user"])
     sink.write(result(1), 0)
     next(tmp_path.glob("_staged-*")).joinpath(".part-00000-lost.json").write_text('{"n": 9}')
@@ -144,7 +144,7 @@ def test_what_no_task_names_stays_hidden(spark: SparkSession, result: Callable[.
 def test_an_epoch_that_cannot_be_published_says_why(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """Somebody has removed what was staged: nothing is published; files of something else are left as they are."""
+    """If staged files were removed, nothing is published; other files are left unchanged."""
     sink = FileSink("parquet", str(tmp_path), ["n", "user"])
     sink.write(result(1), 0)
     shutil.rmtree(next(tmp_path.glob("_staged-*")))
@@ -160,7 +160,7 @@ def test_an_epoch_that_cannot_be_published_says_why(
 def test_an_epoch_that_was_taken_away_is_published_by_its_replay(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """A consumer has moved it before Spark committed: it comes again, with the same number."""
+    """If a consumer moved the directory before Spark's commit, the epoch is published again with the same number."""
     log = f"memory://{tmp_path}"
     put(FileSink("parquet", str(tmp_path), ["n", "user"]), result(1), 0, log)
     shutil.rmtree(tmp_path / "epoch=0")
@@ -172,7 +172,7 @@ def test_an_epoch_that_was_taken_away_is_published_by_its_replay(
 def test_a_driver_that_wakes_after_retention_is_fenced(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """The file that should have stopped it is gone: it finds the newer term before it publishes anything."""
+    """If the file that should have fenced it is missing, it finds the newer term before it publishes anything."""
     log, sink = tmp_path / "log", FileSink("parquet", str(tmp_path / "out"), ["n", "user"])
     for name in "ab":
         terms.take_term(open_storage(str(log)), name, name)

@@ -1,4 +1,4 @@
-"""Result folders where nothing is renamed at once: the manifest that readers go by is written once, and a part of one is nobody's."""
+"""Result folders without an atomic rename: the manifest is written once, and an incomplete one does not count."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANIFEST = Manifest(STAGED, ((4, "part-0"),))
 
 
 class Store(FakeStore):
-    """Remembers what was created."""
+    """Records the created files."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -33,7 +33,7 @@ class Store(FakeStore):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    """One with a folder that a run has staged and sealed."""
+    """A store with a folder that a run has staged and sealed."""
     made = Store(tmp_path / "results")
     folders(made).make(STAGED)
     (tmp_path / "results" / STAGED / ".part-0").write_bytes(b"1234")
@@ -43,13 +43,13 @@ def store(tmp_path: Path) -> Store:
 
 
 def folders(store: Store) -> Folders:
-    """The directory, as one more driver opens it."""
+    """The directory, opened by another driver."""
     session: Any = SimpleNamespace(_jvm=store)
     return Folders(session, store, store.url)
 
 
 def test_a_manifest_that_is_there_is_not_written_again(store: Store, tmp_path: Path) -> None:
-    """A driver that ended between the manifest and its tidying has the epoch published again: readers see no file change."""
+    """If a driver ended between the manifest and its cleanup, the epoch is published again: no file changes for readers."""
     assert folders(store).publish(STAGED, NAME)
     shutil.copytree(tmp_path / "again", tmp_path / "results" / STAGED)
     assert folders(store).publish(STAGED, NAME)
@@ -59,7 +59,7 @@ def test_a_manifest_that_is_there_is_not_written_again(store: Store, tmp_path: P
 
 
 def test_a_manifest_that_another_driver_has_just_written_stays(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was not there when this one began, and is when it has moved the files."""
+    """The manifest did not exist when this driver began, and exists when it has moved the files."""
     move, mine = Folders._move, folders(store)
 
     def moved_by_both(self: Folders, folder: str, name: str, file: tuple[int, str]) -> None:
@@ -73,11 +73,11 @@ def test_a_manifest_that_another_driver_has_just_written_stays(store: Store, mon
 
 
 def test_a_part_of_a_manifest_is_tried_again(store: Store, tmp_path: Path) -> None:
-    """Whose the epoch is cannot be known while another driver writes it; one that died in it is finished from what it staged."""
+    """The owner of the epoch is unknown while another driver writes the manifest; that of a dead driver is completed from its files."""
     assert folders(store).publish(STAGED, NAME)
     manifest = tmp_path / "results" / NAME / FINISHED
     manifest.write_text(MANIFEST.text[:20])
-    with pytest.raises(StorageUnavailable, match=f"{NAME}/{FINISHED} is no whole list of files"):
+    with pytest.raises(StorageUnavailable, match=f"{NAME}/{FINISHED} is not a complete list of files"):
         folders(store).publish(STAGED, NAME)
     shutil.copytree(tmp_path / "again", tmp_path / "results" / STAGED)
     assert folders(store).publish(STAGED, NAME)

@@ -1,4 +1,4 @@
-"""`foreachBatch` and `foreach`: what the user's code sees in a replay, and what is said when it fails."""
+"""`foreachBatch` and `foreach`: the user's code in a replay, and its errors."""
 
 from __future__ import annotations
 
@@ -52,19 +52,21 @@ def test_errors_of_a_batch_function_show_its_last_lines(result: Callable[..., Da
     assert "sinks/functions.py" not in text
 
 
-@pytest.mark.parametrize("said", ["Connection reset by peer", "Failed to connect to database", "java.io.EOFException"])
-def test_a_users_own_connection_is_no_lost_executor(result: Callable[..., DataFrame], said: str) -> None:
-    """What a client of the user's says of its network is the user's: the epoch is not run twenty times more."""
+@pytest.mark.parametrize(
+    "message", ["Connection reset by peer", "Failed to connect to database", "java.io.EOFException"]
+)
+def test_a_users_own_connection_is_no_lost_executor(result: Callable[..., DataFrame], message: str) -> None:
+    """A network error of the user's own client is the user's: the epoch is not run twenty more times."""
 
     def unlucky(df: DataFrame, epoch: int) -> None:
-        raise OSError(said)
+        raise OSError(message)
 
-    with pytest.raises(UserFunctionFailed, match=said):
+    with pytest.raises(UserFunctionFailed, match=message):
         ForeachBatchSink(unlucky).write(result(1), 3)
 
 
 def test_lost_executors_under_a_batch_function_are_no_error_of_the_user(result: Callable[..., DataFrame]) -> None:
-    """An executor that dies during the function's action is a reason to run the epoch again."""
+    """If an executor dies during the function's action, the epoch runs again."""
 
     def unlucky(df: DataFrame, epoch: int) -> None:
         raise PySparkException("Job aborted: ExecutorLostFailure (executor 1 exited)")
@@ -74,7 +76,7 @@ def test_lost_executors_under_a_batch_function_are_no_error_of_the_user(result: 
 
 
 def test_foreach_runs_a_function_on_every_row(result: Callable[..., DataFrame], tmp_path: Path) -> None:
-    """Rows are PySpark rows; a replay runs them again."""
+    """Rows are PySpark rows; a replay processes them again."""
 
     def note(row: Row) -> None:
         with (tmp_path / f"{row.user}.{row.n}").open("a") as file:
@@ -87,7 +89,7 @@ def test_foreach_runs_a_function_on_every_row(result: Callable[..., DataFrame], 
 
 
 def test_foreach_gives_partition_and_epoch_to_open(result: Callable[..., DataFrame], tmp_path: Path) -> None:
-    """`open` gets what is needed to recognise a replay, which is the same in each run."""
+    """`open` gets what identifies a replay, and it is the same in each run."""
 
     class Writer:
         def open(self, partition: int, epoch: int) -> bool:
@@ -108,7 +110,7 @@ def test_foreach_gives_partition_and_epoch_to_open(result: Callable[..., DataFra
 
 
 def test_errors_of_a_row_function_show_its_last_lines(result: Callable[..., DataFrame]) -> None:
-    """A failure on an executor arrives with the user's line, not with Java's."""
+    """A failure on an executor is reported with the user's line, not with Java's."""
 
     def refuse(row: Row) -> None:
         raise ValueError(f"bad user {row.user}")
@@ -121,7 +123,7 @@ def test_errors_of_a_row_function_show_its_last_lines(result: Callable[..., Data
 
 
 class Log:
-    """A row writer that notes its calls, and fails where it is told to."""
+    """A row writer that records its calls, and fails on request."""
 
     def __init__(self, fails: str = "", wanted: bool = True) -> None:
         self.calls: list[object] = []
@@ -160,7 +162,7 @@ def _rows(taken: list[int], count: int = 2) -> Any:
     ],
 )
 def test_the_order_of_calls_is_pysparks(log: Log, calls: list[object], failures: int, rows_taken: int) -> None:
-    """open, process, close with the error; rows nobody wants are taken all the same, so that the epoch completes."""
+    """The order is open, process, close with the error; unwanted rows are taken nevertheless, so that the epoch completes."""
     taken: list[int] = []
     assert len(list(RowLoop(log, 7)(_rows(taken)))) == failures
     assert log.calls == calls
@@ -168,7 +170,7 @@ def test_the_order_of_calls_is_pysparks(log: Log, calls: list[object], failures:
 
 
 def test_an_epoch_that_fails_under_foreach_stays_what_it_is() -> None:
-    """When the rows themselves do not come, the writer is closed with the error and the error goes on."""
+    """If the rows themselves do not arrive, the writer is closed with the error and the error is raised."""
 
     def broken() -> Any:
         yield 1

@@ -1,4 +1,4 @@
-"""Result files of one epoch by several drivers, in every order of their steps: all rows are there, once, whatever any of them believes."""
+"""Several drivers publish one epoch, in every order of their steps: all rows are published exactly once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAMES = "abc"
 
 
 class Forgetful(LocalStorage):
-    """A log on a file server whose clients remember for a while that a file was not there: no driver sees the term of another."""
+    """A log on a file server whose clients cache missing files for a while: no driver sees the term of another."""
 
     def exists(self, name: str) -> bool:
         """Never."""
@@ -38,13 +38,13 @@ class Forgetful(LocalStorage):
 
 
 class World:
-    """A directory of results, a log, and what runs of epochs have written.
+    """A directory of results, a log, and the output of runs of epochs.
 
     Args:
-        folder: everything is in it.
-        staged: a directory with what each driver's run of each epoch has written.
+        folder: the parent of all files.
+        staged: a directory with the output of each driver's run of each epoch.
         spark: the session.
-        remote: whether results are on an object store, where nothing is renamed at once.
+        remote: whether results are on an object store, without an atomic rename.
     """
 
     def __init__(self, folder: Path, staged: Path, spark: SparkSession, remote: bool) -> None:
@@ -56,7 +56,7 @@ class World:
         self.published = set[int]()
 
     def driver(self, name: str, epochs: int) -> Walker:
-        """One that runs so many epochs from `FIRST` on; with 0, it runs the first at one go."""
+        """A driver that runs this many epochs from `FIRST` on; with 0, it runs the first in one step."""
         term = terms.take_term(self.log, name, name)
         sink = FileSink("parquet", str(self.results), ["n"])
         if self.remote:
@@ -81,24 +81,24 @@ class World:
         return Walker(name, steps, at_one_go=not epochs)
 
     def check(self, history: Sequence[str]) -> None:
-        """What is visible is of one run and never changes once it is finished, and what a driver has published is there."""
+        """Visible files are of one run and never change once finished, and published epochs exist."""
         for epoch in range(FIRST, FIRST + 2):
             place = self.results / f"epoch={epoch}"
             seen = {path.name for path in place.rglob("*.parquet") if not path.name.startswith(".")}
             finished = (place / FINISHED).exists()
             assert finished or epoch not in self.published, f"epoch {epoch} is lost by {history}"
             if not finished:
-                assert epoch not in self.finished, f"epoch {epoch} is finished no more by {history}"
+                assert epoch not in self.finished, f"epoch {epoch} is no longer finished by {history}"
                 continue
             manifest = parsed((place / FINISHED).read_text())
             assert manifest is not None, history
             assert seen == {name for _, name in manifest.files}, f"epoch {epoch} is mixed by {history}"
-            assert self.finished.setdefault(epoch, seen) == seen, f"epoch {epoch} is another by {history}"
+            assert self.finished.setdefault(epoch, seen) == seen, f"epoch {epoch} has changed by {history}"
 
 
 @pytest.fixture(scope="module")
 def staged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What real runs have written: three drivers, two epochs, two files each."""
+    """The output of real runs: three drivers, two epochs, two files each."""
     place = tmp_path_factory.mktemp("staged")
     for name, epoch in itertools.product(NAMES, (FIRST, FIRST + 1)):
         sink = FileSink("parquet", str(place), ["n"])
@@ -111,11 +111,11 @@ def staged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture
 def begun(spark: SparkSession, staged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
-    """Makes worlds whose drivers stop at failpoints."""
+    """Creates worlds whose drivers stop at failpoints."""
     spark.range(1).count()
     monkeypatch.setattr(failpoints, "reached", interleaved.reached)
     monkeypatch.setattr(folders, "ThreadPoolExecutor", InTurn)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # as slow as the disk, and no power cut is played
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # slow, and power cuts are not simulated
     numbers = itertools.count()
 
     def make(remote: bool = False) -> World:
@@ -127,7 +127,7 @@ def begun(spark: SparkSession, staged: Path, tmp_path: Path, monkeypatch: pytest
 
 
 class InTurn:
-    """In place of a pool of threads: one file after the other, in the driver's own."""
+    """Replaces a thread pool: one file after the other, in the driver's own thread."""
 
     def __init__(self, workers: int) -> None:
         pass
@@ -142,14 +142,14 @@ class InTurn:
 
 
 def rows(world: World) -> list[tuple[int, int]]:
-    """What an ordinary reader gets: epoch and number."""
+    """The rows of an ordinary reader: epoch and number."""
     return sorted((row.epoch, row.n) for row in world.spark.read.parquet(str(world.results)).collect())
 
 
 def played(
     begun: Callable[..., World], drivers: Sequence[tuple[str, int]], remote: bool = False, switches_max: int = 1000
 ) -> tuple[World, int]:
-    """All orders of these drivers, each with its number of epochs; the last world, and how many orders there were."""
+    """All orders of these drivers, each with its number of epochs; returns the last world and the number of orders."""
     worlds = list[World]()
 
     def begin() -> tuple[Sequence[Walker], Callable[[Sequence[str]], None]]:
@@ -169,11 +169,11 @@ def played(
     return worlds[0], orders
 
 
-@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one goes on"])
+@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one continues"])
 def test_no_order_of_two_drivers_loses_or_doubles_rows(
     begun: Callable[..., World], drivers: Sequence[tuple[str, int]]
 ) -> None:
-    """Neither ever learns of the other's term; what one has published stays, whole and the same, wherever the other wakes."""
+    """Neither learns of the other's term; published files stay complete and unchanged, wherever the other one resumes."""
     world, orders = played(begun, drivers)
     assert orders > 200
     last = FIRST + max(epochs for _, epochs in drivers)
@@ -181,17 +181,17 @@ def test_no_order_of_two_drivers_loses_or_doubles_rows(
 
 
 def test_a_third_driver_finds_an_epoch_published_wherever_two_have_stopped(begun: Callable[..., World]) -> None:
-    """After any steps of two drivers, of which none need ever wake, a replay publishes the epoch; they do no harm afterwards."""
+    """After any steps of two drivers, which may never resume, a replay publishes the epoch; they do no harm afterwards."""
     world, orders = played(begun, (("a", 1), ("b", 1), ("c", 0)))
     assert orders > 1000
     assert rows(world) == [(FIRST, n) for n in range(FIRST, FIRST + 4)]
 
 
-@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one goes on"])
+@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one continues"])
 def test_on_an_object_store_no_order_loses_or_doubles_rows(
     begun: Callable[..., World], drivers: Sequence[tuple[str, int]]
 ) -> None:
-    """The same where a rename is a copy and a deletion, object by object: all orders in which the drivers take turns twice at most."""
+    """The same holds if a rename is a copy and a deletion, object by object, for all orders with at most two switches."""
     world, orders = played(begun, drivers, True, 2)
     assert orders > 100
     last = FIRST + max(epochs for _, epochs in drivers)

@@ -1,4 +1,4 @@
-"""Sinks: what each leaves behind when an epoch runs twice, and whether that is what its documentation says."""
+"""Sinks: the result of an epoch that runs twice, compared with the documentation."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ def _all(spark: SparkSession, result: Callable[..., DataFrame]) -> dict[str, Sin
 
 
 def test_the_documentation_is_what_the_sinks_say(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
-    """The table in the package's documentation has every sink, with its own guarantee and draining."""
-    said = {name: (str(s.guarantee), "yes" if s.drains else "no") for name, s in _all(spark, result).items()}
-    said["any other format"] = said.pop("any")
-    assert said == _documented()
+    """The table in the package's documentation has every sink, with its guarantee and draining."""
+    actual = {name: (str(s.guarantee), "yes" if s.drains else "no") for name, s in _all(spark, result).items()}
+    actual["any other format"] = actual.pop("any")
+    assert actual == _documented()
 
 
 def test_every_sink_has_a_guarantee_and_can_be_closed(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
-    """A guarantee is one of three, and closing a sink that wrote nothing does no harm."""
+    """A guarantee is one of three, and closing a sink that wrote nothing is harmless."""
     for sink in _all(spark, result).values():
         assert sink.guarantee in set(Guarantee)
         sink.close()
 
 
 def test_memory_replaces_a_replayed_epoch(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
-    """The rows of a later run take the place of the earlier one's, in the view as well."""
+    """The rows of a later run replace the earlier ones, in the view as well."""
     sink = sink_for(spark, "memory", result().schema, {}, query_name="collected")
     assert isinstance(sink, MemorySink)
     assert spark.table("collected").columns == ["n", "user"]
@@ -98,21 +98,21 @@ def test_memory_returns_strings_that_are_not_utf_8(spark: SparkSession, result: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((None, ["n"]), "needs a directory"),
         (("/out", ["n", "Epoch"]), "column 'epoch'"),
         (("/out", ["n"], ["m"]), r"partitionBy\('m'\)"),
     ],
 )
-def test_files_that_no_epoch_could_write_are_refused(arguments: tuple[Any, ...], said: str) -> None:
-    """Missing paths and clashing columns are found before the first epoch."""
-    with pytest.raises(InvalidQuery, match=said):
+def test_files_that_no_epoch_could_write_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    """Missing paths and conflicting columns are found before the first epoch."""
+    with pytest.raises(InvalidQuery, match=message):
         FileSink("parquet", *arguments)
 
 
 def test_noop_takes_every_row(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
-    """Each run of an epoch takes all rows, in one job, and nothing remains."""
+    """Each run of an epoch takes all rows, in one job, and nothing is kept."""
     seen = spark.sparkContext.accumulator(0)
 
     def count(batches: Any) -> Any:
@@ -144,7 +144,7 @@ def test_console_prints_a_replayed_epoch_again(
 def test_other_formats_append_a_replayed_epoch(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
-    """A format binshift knows nothing of gets path and options as they are, and appends each run."""
+    """An unknown format gets path and options unchanged, and appends each run."""
     name = "org.apache.spark.sql.execution.datasources.json.JsonFileFormat"
     sink = sink_for(spark, name, result().schema, {"compression": "gzip"}, path=str(tmp_path), partition_by=["user"])
     assert isinstance(sink, FormatSink)
@@ -155,14 +155,14 @@ def test_other_formats_append_a_replayed_epoch(
 
 
 def test_kafka_is_sparks_own_writer(result: Callable[..., DataFrame]) -> None:
-    """Without Spark's Kafka package the epoch fails in Spark's own words, which name the package's format."""
+    """Without Spark's Kafka package the epoch fails with Spark's own error, which names the package's format."""
     sink = KafkaSink({"topic": "t", "kafka.bootstrap.servers": "s:1"}, ["value"])
     with pytest.raises(Exception, match=r"(?i)kafka"):
         sink.write(result(1).selectExpr("user AS value"), 0)
 
 
 def test_kafka_records_say_their_epoch(result: Callable[..., DataFrame]) -> None:
-    """The epoch comes after headers of the user's own, and stands alone where there are none."""
+    """The epoch is added after the user's own headers, or alone if there are none."""
     own = "CASE WHEN n = 1 THEN array(struct('a' AS key, CAST('b' AS binary) AS value)) END AS headers"
     options = {"topic": "t", "kafka.bootstrap.servers": "s:1"}
     bare = KafkaSink(options, ["value"]).stamped(result(1).selectExpr("user AS value"), 7)

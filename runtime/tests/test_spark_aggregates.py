@@ -73,7 +73,7 @@ def test_every_kind_of_key_groups_as_spark_does(batches: list[DataFrame], name: 
 
 
 def test_of_no_rows_every_aggregate_is_what_spark_says(spark: SparkSession, batches: list[DataFrame]) -> None:
-    """Merging nothing with nothing gives the buffers whose result is Spark's of an empty frame."""
+    """Merging nothing with nothing gives buffers whose result equals Spark's over an empty frame."""
     aggregates = [*simple(), *composite(), *moments(), F.first("i"), F.last("s", ignorenulls=True), F.collect_list("i")]
     plan = compile_aggregate(batches[0], [], aggregates)
     absent = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in plan.buffer_schema], schema=plan.buffer_schema)
@@ -84,7 +84,7 @@ def test_of_no_rows_every_aggregate_is_what_spark_says(spark: SparkSession, batc
 
 
 def test_order_goes_by_epoch_and_source(spark: SparkSession, batches: list[DataFrame]) -> None:
-    """first, last, lists and ties of max_by: the rows' place in the source decides, not the order of a shuffle."""
+    """For first, last, lists and ties of max_by the rows' position in the source decides, not the order of a shuffle."""
     aggregates = [
         *(F.first("i"), F.last("i"), F.first("s", ignorenulls=True), F.last("st", ignorenulls=True), F.any_value("s")),
         *(F.collect_list("i"), F.collect_list("st"), F.max_by("id", "i"), F.min_by("id", "i")),
@@ -107,7 +107,7 @@ def test_order_goes_by_epoch_and_source(spark: SparkSession, batches: list[DataF
 
 
 def test_ansi_sums_overflow_as_spark_says(spark: SparkSession) -> None:
-    """bigint and decimal sums that fit in each batch and not together: error, wrapped or null; try_sum is null."""
+    """bigint and decimal sums that fit in each batch but not together are an error, wrapped or null; try_sum is null."""
     big = (2**63 - 1, Decimal("9" * 36 + ".99"))
     batches = [spark.createDataFrame([big], "l bigint, w decimal(38,2)") for _ in range(2)]
     for column, wanted in (("l", -2), ("w", None)):
@@ -130,7 +130,7 @@ def exchanges(frame: DataFrame) -> int:
     ("name", "workers"), [("tumbling", 2), ("global", 2), pytest.param("every type", 1, marks=pytest.mark.oracle)]
 )
 def test_one_exchange_and_the_types_that_tasks_see(batches: list[DataFrame], name: str, workers: int) -> None:
-    """F, one exchange by worker, partial aggregation without a second one, S over Arrow, final: Spark's answer."""
+    """F, one exchange by worker, partial aggregation without a second one, S over Arrow, final: Spark's result."""
     keys, aggregates = KEYS[name](batches[0]), [*simple(), *moments()]
     plan = compile_aggregate(batches[0], keys, aggregates)
     route = F.element_at(
@@ -148,7 +148,7 @@ def test_one_exchange_and_the_types_that_tasks_see(batches: list[DataFrame], nam
 
 
 def task(keys: pa.Schema, buffers: pa.Schema, merges: tuple[MergeSpec, ...]) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """The least that S does: merge with an empty state. Knows only what can be pickled."""
+    """The minimum that S does: merge with an empty state. It uses only what can be pickled."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

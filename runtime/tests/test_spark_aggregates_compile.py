@@ -1,4 +1,4 @@
-"""What a compiled aggregation refuses, when its groups are over, and when two of them can share a state."""
+"""A compiled aggregation: what it rejects, when its groups are closed, and when two of them can share a state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def marked(frame: DataFrame, column: str) -> DataFrame:
 
 
 def test_expiry_is_the_first_millisecond_that_is_not_before_the_end(spark: SparkSession) -> None:
-    """Groups are over exactly when Spark's ``end <= watermark`` holds in microseconds."""
+    """Groups are closed if and only if Spark's ``end <= watermark`` holds in microseconds."""
     moments = ["1969-12-31 23:59:59.999001Z", "1970-01-01 00:00:00.000001Z", "2024-01-01 00:00:00Z", None]
     frame = spark.createDataFrame([(m,) for m in moments], "t string").select(F.to_timestamp("t").alias("ts"))
     frame = marked(frame, "ts")
@@ -44,7 +44,7 @@ def test_expiry_is_the_first_millisecond_that_is_not_before_the_end(spark: Spark
 
 
 def test_which_key_decides_that_a_group_is_over(spark: SparkSession, frame: DataFrame) -> None:
-    """The time column or a window over it; nothing else, and nothing in complete mode. Streams carry their own mark."""
+    """It is the time column or a window over it, and none in complete mode. Streams have their own mark."""
     ts = marked(frame, "ts")
     compiled = {
         "column": compile_aggregate(ts, ["i", "ts"], [F.count("*")], "append"),
@@ -84,14 +84,14 @@ def test_which_key_decides_that_a_group_is_over(spark: SparkSession, frame: Data
 def test_what_cannot_be_merged_is_refused_by_name(
     frame: DataFrame, made: Callable[[], tuple[list[Column | str], Column]], message: str
 ) -> None:
-    """Nothing is approximated: the message names the expression and the way out."""
+    """Nothing is approximated: the message names the expression and the alternative."""
     keys, aggregate = made()
     with pytest.raises(Unsupported, match=message):
         compile_aggregate(frame, keys, [aggregate])
 
 
 def test_what_a_watermark_needs(frame: DataFrame) -> None:
-    """Append without an event-time key, or with two."""
+    """Append without an event-time key, or with two, is rejected."""
     count = [F.count("*")]
     for of, keys, message in (
         (marked(frame, "ts"), ["s"], "output mode append"),
@@ -103,14 +103,14 @@ def test_what_a_watermark_needs(frame: DataFrame) -> None:
 
 
 def test_columns_that_cannot_be_found_again_are_refused(spark: SparkSession, frame: DataFrame) -> None:
-    """A column named twice cannot be found by name in the next micro-batch."""
+    """A column name that occurs twice cannot be resolved in the next micro-batch."""
     left, right = frame.select("i", "s"), frame.select("s")
     with pytest.raises(Unsupported, match="several columns named 's'"):
         compile_aggregate(left.crossJoin(right), ["i"], [F.max(left["s"])])
 
 
 def test_the_fingerprint_is_that_of_the_state(frame: DataFrame) -> None:
-    """Names, order and final expressions may change; keys, buffers and their types may not, and the difference is named."""
+    """Names, order and final expressions may change; keys, buffers and their types must not, and the difference is named."""
     before = compile_aggregate(frame, ["s"], [F.sum("d").alias("a"), F.count("*")])
     same_state = compile_aggregate(frame, ["s"], [F.count("*").alias("n"), F.round(F.sum(frame["d"]), 1), F.avg("d")])
     assert before.fingerprint == same_state.fingerprint
@@ -125,10 +125,10 @@ def test_the_fingerprint_is_that_of_the_state(frame: DataFrame) -> None:
             "sum(d) FILTER (WHERE (i > 0))",
         ),
     ):
-        told = difference(before.description, changed.description)
-        assert told is not None
+        difference_text = difference(before.description, changed.description)
+        assert difference_text is not None
         assert changed.fingerprint != before.fingerprint
-        was, _, needs = told.partition("but the program needs")
+        was, _, needs = difference_text.partition("but the program needs")
         assert gone in was
         assert new in needs
 

@@ -1,4 +1,4 @@
-"""Stores of queries that are gone are removed from a worker that lives on; those of other living queries never are."""
+"""Stores of ended queries are removed from a running worker; those of other running queries never are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL = StoreSettings(map_bytes=1 << 20)
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """Where two queries have stores on one worker; the older one's was last used two weeks ago, and is closed."""
+    """The stores of two queries on one worker; the older one's was last used two weeks ago, and is closed."""
     for query in (OLD, NEW):
         used(tmp_path, query)
     close_environments(tmp_path / OLD / "state-0")
@@ -36,18 +36,18 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 def used(root: Path, query: str) -> None:
-    """A task of a query has used its store."""
+    """Record that a task of a query has used its store."""
     store_of(Environment(query, 16, LogLocation("memory://none"), SMALL, str(root)), "state", Worker(0)).status()
 
 
 def aged(folder: Path) -> None:
-    """Nothing has used it for two weeks."""
+    """Set the last use to two weeks ago."""
     then = time.time() - 2 * ABANDONED_SECONDS
     os.utime(folder, (then, then))
 
 
 def test_what_nobody_uses_goes(root: Path) -> None:
-    """The stores of the one query that is gone, with what a rehearsal left there; and those only."""
+    """Only the stores of the ended query are removed, including what a rehearsal left there."""
     (root / OLD / "warm.1.1-0").mkdir()
     (root / OLD / "warm.1.1-0" / "0").touch()
     aged(root / OLD)
@@ -56,7 +56,7 @@ def test_what_nobody_uses_goes(root: Path) -> None:
 
 
 def test_what_is_used_stays(root: Path) -> None:
-    """A store of another query that a process has open, one that a task has used lately, and one's own, however old."""
+    """Kept are an open store of another query, a recently used one, and the query's own, however old."""
     used(root, OLD)
     assert remove_abandoned(root, NEW, time.time()) == []
     aged(root / OLD)
@@ -67,7 +67,7 @@ def test_what_is_used_stays(root: Path) -> None:
 
 
 def test_a_query_that_has_used_a_stand_in_goes(root: Path) -> None:
-    """A task for a worker that is away has a store of its own; one that was killed has left it there."""
+    """A task for a missing worker has a separate store; one that was killed has left it behind."""
     with scratch_store(root / OLD / "state.stand-in-3", "1.0.0.1", 16, SMALL) as store:
         store.status()
     killed = root / OLD / "state.stand-in-4" / "1.0.0.2"
@@ -85,7 +85,7 @@ FOREIGN += [f"{OLD}/state.stand-in-3/notes", f"{OLD}/state.stand-in-3/1.0.0.1/no
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 def test_what_is_not_ours_stays(root: Path, foreign: str) -> None:
-    """A folder with anything in it that binshift never puts there is left alone."""
+    """A folder with anything in it that binshift never creates is not changed."""
     (root / foreign).parent.mkdir(parents=True, exist_ok=True)
     (root / foreign).touch()
     aged(root / OLD)
@@ -94,14 +94,14 @@ def test_what_is_not_ours_stays(root: Path, foreign: str) -> None:
 
 
 def test_a_folder_that_cannot_be_read_harms_nobody(tmp_path: Path) -> None:
-    """What looks for abandoned stores never fails the rehearsal that it is part of."""
+    """The search for abandoned stores never fails the rehearsal that it is part of."""
     (tmp_path / "file").touch()
     assert remove_abandoned(tmp_path / "file", NEW, 0.0) == []
     assert remove_abandoned(tmp_path / "nothing", NEW, 0.0) == []
 
 
 def test_a_meeting_leaves_nothing(tmp_path: Path) -> None:
-    """Both tasks of a rehearsal see each other, and the place where they met is gone afterwards."""
+    """Both tasks of a rehearsal see each other, and the meeting folder is removed afterwards."""
     for number in range(20):
         place = tmp_path / f"warm.1.{number}-0"
         with ThreadPoolExecutor(2) as tasks:

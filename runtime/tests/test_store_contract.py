@@ -1,4 +1,4 @@
-"""The key-value contract, held against a dict: the same test for the store in memory and the one on disk."""
+"""The key-value contract, compared with a dict: the same test for the store in memory and the one on disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAMES = st.sampled_from(["a", "b"])
 
 
 class Boom(Exception):
-    """Leaves a transaction by an exception."""
+    """Ends a transaction with an exception."""
 
 
 def put(transaction: Transaction, rows: list[tuple[int, bytes, bytes | None]]) -> None:
@@ -44,10 +44,10 @@ def put(transaction: Transaction, rows: list[tuple[int, bytes, bytes | None]]) -
     transaction.put_many(entries.make([r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows]))
 
 
-def get(transaction: Transaction, asked: list[tuple[int, bytes]]) -> list[bytes | None]:
-    """Look rows up given as tuples."""
-    bins = np.array([b for b, _ in asked], dtype=np.int32)
-    found: list[bytes | None] = transaction.get_many(bins, pa.array([k for _, k in asked], pa.binary())).to_pylist()
+def get(transaction: Transaction, wanted: list[tuple[int, bytes]]) -> list[bytes | None]:
+    """Read rows given as tuples."""
+    bins = np.array([b for b, _ in wanted], dtype=np.int32)
+    found: list[bytes | None] = transaction.get_many(bins, pa.array([k for _, k in wanted], pa.binary())).to_pylist()
     return found
 
 
@@ -65,10 +65,10 @@ def scanned(
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Random transactions on a store and on a dict; random snapshots that must not move."""
+    """Random transactions on a store and on a dict; random snapshots that must not change."""
 
     def make(self) -> KeyValueStore:
-        """A store that is empty the first time, and the same one again later."""
+        """An empty store at the first call, and the same store again later."""
         raise NotImplementedError
 
     @initialize()
@@ -112,7 +112,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(bin=BINS, rows_max=st.integers(1, 3))
     def drop(self, bin: int, rows_max: int) -> None:
-        """Dropping a bin piece by piece ends, and takes nothing else with it."""
+        """Dropping a bin step by step ends, and deletes nothing else."""
         left = sum(b == bin for b, _ in self.rows)
         for _ in range(left + 1):
             with self.store.write(1) as transaction:
@@ -142,15 +142,15 @@ class StoreMachine(RuleBasedStateMachine):
         with self.store.read() as transaction:
             assert model == scanned(transaction, bin, start, stop)
 
-    @rule(asked=st.lists(st.tuples(BINS, KEYS), max_size=6))
-    def get(self, asked: list[tuple[int, bytes]]) -> None:
-        """Lookups answer in the order asked, null where there is nothing."""
+    @rule(wanted=st.lists(st.tuples(BINS, KEYS), max_size=6))
+    def get(self, wanted: list[tuple[int, bytes]]) -> None:
+        """Lookups return values in the order of the keys, null where absent."""
         with self.store.read() as transaction:
-            assert [self.rows.get(at) for at in asked] == get(transaction, asked)
+            assert [self.rows.get(at) for at in wanted] == get(transaction, wanted)
 
     @rule()
     def reopen(self) -> None:
-        """Leave everything and open the store again."""
+        """Close everything and open the store again."""
         self.stack.close()
         self.snapshots.clear()
         self.store.close()
@@ -158,7 +158,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def snapshots_stand_still(self) -> None:
-        """Each open snapshot still shows its own moment."""
+        """Each open snapshot still shows its own state."""
         for transaction, rows, blobs in getattr(self, "snapshots", ()):
             assert _contents(transaction) == rows
             assert {name: value for name in "ab" if (value := transaction.meta(name)) is not None} == blobs
@@ -197,14 +197,14 @@ class LmdbMachine(StoreMachine):
     """The store on disk."""
 
     def make(self) -> KeyValueStore:
-        """A directory of its own, opened anew."""
+        """A temporary directory, opened again."""
         if not hasattr(self, "directory"):
             self.directory = tempfile.TemporaryDirectory()
         close_environments(self.directory.name)
         return open_lmdb(self.directory.name, LIMITS)
 
     def teardown(self) -> None:
-        """Leave no file either."""
+        """Also remove all files."""
         super().teardown()
         if hasattr(self, "directory"):
             close_environments(self.directory.name)
@@ -213,7 +213,7 @@ class LmdbMachine(StoreMachine):
 
 @pytest.mark.parametrize(("machine", "colliding"), [(MemoryMachine, False), (LmdbMachine, False), (LmdbMachine, True)])
 def test_store_behaves_as_a_dict(machine: type[StoreMachine], colliding: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any sequence of transactions, snapshots, scans and reopenings agrees with a dict, also if all digests collide."""
+    """Any sequence of transactions, snapshots, scans and reopenings agrees with a dict, even if all digests collide."""
     if colliding:
         monkeypatch.setattr(long_keys, "digest", lambda _: b"0" * 16)
     steps = settings(
@@ -233,7 +233,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyValueSt
 
 
 def test_a_second_writer_gives_up_after_its_timeout(store: KeyValueStore) -> None:
-    """While one transaction writes, another raises StoreBusy; afterwards it gets its turn."""
+    """While one transaction writes, another raises StoreBusy; afterwards it can write."""
     with store.write(1), pytest.raises(StoreBusy), store.write(0.01):
         pass
     with store.write(0.01) as transaction:
@@ -241,7 +241,7 @@ def test_a_second_writer_gives_up_after_its_timeout(store: KeyValueStore) -> Non
 
 
 def test_rows_above_the_limits_are_refused_and_change_nothing(store: KeyValueStore) -> None:
-    """A long key or value raises StateTooLarge, naming the size; what the transaction did before is gone with it."""
+    """A long key or value raises StateTooLarge with the size, and the transaction's earlier changes are undone."""
 
     def attempt(key: bytes, value: bytes) -> None:
         with store.write(1) as transaction:
@@ -257,7 +257,7 @@ def test_rows_above_the_limits_are_refused_and_change_nothing(store: KeyValueSto
 
 
 def test_a_read_transaction_cannot_write(store: KeyValueStore) -> None:
-    """Writing to a snapshot is a mistake, not a silent nothing."""
+    """Writing to a snapshot is an error and is not ignored."""
     for change in (
         lambda t: put(t, [(0, b"k", b"v")]),
         lambda t: t.set_meta("a", b""),
@@ -269,7 +269,7 @@ def test_a_read_transaction_cannot_write(store: KeyValueStore) -> None:
 
 
 def test_size_grows_with_the_rows(store: KeyValueStore) -> None:
-    """A thousand rows take at least the bytes they have."""
+    """A thousand rows take at least the size of their bytes."""
     rows: list[tuple[int, bytes, bytes | None]] = [(n % 3, b"%05d" % n, b"v" * 100) for n in range(1000)]
     with store.write(1) as transaction:
         put(transaction, rows)
@@ -277,7 +277,7 @@ def test_size_grows_with_the_rows(store: KeyValueStore) -> None:
 
 
 def test_a_long_scan_is_ordered_and_complete(store: KeyValueStore) -> None:
-    """Thousands of rows come in key order, in batches, each once."""
+    """Thousands of rows are returned in key order, in batches, each once."""
     rows = [(1, b"%06d" % n, b"%d" % n) for n in range(9000)]
     with store.write(1) as transaction:
         put(transaction, list(reversed(rows)))
@@ -289,7 +289,7 @@ def test_a_long_scan_is_ordered_and_complete(store: KeyValueStore) -> None:
 def test_long_keys_of_one_prefix_come_in_order(
     store: KeyValueStore, colliding: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group of long keys that spans several batches is scanned in key order, whole and bounded."""
+    """A group of long keys that spans several batches is scanned in key order, completely and with bounds."""
     if colliding:
         monkeypatch.setattr(long_keys, "digest", lambda _: b"0" * 16)
     keys = [b"a", *(b"p" * 480 + b"%03d" % n for n in range(60)), b"q"]

@@ -1,4 +1,4 @@
-"""Thousands of damages to a local store: it holds what it held, or something it held before, or is found empty."""
+"""After any of thousands of damages, a local store holds its state, an earlier one, or is found empty."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ DAMAGES, MANY = 500, 6000
 
 @pytest.fixture(scope="module")
 def was(tmp_path_factory: pytest.TempPathFactory) -> Past:
-    """A store with a past."""
+    """A store with past states."""
     return past(tmp_path_factory.mktemp("past"), seed=1)
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Where damaged stores are put."""
+    """The directory of damaged stores."""
     place = tmp_path / "store"
     place.mkdir()
     return place
 
 
 def play(was: Past, directory: Path, seeds: range, caplog: pytest.LogCaptureFixture) -> Counter[str]:
-    """Try one damage for each seed; what came of them."""
+    """Try one damage for each seed; returns the number of each outcome."""
     found: Counter[str] = Counter()
     for seed in seeds:
         act = damaged(was, directory, seed)
@@ -58,7 +58,7 @@ def play(was: Past, directory: Path, seeds: range, caplog: pytest.LogCaptureFixt
 
 
 def test_no_damage_gives_a_state_that_never_was(was: Past, directory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Bits, ranges, pages and files are altered, cut, lost and mixed up, LMDB's structure too."""
+    """Bits, ranges, pages and files are altered, truncated, lost and exchanged, including LMDB's structure."""
     found = play(was, directory, range(DAMAGES), caplog)
     assert {each.partition(":")[0] for each in found} == set(ACTS), found
     assert found["flipped in structure: discarded"] > 30, found
@@ -77,12 +77,12 @@ def test_damage_that_a_cursor_does_not_see_is_noticed(
 
 @pytest.mark.oracle
 def test_many_damages(was: Past, directory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The same for many seeds."""
+    """The same holds for many seeds."""
     play(was, directory, range(DAMAGES, MANY), caplog)
 
 
 def test_an_undamaged_store_is_not_discarded(was: Past, directory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Opened by nobody else, it is judged, and found as it was."""
+    """If no other process has it open, it is checked, and found intact."""
     for name, data in was.files.items():
         (directory / name).write_bytes(data)
     with (directory / cache_directory.DATA).open("r+b") as file:
@@ -106,7 +106,7 @@ def look(store: BinStore, read: str) -> list[object]:
 
 
 def test_a_row_that_is_altered_while_the_store_is_open_is_noticed(tmp_path: Path) -> None:
-    """Whoever reads it learns that the store is damaged, by point or by scan; the next one finds it empty."""
+    """A reader learns that the store is damaged, by point or by scan; the next one finds it empty."""
     for read in ("point", "scan"):
         store = BinStore(open_lmdb(tmp_path / read, LIMITS, IDENTITY), BINS, LIMITS)
         with store._fenced.kv.write(1) as transaction:
@@ -125,7 +125,7 @@ def test_a_row_that_is_altered_while_the_store_is_open_is_noticed(tmp_path: Path
 
 
 def test_a_header_that_is_no_text_is_damage(tmp_path: Path) -> None:
-    """A flipped bit may leave bytes that are no UTF-8."""
+    """A flipped bit may leave bytes that are not UTF-8."""
     opened(tmp_path)
     close_environments(tmp_path)
     path = tmp_path / cache_directory.HEADER
@@ -135,7 +135,7 @@ def test_a_header_that_is_no_text_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_store_whose_last_user_was_killed_while_writing_is_kept(tmp_path: Path) -> None:
-    """What a killed writer leaves is judged whole: its transaction never was, and all before it is there."""
+    """After a killed writer the store is found intact: the open transaction is gone, and all earlier ones are kept."""
     store = opened(tmp_path)
     with store._fenced.kv.write(1) as transaction:
         transaction.put_many(ROW)

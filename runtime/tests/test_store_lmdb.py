@@ -1,4 +1,4 @@
-"""The store on disk where it meets the world: other boots, torn files, dying processes, limits."""
+"""The store on disk and its environment: other boots, torn files, dying processes, limits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def values_in(store: KeyValueStore, bin: int = 1) -> list[bytes]:
 
 
 def in_child(directory: Path, program: str) -> subprocess.Popen[str]:
-    """Start a Python process in which ``store`` is the one in ``directory``."""
+    """Start a Python process in which ``store`` is the store of ``directory``."""
     start = f"""
         import os, sys
         from binshift.entries import make
@@ -66,7 +66,7 @@ def in_child(directory: Path, program: str) -> subprocess.Popen[str]:
 
 
 def test_rows_outlive_the_process_that_wrote_them(tmp_path: Path) -> None:
-    """Opening the directory again, here or elsewhere, finds the rows."""
+    """Opening the directory again, in this or another process, finds the rows."""
     fill(open_lmdb(tmp_path, LIMITS), b"a", b"b")
     close_environments(tmp_path)
     assert values_in(open_lmdb(tmp_path, LIMITS)) == [b"a", b"b"]
@@ -75,7 +75,7 @@ def test_rows_outlive_the_process_that_wrote_them(tmp_path: Path) -> None:
 
 
 def test_a_process_killed_inside_a_transaction_leaves_the_earlier_state(tmp_path: Path) -> None:
-    """What a dying writer had put, dropped and named is gone, its lock too, and the file is whole."""
+    """A dying writer's changes and its lock are gone, and the file is intact."""
     fill(open_lmdb(tmp_path, LIMITS), b"a", b"b")
     child = in_child(
         tmp_path,
@@ -97,7 +97,7 @@ def test_a_process_killed_inside_a_transaction_leaves_the_earlier_state(tmp_path
 
 
 def test_a_writer_in_another_process_is_waited_for_and_no_longer(tmp_path: Path) -> None:
-    """StoreBusy while the other process writes, the lock as soon as it is done; readers never notice."""
+    """StoreBusy is raised while the other process writes, then the lock is free; readers are never affected."""
     store = open_lmdb(tmp_path, LIMITS)
     fill(store, b"a")
     child = in_child(
@@ -122,7 +122,7 @@ def test_a_writer_in_another_process_is_waited_for_and_no_longer(tmp_path: Path)
 
 
 def fill_within(store: KeyValueStore, timeout_seconds: float) -> None:
-    """Write one row, waiting at most so long."""
+    """Write one row, waiting at most this long."""
     with store.write(timeout_seconds) as transaction:
         transaction.put_many(make([1], [b"001"], [b"mine"]))
 
@@ -133,7 +133,7 @@ def fill_within(store: KeyValueStore, timeout_seconds: float) -> None:
 def test_a_store_made_elsewhere_is_discarded_with_a_warning(
     tmp_path: Path, name: str, value: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Another boot, host, format, engine or owner means an empty store, and the reason is said."""
+    """Another boot, host, format, engine or owner means an empty store, and the reason is logged."""
     fill(open_lmdb(tmp_path, LIMITS), b"a")
     close_environments(tmp_path)
     path = tmp_path / cache_directory.HEADER
@@ -162,7 +162,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 def test_a_damaged_directory_is_discarded_with_a_warning(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever is wrong with the files, the store opens empty, works, and is found again."""
+    """With any error in the files, the store opens empty, works, and can be reopened."""
     fill(open_lmdb(tmp_path, LIMITS), b"a")
     close_environments(tmp_path)
     DAMAGE[damage](tmp_path / cache_directory.DATA)
@@ -176,7 +176,7 @@ def test_a_damaged_directory_is_discarded_with_a_warning(
 
 
 def test_a_store_wiped_by_another_process_is_opened_anew(tmp_path: Path) -> None:
-    """A handle follows the directory: a reader of the old file ends in peace, the next one sees the new file."""
+    """A handle follows the directory: a reader of the old file finishes normally, the next one sees the new file."""
     store = open_lmdb(tmp_path, LIMITS)
     fill(store, b"a")
     with store.read() as old:
@@ -190,30 +190,30 @@ def test_a_store_wiped_by_another_process_is_opened_anew(tmp_path: Path) -> None
 
 
 def test_a_torn_file_found_while_in_use_is_condemned(tmp_path: Path) -> None:
-    """Damage met in the middle raises StoreDamaged once; after that the store is empty and works."""
+    """Damage found during use raises StoreDamaged once; after that the store is empty and works."""
     store = open_lmdb(tmp_path, LIMITS)
     long = b"k" * 500
     with store.write(1) as transaction:
         transaction.put_many(make([1], [long], [b"v"]))
 
-    def look() -> pa.BinaryArray:
+    def read() -> pa.BinaryArray:
         with store.read() as transaction:
-            return transaction.get_many(entries.bins_array(asked), asked.column(1))
+            return transaction.get_many(entries.bins_array(wanted), wanted.column(1))
 
-    asked = make([1], [long], [None])
+    wanted = make([1], [long], [None])
     with store._place.environment() as opened, opened.environment.begin(write=True) as raw:
         cursor = raw.cursor(opened.rows)
         cursor.first()
         raw.put(cursor.key(), b"\xc1 no bucket", db=opened.rows)
     with pytest.raises(StoreDamaged):
-        look()
-    assert look().to_pylist() == [None]
+        read()
+    assert read().to_pylist() == [None]
     fill(store, b"b")
     assert values_in(store) == [b"b"]
 
 
 def test_a_full_map_changes_nothing(tmp_path: Path) -> None:
-    """More rows than the map holds raise StateTooLarge naming the setting, and the store goes on as before."""
+    """More rows than the map holds raise StateTooLarge with the setting's name, and the store continues as before."""
     store = open_lmdb(tmp_path, StoreLimits(map_bytes_max=1 << 20))
     fill(store, b"a")
     with pytest.raises(StateTooLarge, match="map_bytes_max"):
@@ -224,7 +224,7 @@ def test_a_full_map_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_nearly_full_disk_is_left_alone(tmp_path: Path) -> None:
-    """A write that would leave less than the limit is refused beforehand."""
+    """A write that would leave less than the limit is rejected beforehand."""
     store = open_lmdb(tmp_path, StoreLimits(map_bytes_max=1 << 20, disk_free_bytes_min=1 << 60))
     with pytest.raises(DiskFull, match=f"{tmp_path} has .* bytes free.*BINSHIFT_STORE_DIR"):
         fill(store, b"a")
@@ -240,7 +240,7 @@ def test_a_map_beyond_the_address_space_is_refused_by_name(tmp_path: Path, monke
 
 
 def test_the_real_address_space_limit_is_refused_the_same_way(tmp_path: Path) -> None:
-    """In a process that really is limited, opening ends in InvalidSettings and not in a crash."""
+    """In a process with a real limit, opening ends in InvalidSettings and not in a crash."""
     child = in_child(
         tmp_path,
         f"""
@@ -281,7 +281,7 @@ def _in_fork(directory: str, answer: multiprocessing.connection.Connection) -> N
 
 
 def test_a_forked_child_opens_its_own_environment(tmp_path: Path) -> None:
-    """A child forked while its parent has the store open reads and writes it, and the parent sees that."""
+    """A child forked while its parent has the store open reads and writes it, and the parent sees its rows."""
     store = open_lmdb(tmp_path, LIMITS)
     fill(store, b"parent")
     context = multiprocessing.get_context("fork")

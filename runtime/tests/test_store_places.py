@@ -1,4 +1,4 @@
-"""A process that serves query after query keeps few environments open, and a store for one task leaves nothing behind."""
+"""A process that serves many queries keeps few environments open, and a store for one task leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS = StoreSettings(map_bytes=MAP_BYTES)
 
 
 class Door:
-    """A place that only counts."""
+    """A place that only counts its openings."""
 
     def __init__(self) -> None:
         self.open = True
@@ -26,17 +26,17 @@ class Door:
         self.open = False
 
     def start_anew(self) -> None:
-        """Nothing is inherited."""
+        """A new process inherits nothing."""
 
 
 def mapped(folder: Path) -> int:
-    """How many environments below ``folder`` this process has open."""
+    """The number of environments below ``folder`` that this process has open."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     return len({line for line in lines if f"{folder}/" in line and line.endswith("data.mdb")})
 
 
 def test_only_the_newest_environments_stay_open(tmp_path: Path) -> None:
-    """The others open again when they are wanted, with what they held."""
+    """The others are reopened on use, with their contents."""
     limits = StoreLimits(map_bytes_max=MAP_BYTES)
     first = open_lmdb(tmp_path / "0", limits)
     with first.write(1.0) as transaction:
@@ -51,7 +51,7 @@ def test_only_the_newest_environments_stay_open(tmp_path: Path) -> None:
 
 
 def test_those_that_open_again_count_too(tmp_path: Path) -> None:
-    """However many stores are used in turn, only those that were opened last stay open, and all keep their rows."""
+    """However many stores are used in turn, only the last opened ones stay open, and all keep their rows."""
     stores = [open_lmdb(tmp_path / str(number), StoreLimits(map_bytes_max=MAP_BYTES)) for number in range(OPEN_MAX + 4)]
     for store in stores:
         with store.write(1.0) as transaction:
@@ -64,7 +64,7 @@ def test_those_that_open_again_count_too(tmp_path: Path) -> None:
 
 
 def test_a_place_whose_directory_is_gone_is_forgotten(tmp_path: Path) -> None:
-    """The others are only closed: somebody may come back to them."""
+    """The others are only closed, because they may be used again."""
     places: Places[Door] = Places()
     kept = places.of(tmp_path, "kept", Door)
     for number in range(10 * OPEN_MAX):
@@ -75,7 +75,7 @@ def test_a_place_whose_directory_is_gone_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_scratch_store_is_gone_afterwards(tmp_path: Path) -> None:
-    """Its files, its environment, and what one that was killed has left."""
+    """Its files, its environment, and those of a killed one are removed."""
     left = tmp_path / "stand-in" / "left behind"
     left.mkdir(parents=True)
     with scratch_store(tmp_path / "stand-in", "1.0.0.1", 8, SETTINGS) as store:

@@ -1,4 +1,4 @@
-"""How many rows a store says it has, on disk and in memory."""
+"""The number of rows that a store reports, on disk and in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from binshift.store.engine.memory import MemoryStore
 
 @pytest.mark.parametrize("kind", ["memory", "lmdb"])
 def test_rows_are_counted_with_those_of_copies(kind: str, tmp_path: Path) -> None:
-    """New rows count, changed ones do not count twice, deleted ones no more; a copy's rows count as well."""
+    """New rows count, changed ones count once, deleted ones no longer; a copy's rows count as well."""
     kv: KeyValueStore = MemoryStore() if kind == "memory" else open_lmdb(tmp_path)
     store, fence = BinStore(kv, bins=8), Fence(Term(1), Epoch(0), 1)
     assert store.row_count() == 0

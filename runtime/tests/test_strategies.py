@@ -1,4 +1,4 @@
-"""Every strategy makes each move once; Optimized does it in the least number of steps, each a maximum matching."""
+"""Every strategy makes each move once; Optimized does it in the fewest steps, each a maximum matching."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pair = tuple[int, int]
 
 @st.composite
 def all_moves(draw: st.DrawFn) -> Moves:
-    """Up to 60 moves among up to 12 workers; a worker may both give and receive."""
+    """Up to 60 moves among up to 12 workers; a worker may be both source and destination."""
     pairs = draw(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 11)).filter(lambda p: p[0] != p[1]), max_size=60))
     bins = draw(st.permutations(range(len(pairs))))
     return Moves(bins, [s for s, _ in pairs], [d for _, d in pairs])
@@ -45,7 +45,7 @@ def fewest_steps(moves: Moves, batch_size: int) -> int:
 
 
 def pairs_of(moves: Moves) -> Counter[Pair]:
-    """How many bins each pair of workers moves."""
+    """The number of bins that each pair of workers moves."""
     return Counter(zip(moves.sources.tolist(), moves.destinations.tolist(), strict=True))
 
 
@@ -70,7 +70,7 @@ def largest_matching(pairs: Iterable[Pair]) -> int:
 
 @given(all_moves(), st.sampled_from(Strategy), st.integers(1, 9))
 def test_every_move_is_made_exactly_once(moves: Moves, strategy: Strategy, batch_size: int) -> None:
-    """A plan consists of the moves it was cut from, whatever the strategy, and no step is empty."""
+    """A plan consists of exactly its moves, for any strategy, and no step is empty."""
     plan = cut(moves, strategy, batch_size)
     assert sorted(plan.moves) == sorted(moves)
     assert all(len(step) for step in steps_of(plan))
@@ -78,7 +78,7 @@ def test_every_move_is_made_exactly_once(moves: Moves, strategy: Strategy, batch
 
 @given(all_moves(), st.integers(1, 9))
 def test_step_sizes_are_as_ordered(moves: Moves, batch_size: int) -> None:
-    """All at once is one step, fluid one bin a step, batched n bins a step except for the last."""
+    """AllAtOnce has one step, Fluid one bin per step, Batched n bins per step except for the last."""
     sizes = {s: [len(step) for step in steps_of(cut(moves, s, batch_size))] for s in Strategy}
     assert sizes[Strategy.ALL_AT_ONCE] == ([len(moves)] if len(moves) else [])
     assert sizes[Strategy.FLUID] == [1] * len(moves)
@@ -88,7 +88,7 @@ def test_step_sizes_are_as_ordered(moves: Moves, batch_size: int) -> None:
 
 @given(all_moves(), st.integers(1, 9))
 def test_batches_are_taken_from_all_pairs_in_turn(moves: Moves, batch_size: int) -> None:
-    """After any number of batches no pair of workers is ahead of another by more than one bin, unless that has none left."""
+    """After any number of batches no pair of workers is ahead of another by more than one bin, unless that pair is done."""
     left = pairs_of(moves)
     made = Counter[Pair]()
     for step in steps_of(cut(moves, Strategy.BATCHED, batch_size)):
@@ -115,7 +115,7 @@ def test_optimized_is_a_shortest_sequence_of_maximum_matchings(moves: Moves, bat
 @given(st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.integers(1, 30), min_size=1))
 @example({(0, 0): 6, (1, 1): 6, (2, 0): 2, (2, 1): 5})
 def test_rounds_are_shortest_for_any_pairs(batches: dict[Pair, int]) -> None:
-    """Also when pairs have very unequal numbers of batches, each round is a maximum matching and none is wasted."""
+    """Even for pairs with very unequal numbers of batches, each round is a maximum matching and none is wasted."""
     pairs = sorted(batches)
     counts = np.array([batches[pair] for pair in pairs])
     round_of = rounds(np.array([s for s, _ in pairs]), np.array([d for _, d in pairs]), counts)
@@ -132,7 +132,7 @@ def test_rounds_are_shortest_for_any_pairs(batches: dict[Pair, int]) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_optimized_is_shortest_among_many_workers(seed: int) -> None:
-    """Also for dense moves among dozens of workers, with pairs of very different sizes, the fewest steps suffice."""
+    """Even for dense moves among dozens of workers, with pairs of very different sizes, the least number of steps suffices."""
     rng = np.random.default_rng(seed)
     sources, destinations = (rng.zipf(1.3, 5000) % 40 for _ in range(2))
     moves = Moves(np.arange(5000), sources, 100 + destinations)
@@ -153,7 +153,7 @@ def test_optimized_moves_pairs_in_parallel() -> None:
 
 @pytest.mark.parametrize("strategy", [Strategy.FLUID, Strategy.BATCHED, Strategy.OPTIMIZED])
 def test_bins_of_a_step_are_of_a_size(strategy: Strategy) -> None:
-    """With weights, each pair gives its heaviest bins first, so that heavy bins share a step with heavy ones."""
+    """With weights, each pair moves its heaviest bins first, so that bins of similar weight share a step."""
     weights = np.array([1, 9, 2, 8, 3, 7, 4, 6])
     moves = Moves(np.arange(8), [0] * 4 + [1] * 4, [2] * 4 + [3] * 4)
     given_up = [int(b) for step in steps_of(cut(moves, strategy, 2, weights)) for b in step.bins if b < 4]
@@ -161,26 +161,26 @@ def test_bins_of_a_step_are_of_a_size(strategy: Strategy) -> None:
 
 
 def test_names_are_those_of_the_resource() -> None:
-    """The strategies are named as in the resource's and the API's documentation, and can be made from these names."""
+    """The strategies have the names in the resource's and the API's documentation, and can be created from them."""
     assert [Strategy(name) for name in ("AllAtOnce", "Fluid", "Batched", "Optimized")] == list(Strategy)
 
 
 @pytest.mark.parametrize("batch_size", [0, -1])
 def test_an_empty_batch_is_refused(batch_size: int) -> None:
-    """A plan whose steps move nothing would never end."""
+    """A plan with empty steps would never end."""
     with pytest.raises(MigrationRefused, match=f"batch of {batch_size} bins"):
         cut(Moves([0], [0], [1]), Strategy.BATCHED, batch_size)
 
 
 def test_a_move_that_stays_is_a_bug() -> None:
     """A worker cannot send a bin to itself."""
-    with pytest.raises(InvariantViolated, match="where it is"):
+    with pytest.raises(InvariantViolated, match="its own worker"):
         cut(Moves([0], [1], [1]), Strategy.FLUID)
 
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_largest_plan_can_be_cut(strategy: Strategy) -> None:
-    """Replacing all of a thousand workers of 2^20 bins gives a plan of the expected length (time: bench_planner.py)."""
+    """Replacing all of a thousand workers of 2^20 bins gives a plan of the expected length (for speed see bench_planner.py)."""
     route = Route.initial(1 << 20, [Worker(w) for w in range(1000)])
     moves = route.moves_to(target_route(route, [Worker(w) for w in range(1000, 2000)]).owners)
     plan = cut(moves, strategy, 64)

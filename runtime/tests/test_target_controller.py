@@ -1,4 +1,4 @@
-"""Targets and their order, workers that drain or are lost and come back, cancelling with and without rollback."""
+"""Targets and their order, workers that are drained or lost and return, cancelling with and without rollback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster() -> SimulatedCluster:
 
 
 def test_a_target_is_ordered_by_generation(cluster: SimulatedCluster) -> None:
-    """A newer one counts, the same again is nothing, an older one and a changed one are refused."""
+    """A newer generation is accepted, the same one changes nothing, an older or changed one is rejected."""
     put = targets(cluster).put
     assert put(UID, 3, slots(0, 1, 2)) is not None
     assert put(UID, 3, slots(2, 1, 0)) is None
@@ -41,7 +41,7 @@ def test_a_target_is_ordered_by_generation(cluster: SimulatedCluster) -> None:
 
 
 def test_a_target_without_an_aim_has_that_of_the_settings(cluster: SimulatedCluster) -> None:
-    """The latency that a target names holds for that target, not for those after it; a new driver knows it too."""
+    """A target's latency applies to that target only; a new driver knows it too."""
     usual = cluster.driver.coordinator.migrations.pacer.aim_seconds
     targets(cluster).put(UID, 1, slots(0, 1, 2), latency_target_seconds=7.0)
     assert cluster.driver.coordinator.migrations.pacer.aim_seconds == 7.0
@@ -52,7 +52,7 @@ def test_a_target_without_an_aim_has_that_of_the_settings(cluster: SimulatedClus
 
 
 def test_another_owner_replaces_a_target(cluster: SimulatedCluster) -> None:
-    """A resource that was created anew has another UID, and begins to count anew."""
+    """A recreated resource has another UID, and its generations start again."""
     put = targets(cluster).put
     put(UID, 9, slots(0, 1, 2))
     assert put("other", 1, slots(0, 1)) is not None
@@ -62,7 +62,7 @@ def test_another_owner_replaces_a_target(cluster: SimulatedCluster) -> None:
 
 
 def test_the_program_does_not_touch_an_operators_target(cluster: SimulatedCluster) -> None:
-    """It is told whom to ask; the target stays."""
+    """The error names the owner; the target does not change."""
     targets(cluster).put(UID, 1, slots(0, 1, 2))
     with pytest.raises(TargetOwned, match="kubectl scale"):
         targets(cluster).rescale(slots(0))
@@ -74,13 +74,13 @@ def test_the_program_does_not_touch_an_operators_target(cluster: SimulatedCluste
 
 
 def test_a_target_without_workers_is_refused(cluster: SimulatedCluster) -> None:
-    """There is no place for the bins."""
+    """The bins would have no owner."""
     with pytest.raises(MigrationRefused, match="at least one worker"):
         targets(cluster).put(UID, 1, ())
 
 
 def test_the_next_driver_goes_on_towards_the_target(cluster: SimulatedCluster) -> None:
-    """And knows whose it is."""
+    """It also knows the target's owner."""
     targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.restart_driver()
     cluster.epoch(rows(4))
@@ -90,7 +90,7 @@ def test_the_next_driver_goes_on_towards_the_target(cluster: SimulatedCluster) -
 
 
 def test_a_drained_worker_has_no_bins_until_it_is_back(cluster: SimulatedCluster) -> None:
-    """Its executor's successor gets its share again; what is desired never changed."""
+    """A new executor of the worker gets its share again; the desired target never changed."""
     cluster.rescale(3)
     cluster.settle()
     targets(cluster).drain(Worker(2))
@@ -112,7 +112,7 @@ def test_a_drained_worker_has_no_bins_until_it_is_back(cluster: SimulatedCluster
 
 
 def test_the_last_worker_is_not_drained(cluster: SimulatedCluster) -> None:
-    """Its bins would have no place."""
+    """Its bins would have no owner."""
     targets(cluster).drain(Worker(1))
     cluster.settle()
     with pytest.raises(DrainRefused, match="worker 0 is the last one"):
@@ -120,7 +120,7 @@ def test_the_last_worker_is_not_drained(cluster: SimulatedCluster) -> None:
 
 
 def test_a_lost_workers_bins_are_taken_over_and_given_back(cluster: SimulatedCluster) -> None:
-    """Only its own bins move, the answer stays right, and when it is back all is as it was wanted."""
+    """Only its own bins move, the result stays correct, and after its return the target's route is restored."""
     cluster.rescale(3)
     cluster.settle()
     assert cluster.route is not None
@@ -143,7 +143,7 @@ def test_a_lost_workers_bins_are_taken_over_and_given_back(cluster: SimulatedClu
 
 
 def test_a_worker_is_lost_in_a_migration(cluster: SimulatedCluster) -> None:
-    """The migration fails by name; its target is reached without the lost worker, and with it when it is back."""
+    """The migration fails and names the worker; the target is reached without it, and with it after its return."""
     migration = cluster.rescale(4, batch_size=1)
     cluster.background()
     cluster.epoch(rows(1))
@@ -162,13 +162,13 @@ def test_a_worker_is_lost_in_a_migration(cluster: SimulatedCluster) -> None:
 
 
 def test_nobody_is_left(cluster: SimulatedCluster) -> None:
-    """Then there is nothing to do but wait."""
+    """Without any worker, the target controller can only wait."""
     with pytest.raises(MigrationRefused, match="no other one is there"):
         targets(cluster).replace_lost(slots(0, 1), ())
 
 
 def test_a_cancelled_migration_stays_where_it_is(cluster: SimulatedCluster) -> None:
-    """Without rollback, bins that have moved stay."""
+    """Without rollback, moved bins stay."""
     migration = cluster.rescale(4, "Fluid")
     while not (migration.progress and migration.progress.bins_moved):
         cluster.background()
@@ -181,7 +181,7 @@ def test_a_cancelled_migration_stays_where_it_is(cluster: SimulatedCluster) -> N
 
 
 def test_a_cancelled_migration_is_rolled_back(cluster: SimulatedCluster) -> None:
-    """With rollback, every bin is where it was."""
+    """With rollback, every bin returns to its owner."""
     assert cluster.route is not None
     before = cluster.route.owners.tolist()
     migration = cluster.rescale(4, "Fluid")
@@ -197,7 +197,7 @@ def test_a_cancelled_migration_is_rolled_back(cluster: SimulatedCluster) -> None
 
 
 def test_bins_are_shared_by_what_they_hold(cluster: SimulatedCluster) -> None:
-    """After a rebalance no worker has much more than its share, and a driver that starts anew leaves it so."""
+    """After a rebalance no worker has much more than its share, and a restarted driver keeps it."""
     everything = [{"key": f"k{n}", "value": 1, "time": 0} for n in range(40)]
     for _ in range(8):
         cluster.epoch(everything)
@@ -219,7 +219,7 @@ def test_bins_are_shared_by_what_they_hold(cluster: SimulatedCluster) -> None:
 
 
 def test_sizes_are_not_known_at_once() -> None:
-    """Before the first snapshots there is nothing to share by."""
+    """Before the first snapshots no sizes are known."""
     cluster = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2)
     cluster.epoch(rows(1))
     with pytest.raises(MigrationRefused, match="ask again later"):

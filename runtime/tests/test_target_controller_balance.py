@@ -1,4 +1,4 @@
-"""Workers share bins by measured load: when a query is rescaled or rebalanced, and again after its driver or a worker was lost."""
+"""Workers share bins by measured load: after a rescale or rebalance, and after the loss of the driver or a worker."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ HEAVY = 16
 
 
 def skewed() -> SimulatedCluster:
-    """16 of 128 bins, all on worker 0, hold nearly all of the state; every bin has been in a snapshot."""
+    """16 of 128 bins, all on worker 0, have nearly all of the state; every bin has been in a snapshot."""
     made = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4, tuning=Tuning(take_over=True))
     measured(made)
     return made
 
 
 def measured(cluster: SimulatedCluster) -> None:
-    """Epochs, the first with the skewed rows, until the bytes of every bin are known."""
+    """Run epochs, the first with the skewed rows, until the bytes of every bin are known."""
     cluster.epoch(skewed_rows())
     before = cluster.last
     while cluster.driver.log.index.bin_bytes() is None or cluster.last < before + 8:
@@ -38,7 +38,7 @@ def measured(cluster: SimulatedCluster) -> None:
 
 
 def skewed_rows() -> list[Row]:
-    """Some 600 keys of the heavy bins, and a key of each of the others."""
+    """About 600 keys of the heavy bins, and one key of each of the others."""
     keys = [f"k{n}" for n in range(5_000)]
     heavy = [key for key in keys if bin_of((key,), BINS) < HEAVY]
     light = {bin_of((key,), BINS): key for key in keys if bin_of((key,), BINS) >= HEAVY}
@@ -46,7 +46,7 @@ def skewed_rows() -> list[Row]:
 
 
 def shares(cluster: SimulatedCluster, count: int) -> np.ndarray:
-    """The bytes of each of ``count`` workers, over their mean."""
+    """The bytes of each of ``count`` workers, divided by their mean."""
     sizes = cluster.driver.log.index.bin_bytes()
     assert sizes is not None
     assert cluster.route is not None
@@ -65,7 +65,7 @@ def test_a_rescale_shares_the_bytes() -> None:
 
 
 def test_heavy_bins_go_first() -> None:
-    """Whichever strategy cuts the plan, a pair of workers exchanges its heaviest bins in its first steps."""
+    """With any strategy, a pair of workers exchanges its heaviest bins in its first steps."""
     cluster = skewed()
     migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), strategy="Fluid")
     assert migration is not None
@@ -80,7 +80,7 @@ def test_heavy_bins_go_first() -> None:
 
 
 def test_a_new_driver_leaves_what_is_shared() -> None:
-    """It asks by the loads that the target keeps, whatever has been measured since."""
+    """It plans with the loads that the target keeps, whatever has been measured since."""
     cluster = skewed()
     targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.settle()
@@ -97,7 +97,7 @@ def test_a_new_driver_leaves_what_is_shared() -> None:
 
 
 def test_a_half_done_rescale_is_ended_by_the_next_driver() -> None:
-    """Bins that had not moved when the driver ended move then, by the same loads."""
+    """Bins that had not moved when the driver ended move afterwards, by the same loads."""
     cluster = skewed()
     migration = targets(cluster).put(UID, 1, slots(0, 1, 2, 3), strategy="Batched", batch_size=2)
     assert migration is not None
@@ -112,7 +112,7 @@ def test_a_half_done_rescale_is_ended_by_the_next_driver() -> None:
 
 
 def test_anyone_may_rebalance_an_operators_target() -> None:
-    """The target stays its owner's, of its generation; what its owner sets again changes nothing."""
+    """The target keeps its owner and generation; setting it again changes nothing."""
     cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
     cluster.epoch(rows(1))
     targets(cluster).put(UID, 5, slots(0, 1))
@@ -133,7 +133,7 @@ def test_anyone_may_rebalance_an_operators_target() -> None:
 
 
 def test_a_rebalance_that_is_not_worth_it_moves_nothing() -> None:
-    """It ends settled, and says that nothing had to move."""
+    """It settles, with the reason that nothing had to move."""
     cluster = skewed()
     targets(cluster).put(UID, 1, slots(0, 1))
     cluster.settle()
@@ -149,7 +149,7 @@ def test_a_rebalance_that_is_not_worth_it_moves_nothing() -> None:
 
 
 def test_a_worker_that_comes_back_gets_its_share_of_the_bytes() -> None:
-    """And the others keep theirs."""
+    """The other workers keep theirs."""
     cluster = skewed()
     targets(cluster).put(UID, 1, slots(0, 1, 2))
     cluster.settle()
@@ -165,7 +165,7 @@ def test_a_worker_that_comes_back_gets_its_share_of_the_bytes() -> None:
 
 
 def test_hot_bins_weigh_by_their_records() -> None:
-    """Keys that get most of the records are spread, though every bin holds the same: half of a weight is records."""
+    """Keys with most of the records are spread, although all bins have equal sizes: half of a weight is records."""
     cluster = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2)
     by_bin = {bin_of((f"k{n}",), 8): f"k{n}" for n in range(200)}
     hot = [{"key": by_bin[bin], "value": 1, "time": 0} for bin in (0, 1) for _ in range(RECORDS_MIN // 2)]
@@ -181,7 +181,7 @@ def test_hot_bins_weigh_by_their_records() -> None:
 
 
 def test_records_are_counted_in_some_epochs_only() -> None:
-    """An epoch in which nobody counts adds nothing, and few records are not believed."""
+    """An epoch without counts adds nothing, and few records are ignored."""
     cluster = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2)
     many = [{"key": "k1", "value": 1, "time": 0} for _ in range(RECORDS_MIN)]
     cluster.epoch(rows(1))
@@ -196,7 +196,7 @@ def test_records_are_counted_in_some_epochs_only() -> None:
 
 
 def test_old_counts_are_forgotten() -> None:
-    """A bin that was hot once is not for ever."""
+    """A bin that was hot once does not stay hot forever."""
     counted = BinRecords(4)
     for bin, times in ((0, 20), (1, 40)):
         for _ in range(times):
@@ -205,7 +205,7 @@ def test_old_counts_are_forgotten() -> None:
 
 
 def test_weights_of_a_target_are_short_and_bounded() -> None:
-    """A million bins fit a target with room to spare; text of another size, or of no weights at all, is refused."""
+    """The weights of a million bins fit in a target; text of another size, or without weights, is rejected."""
     rng = np.random.default_rng(random.Random(3).randrange(1 << 30))
     many = rng.random(1 << 20)
     text = packed.pack(many)
@@ -219,7 +219,7 @@ def test_weights_of_a_target_are_short_and_bounded() -> None:
 
 
 def test_damaged_weights_share_by_numbers() -> None:
-    """A target is never a reason not to start."""
+    """A damaged target must never prevent a start."""
     from binshift.engine.desired_target import weights_of
     from binshift.log.records.targets import Target
 
@@ -228,7 +228,7 @@ def test_damaged_weights_share_by_numbers() -> None:
 
 
 def test_a_drained_workers_bins_go_where_there_is_room() -> None:
-    """The bytes of a worker that goes are shared by those that stay."""
+    """The bytes of a leaving worker are distributed over the remaining ones."""
     cluster = skewed()
     targets(cluster).put(UID, 1, slots(0, 1, 2, 3))
     cluster.settle()

@@ -1,4 +1,4 @@
-"""Requests that meet trouble: answers that are lost, drivers that die, flips under way, workers and queries that go."""
+"""Requests under faults: lost responses, dying drivers, running flips, lost workers and ended queries."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def cluster() -> SimulatedCluster:
 
 
 def unavailable(*_: object) -> None:
-    raise StorageUnavailable("nobody answers")
+    raise StorageUnavailable("no response")
 
 
 def test_a_target_whose_answer_was_lost_is_taken_up(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was written, and the client heard that it was not known whether: the same again begins what did not begin."""
+    """After a lost response, the same request starts the migration that the first one did not start."""
     put = targets(cluster).put
     with monkeypatch.context() as lost:
         lost.setattr(terms, "check_newest", unavailable)
@@ -51,7 +51,7 @@ def test_a_target_from_before_the_first_epoch_is_kept() -> None:
 
 @pytest.mark.parametrize("to", [{0: -1}, {-1: 0}, {8: 0}], ids=str)
 def test_a_move_that_cannot_be_is_refused(cluster: SimulatedCluster, to: dict[int, int]) -> None:
-    """And leaves the way free for the next request."""
+    """It does not block the next request."""
     migration = cluster.move(to)
     assert migration.phase is Phase.CANCELLED
     assert "there is no" in migration.reason
@@ -61,31 +61,31 @@ def test_a_move_that_cannot_be_is_refused(cluster: SimulatedCluster, to: dict[in
 
 
 def test_a_flip_under_way_is_rolled_back_too(cluster: SimulatedCluster) -> None:
-    """A step that is in the route of the running epoch when the rollback is asked for moves back with the rest."""
+    """A step in the route of the running epoch at the time of the rollback moves back with the others."""
     assert cluster.route is not None
     before = cluster.route.owners.tolist()
     migration = cluster.rescale(4, "AllAtOnce")
-    coordinator, asked = cluster.driver.coordinator, list[Migration]()
+    coordinator, rollbacks = cluster.driver.coordinator, list[Migration]()
     commit = coordinator.commit
 
     def ask_and_commit(plan: EpochPlan, summaries: Sequence[Summary]) -> None:
-        if len(plan.moves) and not asked:
-            asked.append(targets(cluster).cancel(migration.id, rollback=True))
+        if len(plan.moves) and not rollbacks:
+            rollbacks.append(targets(cluster).cancel(migration.id, rollback=True))
         commit(plan, summaries)
 
     coordinator.commit = ask_and_commit  # type: ignore[method-assign]
-    while not asked:
+    while not rollbacks:
         cluster.background()
         cluster.epoch(rows(1))
     assert cluster.route.owners.tolist() != before
     cluster.settle()
-    assert asked[0].phase is Phase.SETTLED
+    assert rollbacks[0].phase is Phase.SETTLED
     assert cluster.route.owners.tolist() == before
     cluster.finish()
 
 
 def test_who_waits_is_told_when_the_query_ends(cluster: SimulatedCluster) -> None:
-    """Nothing will move any more, so a migration ends with its query."""
+    """Nothing moves any more, so a migration ends with its query."""
     migration = cluster.rescale(3)
     with pytest.raises(TimeoutError, match="still"):
         migration.wait(0.01)
@@ -95,7 +95,7 @@ def test_who_waits_is_told_when_the_query_ends(cluster: SimulatedCluster) -> Non
 
 
 def test_a_worker_that_is_back_takes_over_before_it_is_noticed(cluster: SimulatedCluster) -> None:
-    """One was lost and has an executor again when the next one goes: no round of background work has to come between."""
+    """A lost worker with a new executor takes over when the next one is lost, without a background round in between."""
     for worker in (1, 2, 3):
         cluster.away(worker)
     cluster.epoch(rows(4))
@@ -111,7 +111,7 @@ def test_a_worker_that_is_back_takes_over_before_it_is_noticed(cluster: Simulate
 
 
 def test_a_worker_that_vanishes_on_its_way_in_is_given_up(cluster: SimulatedCluster) -> None:
-    """Also one that was warm when the migration began: it is awaited, and then the migration ends."""
+    """The migration waits for a missing worker, even one that was warm at its start, and then ends."""
     cluster.rescale(3)
     cluster.settle()
     migration = cluster.rescale(4)

@@ -1,7 +1,7 @@
-"""Keeps the house as it is meant to be: small files, small functions, pure middle, no leftovers.
+"""Checks the structure of the code: small files, small functions, pure core modules, no leftovers.
 
 Each rule is a pure function from a file's text to the problems in it, so that the rules themselves are tested here on
-samples of a few lines. The import layers are import-linter's business (pyproject.toml), form is ruff's.
+samples of a few lines. Import-linter checks the layers of imports (pyproject.toml), and ruff checks the form.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ PURE = {
     ),
     *("memory", "ports", "seating", "strategies", "decide", "status"),
 }
-"""Modules (or packages) that compute and do nothing else; the last two are the operator's."""
+"""Modules (or packages) that only compute; the last two are the operator's."""
 PURE_IMPORTS = {"numpy", *sys.stdlib_module_names} - {
     *("asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "shutil"),
     *("socket", "subprocess", "tempfile", "threading", "time"),
 }
-"""What a pure module may import, beside other pure modules: nothing that knows the clock, chance or the outside."""
+"""What a pure module may import, besides other pure modules: nothing with access to time, randomness or I/O."""
 PURE_CALLS_BANNED = {"eval", "exec", "input", "open", "print"}
 
 LEFTOVER = re.compile("|".join((r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b", r"\bXX" + r"X\b")))
@@ -52,14 +52,14 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def long_file(text: str) -> Iterator[str]:
-    """More lines than fit in a head."""
+    """The file has too many lines to keep in mind."""
     lines = text.count("\n")
     if lines > FILE_LINES_MAX:
         yield f"{lines} lines; split it (at most {FILE_LINES_MAX})"
 
 
 def long_functions(text: str) -> Iterator[str]:
-    """Functions longer than a screen; the docstring does not count."""
+    """A function is longer than a screen; the docstring does not count."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, FUNCTIONS):
             continue
@@ -71,28 +71,28 @@ def long_functions(text: str) -> Iterator[str]:
 
 
 def missing_docstring(text: str) -> Iterator[str]:
-    """A module that does not say what it owns; an empty one has nothing to say."""
+    """A module does not state what it owns; an empty one needs no docstring."""
     if text.strip() and not ast.get_docstring(ast.parse(text)):
-        yield "no module docstring: say what the module owns, what it must never do, and why it is done this way"
+        yield "no module docstring: state what the module owns, what it must never do, and why it is done this way"
 
 
 def leftovers(text: str) -> Iterator[str]:
-    """Notes to self in comments and strings."""
+    """There are notes to self in comments and strings."""
     for number, line in enumerate(text.splitlines(), start=1):
         if LEFTOVER.search(line):
             yield f"line {number}: {line.strip()!r}: do it, or leave it out"
 
 
 def broad_excepts(text: str) -> Iterator[str]:
-    """Handlers that swallow everything and do not say why; those that end in a ``raise`` swallow nothing."""
+    """A handler swallows everything without a reason; one that ends in a ``raise`` swallows nothing."""
     comments = _comments(text)
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ExceptHandler) or not _is_broad(node.type):
             continue
         reraises = isinstance(node.body[-1], ast.Raise)
-        said_why = any(number in comments for number in range(node.lineno - 1, node.body[0].lineno + 1))
-        if not reraises and not said_why:
-            yield f"line {node.lineno}: a broad except needs a comment that says why; or name the error"
+        has_reason = any(number in comments for number in range(node.lineno - 1, node.body[0].lineno + 1))
+        if not reraises and not has_reason:
+            yield f"line {node.lineno}: a broad except needs a comment with the reason; or name the error"
 
 
 def _is_broad(kind: ast.expr | None) -> bool:
@@ -103,14 +103,14 @@ def _is_broad(kind: ast.expr | None) -> bool:
 
 
 def _comments(text: str) -> set[int]:
-    """The lines that carry a comment of their own words, rather than an order to a tool."""
+    """The lines with a comment that is not an instruction to a tool."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     found = (t for t in tokens if t.type == tokenize.COMMENT)
     return {t.start[0] for t in found if not re.fullmatch(r"#\s*(noqa|type:|pragma).*", t.string)}
 
 
 def impurities(text: str) -> Iterator[str]:
-    """Imports and calls by which a pure module would see more than its arguments."""
+    """An import or call gives a pure module access to more than its arguments."""
     for node in ast.walk(ast.parse(text)):
         for name in _imported(node):
             package, _, inside = name.partition(".")
@@ -133,12 +133,12 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def untold_tests(text: str) -> Iterator[str]:
-    """Test functions that do not say in a sentence what must hold."""
+    """A test function does not state in one sentence what must hold."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, FUNCTIONS) and node.name.startswith("test_"):
             docstring = ast.get_docstring(node) or ""
             if not re.search(r"[.?!]$", docstring.split("\n\n")[0].rstrip()):
-                yield f"line {node.lineno}: {node.name} needs a docstring: one sentence that says what must hold"
+                yield f"line {node.lineno}: {node.name} needs a docstring: one sentence that states what must hold"
 
 
 FILES = sorted([ROOT / "conftest.py", *(path for top in TOPS for path in (ROOT / top).rglob("*.py"))])
@@ -165,19 +165,19 @@ def test_file_is_tidy(path: Path) -> None:
 
 
 def test_names_say_what_is_inside() -> None:
-    """No file or folder has a name that fits anything."""
+    """No file or folder has a name that fits any content."""
     parts = {part for path in FILES for part in path.relative_to(ROOT).with_suffix("").parts}
     assert sorted(filter(EMPTY_NAMES.search, parts)) == []
 
 
 def test_import_roots_are_no_packages() -> None:
-    """No file makes a package of `operator` or `runtime`: the first would shadow the standard library's."""
+    """No file makes `operator` or `runtime` a package: the first would shadow the standard library's module."""
     wrong = ("operator/__init__.py", "operator.py", "runtime/__init__.py", "runtime.py")
     assert [name for name in wrong if (ROOT / name).exists()] == []
 
 
 def test_test_files_have_names_of_their_own() -> None:
-    """Test file names are unique, as pytest imports all of them as top-level modules."""
+    """Test file names are unique, because pytest imports all of them as top-level modules."""
     names = Counter(path.name for path in FILES if path.name.startswith("test_"))
     assert {name for name, count in names.items() if count > 1} == set()
 
@@ -207,9 +207,12 @@ GOOD = {
     "file": (long_file, "#\n" * 300),
     "function": (long_functions, f'def f():\n    """Why.\n\n    More."""\n{_lines(39)}\n'),
     "empty module": (missing_docstring, ""),
-    "explained except": (broad_excepts, "try:\n    f()\nexcept Exception:\n    # The edge of the process.\n    pass\n"),
+    "explained except": (
+        broad_excepts,
+        "try:\n    f()\nexcept Exception:\n    # The outermost frame of the process.\n    pass\n",
+    ),
     "cleanup": (broad_excepts, "try:\n    f()\nexcept BaseException:\n    g()\n    raise\n"),
-    "wrapping": (broad_excepts, "try:\n    f()\nexcept Exception as error:\n    raise Told() from error\n"),
+    "wrapping": (broad_excepts, "try:\n    f()\nexcept Exception as error:\n    raise Failed() from error\n"),
     "narrow except": (broad_excepts, "try:\n    f()\nexcept OSError:\n    pass\n"),
     "pure": (
         impurities,

@@ -1,4 +1,4 @@
-"""A job is cancelled when an executor that it needs is gone or another, and not otherwise."""
+"""A job is cancelled when an executor that it needs is lost or replaced, and not otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST, SECOND = Executor("1", "127.0.0.2", 2), Executor("2", "127.0.0.3", 2)
 
 
 class Context:
-    """What the watch asks of Spark."""
+    """The part of Spark that the watch calls."""
 
     def __init__(self) -> None:
         self.tags: list[str] = []
@@ -39,7 +39,7 @@ class Context:
 
 
 class View:
-    """The executors; says when they were read."""
+    """The executors; counts how often they were read."""
 
     def __init__(self, executors: Mapping[Worker, Executor]) -> None:
         self.now = executors
@@ -76,7 +76,7 @@ def watching(context: Context, view: View, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.mark.parametrize("then", [{Worker(1): SECOND}, {Worker(0): Executor("3", "127.0.0.2", 2)}], ids=["gone", "new"])
 def test_cancelled(watching: JobWatch, context: Context, view: View, then: dict[Worker, Executor]) -> None:
-    """An executor that is gone, or that was started again, has the job cancelled by its tag."""
+    """A job whose executor was lost or restarted is cancelled by its tag."""
     with watching.over("epoch", {Worker(0): FIRST}):
         assert context.tags == ["binshift-q-1-epoch"]
         view.now = then
@@ -86,7 +86,7 @@ def test_cancelled(watching: JobWatch, context: Context, view: View, then: dict[
 
 
 def test_left_alone(watching: JobWatch, context: Context, view: View) -> None:
-    """Executors the job has no need of may go; a reading that fails says nothing."""
+    """Executors that the job does not need may be lost; a failed reading has no effect."""
     with watching.over("epoch", {Worker(0): FIRST}), watching.over("round", {Worker(0): FIRST}):
         view.await_looks(3)
         view.now = {Worker(0): FIRST}
@@ -97,7 +97,7 @@ def test_left_alone(watching: JobWatch, context: Context, view: View) -> None:
 
 
 def test_only_the_job_that_needs_it(watching: JobWatch, context: Context, view: View) -> None:
-    """Of two jobs, the one whose executor is gone is cancelled, and not the other."""
+    """Of two jobs, only the one whose executor was lost is cancelled."""
     with watching.over("round", {Worker(1): SECOND}), watching.over("epoch", {Worker(0): FIRST}):
         view.now = {Worker(1): SECOND}
         assert context.told.wait(LONG_SECONDS)
@@ -105,7 +105,7 @@ def test_only_the_job_that_needs_it(watching: JobWatch, context: Context, view: 
 
 
 def test_nothing_is_read_between_jobs(watching: JobWatch, view: View) -> None:
-    """Without a job that has taken a while, the executors are not asked for."""
+    """Without a job of some age, the executors are not read."""
     with watching.over("epoch", {Worker(0): FIRST}):
         view.await_looks(1)
     while view.looks.acquire(timeout=0.2):

@@ -1,4 +1,4 @@
-"""The watermark of an epoch and of the one before: in first runs and replays, and of checkpoints that lack them."""
+"""The watermark of an epoch and of the previous one: in first runs and replays, and of checkpoints that lack them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EPOCHS = 70
 
 
 class DriversDie:
-    """The plan in which every so many epochs the driver dies after the record and before Spark's commit: a replay follows."""
+    """The plan in which the driver periodically dies after the record and before Spark's commit, so that a replay follows."""
 
     def __init__(self, every: int) -> None:
         self.commits = {f"Spark's commit of epoch {epoch}" for epoch in range(every, EPOCHS, every)}
@@ -33,7 +33,7 @@ class DriversDie:
 
 
 def in_time_and_late(epoch: int) -> list[Row]:
-    """Two seconds an epoch, a window ends in each; one row is of a window that has ended two epochs before."""
+    """Two seconds per epoch, a window ends in each; one row is of a window that ended two epochs earlier."""
     now = 2_000 * epoch
     times = [now, now + 900, max(0, now - 9_000)]
     return [{"key": "a", "value": at, "time": at} for at in times]
@@ -42,7 +42,7 @@ def in_time_and_late(epoch: int) -> list[Row]:
 @pytest.mark.parametrize(("bins", "workers"), [(1, 1), (4, 4)])
 @pytest.mark.parametrize(("cycle", "every"), [(4, 13), (64, 65)])
 def test_a_replay_knows_the_watermark_of_the_epoch_before(bins: int, workers: int, cycle: int, every: int) -> None:
-    """Late rows stay late in a replay, also where every bin has a snapshot of the epoch before and the log begins there."""
+    """Late rows stay late in a replay, even if every bin has a snapshot of the previous epoch and the log begins there."""
     flow = Totals(window_ms=2_000, delay_ms=3_000)
     tuning = Tuning(snapshot_cycle_epochs=cycle, collect_every_epochs=16, manifest_every_epochs=100)
     faults = Faults(DriversDie(every))
@@ -55,7 +55,7 @@ def test_a_replay_knows_the_watermark_of_the_epoch_before(bins: int, workers: in
 
 
 def test_rows_that_a_filter_drops_move_the_watermark() -> None:
-    """Spark follows the event time where `withWatermark` stands, before a filter behind it."""
+    """Spark follows the event time at `withWatermark`, before a filter behind it."""
     flow = Totals(window_ms=10, delay_ms=5, where=lambda row: row["time"] < 100, mode=OutputMode.APPEND)
     cluster = SimulatedCluster(flow, workers=2)
     cluster.epoch([{"key": "a", "value": 1, "time": 3}])
@@ -67,7 +67,7 @@ def test_rows_that_a_filter_drops_move_the_watermark() -> None:
 
 
 def test_a_checkpoint_whose_watermark_spark_does_not_know_is_refused(tmp_path: Path) -> None:
-    """An earlier binshift kept the watermark in its own log: by Spark's, which is 0 there, groups would be opened again."""
+    """An earlier binshift kept the watermark in its own log: with Spark's, which is 0 there, groups would be opened again."""
     files, world = open_storage(str(tmp_path)), World(DictStorage(), random.Random(1))
     world.epoch()
     record = world.index.record(world.index.last)

@@ -1,4 +1,4 @@
-"""A role for a pod's ServiceAccount: both halves of a checkpoint, binshift's log and Spark's offsets, find it by the same variables."""
+"""A role for a pod's ServiceAccount: binshift's log and Spark's offsets find it by the same variables."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ STS_MODULE = "software/amazon/awssdk/services/sts/internal/StsWebIdentityCredent
 
 
 def test_spark_tries_the_identity_before_the_nodes_role() -> None:
-    """Where the variables of an identity are set, Spark's S3 tries it: after keys that are given, before the node's own role."""
+    """If the variables of an identity are set, Spark's S3 tries it after explicit keys and before the node's own role."""
     found = s3.spark_conf({"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token", **ROLE})[s3.CREDENTIALS_CONF].split(",")
     kinds = [each.rpartition(".")[2].removesuffix("CredentialsProvider") for each in found]
     assert kinds == ["TemporaryAWS", "SimpleAWS", "EnvironmentVariable", "WebIdentityTokenFile", "IAMInstance"]
 
 
 def test_without_an_identity_hadoop_chooses() -> None:
-    """Where there is none, Hadoop's own list stays as it is; a list of the user's own comes after ours, and counts."""
+    """Without an identity, Hadoop's own list is unchanged; a list set by the user comes later and takes precedence."""
     assert s3.CREDENTIALS_CONF not in s3.spark_conf({"AWS_REGION": "eu-west-1", "AWS_WEB_IDENTITY_TOKEN_FILE": ""})
     environment = {"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token"}
     ours = conf.overrulable(Path("/app/main.py"), Path("/var/lib/binshift"), environment)
@@ -37,14 +37,14 @@ def test_without_an_identity_hadoop_chooses() -> None:
 
 @pytest.mark.skipif(not JARS.is_dir(), reason="scripts/s3-jars.sh build/s3-jars has not been run")
 def test_the_classes_are_in_the_image() -> None:
-    """Every class that is named, and the module by which an identity becomes credentials, is in a jar that the image gets."""
+    """Every named class, and the module that converts an identity to credentials, is in a jar of the image."""
     there = {name for jar in JARS.glob("*.jar") for name in zipfile.ZipFile(jar).namelist()}
     wanted = {each.replace(".", "/") + ".class" for each in s3.WITH_WEB_IDENTITY} | {STS_MODULE}
     assert wanted <= there
 
 
 def test_the_log_asks_for_the_identitys_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it writes anything, binshift's log connects to the service that gives credentials for the token."""
+    """Before it writes anything, binshift's log connects to the service that issues credentials for the token."""
     token = tmp_path / "token"
     token.write_text("token", encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as service:
@@ -62,7 +62,7 @@ def test_the_log_asks_for_the_identitys_credentials(tmp_path: Path, monkeypatch:
             storage.put("a", b"x")
         thread.join(30)
     assert came
-    assert came[0][0] == 0x16, "what connects begins with TLS: the token is not sent in clear"
+    assert came[0][0] == 0x16, "the connection begins with TLS: the token is not sent in clear text"
 
 
 def _hang_up(service: socket.socket, came: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""One worker that cannot do background work: the others go on, it is named with its error, and what waits for it ends."""
+"""If one worker cannot do background work, the others continue, it is named with its error, and migrations to it end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from binshift.testing import Row, SimulatedCluster, Totals
 from binshift.testing.clock import ManualClock
 
 KINDS = ["its disk is gone", "killed"]
-"""What a task notices and reports, and what takes its process, and so its job, with it."""
+"""An error that a task reports, and one that ends its process, and so its job."""
 
 
 def rows() -> list[Row]:
@@ -29,7 +29,7 @@ def busy(cluster: SimulatedCluster, epochs: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_others_go_on(kind: str) -> None:
-    """With a spare worker that can do nothing, records name snapshots as before, and bins move between the others."""
+    """With a failing spare worker, records name snapshots as before, and bins move between the others."""
     cluster = SimulatedCluster(Totals(), workers=2, slots=5)
     cluster.world.machines[Worker(4)].broken = kind
     busy(cluster, 12)
@@ -53,7 +53,7 @@ def test_a_migration_to_it_ends(kind: str) -> None:
     assert kind in migration.reason
     cluster.world.machines[Worker(3)].broken = ""
     again = cluster.rescale(4)
-    cluster.settle()  # though it rests: it is asked as soon as bins shall move there
+    cluster.settle()  # although it is paused: it is tried as soon as bins must move there
     assert again.status == "settled"
     assert not cluster.driver.migrations.backoff.known
     busy(cluster, 3)
@@ -61,7 +61,7 @@ def test_a_migration_to_it_ends(kind: str) -> None:
 
 
 def test_it_is_named_with_its_error() -> None:
-    """The list of workers and the metrics tell who it is, how often it failed and why; of the others that nothing is wrong."""
+    """The list of workers and the metrics have its number of failures and the reason; the others have none."""
     world = World()
     world.cluster.world.machines[Worker(3)].broken = "its disk is gone"
     world.query._coordinator.migrations.copies.forget_worker(Worker(3), "")
@@ -70,16 +70,16 @@ def test_it_is_named_with_its_error() -> None:
     world.cluster.rescale(4)
     for _ in range(4):
         world.epoch()
-    told = {load.worker: load for load in world.service.workers()}
-    assert told[3].background_failures > 1
-    assert told[3].background_error == "InvalidSettings: its disk is gone"
-    assert (told[0].background_failures, told[0].background_error) == (0, "")
+    loads = {load.worker: load for load in world.service.workers()}
+    assert loads[3].background_failures > 1
+    assert loads[3].background_error == "InvalidSettings: its disk is gone"
+    assert (loads[0].background_failures, loads[0].background_error) == (0, "")
     measured = world.service.observed().background_failures
-    assert measured == {0: 0, 1: 0, 2: 0, 3: told[3].background_failures}
+    assert measured == {0: 0, 1: 0, 2: 0, 3: loads[3].background_failures}
 
 
 def test_the_rests_grow() -> None:
-    """After one failure none, then longer and longer ones; one round that goes well forgets them."""
+    """There is no pause after one failure, then pauses grow; one successful round resets them."""
     clock = ManualClock()
     backoff, rests = WorkerBackoff(clock), []
     for _ in range(10):
@@ -97,7 +97,7 @@ def test_the_rests_grow() -> None:
 
 @pytest.mark.parametrize("broken", [0, 6, 12])
 def test_the_one_to_blame_is_found_by_halves(broken: int) -> None:
-    """Of a job that fails without a report, few more jobs fail before one worker is alone in its own, and stays there."""
+    """If a job fails without a report, few more jobs fail before one worker is alone in its own job, and stays there."""
     backoff, failed = WorkerBackoff(ManualClock()), 0
     everybody = [Worker(w) for w in range(13)]
     while [Worker(broken)] not in backoff.jobs(everybody):
@@ -114,7 +114,7 @@ def test_the_one_to_blame_is_found_by_halves(broken: int) -> None:
 
 
 def test_a_worker_that_left_is_forgotten_in_the_end() -> None:
-    """Not while it rests: it may be on its way back, and fail as before."""
+    """Not while it is paused: it may return and fail as before."""
     clock = ManualClock()
     backoff = WorkerBackoff(clock)
     for _ in range(4):
@@ -127,7 +127,7 @@ def test_a_worker_that_left_is_forgotten_in_the_end() -> None:
 
 
 def test_a_rehearsal_that_goes_well_clears_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is held against the worker any more: it takes part in epochs, and is told of no more."""
+    """The worker's failures are cleared: it takes part in epochs, and is no longer reported."""
     cluster = SimulatedCluster(Totals(), workers=2, slots=3)
     busy(cluster, 3)
     migrations, outcomes = cluster.driver.migrations, [TaskFailed("no memory"), None]
@@ -148,7 +148,7 @@ def test_a_rehearsal_that_goes_well_clears_one_that_failed(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("pre_copy", [True, False])
 def test_a_worker_that_rests_is_rehearsed_on_once_bins_shall_move_there(pre_copy: bool) -> None:
-    """It was asked in vain for another migration; a cold one is not left to rest by the next."""
+    """Another migration used it in vain; the next one does not leave a cold worker paused."""
     cluster = SimulatedCluster(Totals(), workers=2, slots=3)
     busy(cluster, 3)
     backoff = cluster.driver.migrations.backoff

@@ -1,4 +1,4 @@
-"""The writer: PySpark's methods, where each option ends up, and what is refused before anything runs."""
+"""The writer: PySpark's methods, the destination of each option, and what is rejected before anything runs."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ PUBLIC = [name for name in dir(DataStreamWriter) if not name.startswith("_")]
 
 @pytest.fixture(scope="module")
 def counts(spark: SparkSession) -> StatefulFrame:
-    """A counting query, in update mode only as it has no watermark."""
+    """A counting query, in update mode only because it has no watermark."""
     stream = spark.readStream.format("rate").load().selectExpr("value % 10 AS user")
     return stateful(stream, batch_size=16, bins=64).groupBy("user").count()
 
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """What queries were started with; none really is."""
+    """The start arguments of queries; none is really started."""
     return started_queries(monkeypatch)
 
 
 @pytest.fixture
 def writer(counts: StatefulFrame, started: object, tmp_path: Path) -> StatefulStreamWriter:
-    """A writer that could start at once."""
+    """A writer that could start."""
     return counts.writeStream.format("noop").outputMode("update").option(CHECKPOINT, str(tmp_path / "log"))
 
 
@@ -56,7 +56,7 @@ def test_every_method_of_pysparks_writer_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda w: w.trigger(continuous="1 second"), r"trigger\(continuous=...\) is not supported: .*micro-batches"),
         (lambda w: w.trigger(realTime="1 second"), r"trigger\(realTime=...\) is not supported: .*micro-batches"),
@@ -66,10 +66,10 @@ def test_every_method_of_pysparks_writer_is_there(name: str) -> None:
     ],
 )
 def test_what_is_not_there_says_what_to_do(
-    writer: StatefulStreamWriter, call: Callable[[StatefulStreamWriter], object], said: str
+    writer: StatefulStreamWriter, call: Callable[[StatefulStreamWriter], object], message: str
 ) -> None:
     """Unsupported names the method and the alternative."""
-    with pytest.raises(Unsupported, match=said):
+    with pytest.raises(Unsupported, match=message):
         call(writer)
 
 
@@ -103,7 +103,7 @@ def test_arguments_that_do_not_fit_are_refused(
     call: Callable[[StatefulStreamWriter], Any],
     error: type[Exception],
 ) -> None:
-    """Whatever cannot work is refused before a query is started."""
+    """Arguments that cannot work are rejected before a query is started."""
     with pytest.raises(error):
         call(writer)
     assert started == []
@@ -124,7 +124,7 @@ def test_everything_reaches_the_query(counts: StatefulFrame, started: Started, t
 
 
 def test_arguments_of_start_win(writer: StatefulStreamWriter, started: Started, tmp_path: Path) -> None:
-    """As in PySpark, what start is given replaces what was said before."""
+    """As in PySpark, arguments of start replace earlier settings."""
     writer.format("memory").queryName("a").option("truncate", True)
     writer.start(str(tmp_path), format="csv", queryName="b", partitionBy=["user"], truncate="false")
     options = started[0][1]
@@ -132,7 +132,7 @@ def test_arguments_of_start_win(writer: StatefulStreamWriter, started: Started, 
 
 
 def test_the_nearest_setting_wins(spark: SparkSession, counts: StatefulFrame, started: Started) -> None:
-    """A writer's option beats the keyword of stateful, which beats Spark conf."""
+    """A writer's option takes precedence over the keyword of stateful, which takes precedence over Spark conf."""
     spark.conf.set("binshift.batchSize", "4")
     spark.conf.set("binshift.epochAttemptsMax", "5")
     try:
@@ -147,7 +147,7 @@ def test_the_nearest_setting_wins(spark: SparkSession, counts: StatefulFrame, st
 
 
 def test_an_option_may_be_given_twice_in_any_case(writer: StatefulStreamWriter, started: Started) -> None:
-    """Options are the same in any case, and the last one counts."""
+    """Options are case-insensitive, and the last one counts."""
     writer.option("numRows", 3).option("NUMROWS", 4).start(format="console")
     assert dict(started[0][1].options) == {"NUMROWS": "4"}
 
@@ -171,7 +171,7 @@ def test_the_last_target_counts(
 
 
 def test_a_sink_of_ones_own(writer: StatefulStreamWriter, started: Started) -> None:
-    """An object that is a sink is taken as it is."""
+    """An object that is a sink is used unchanged."""
     sink = NoopSink()
     writer.format(sink).start()
     assert started[0][1].sink is sink
@@ -190,7 +190,7 @@ def test_kafka_is_checked_against_the_result(counts: StatefulFrame, started: Sta
 
 
 def test_a_checkpoint_location_is_needed(spark: SparkSession, counts: StatefulFrame, started: Started) -> None:
-    """It comes from the option, or from Spark conf and the query's name, as in Spark; else the query is refused."""
+    """It comes from the option, or from Spark conf and the query's name, as in Spark; otherwise the query is rejected."""
     writer = counts.writeStream.format("noop").outputMode("update")
     with pytest.raises(InvalidQuery, match=r"option\('checkpointLocation'"):
         writer.start()
@@ -206,7 +206,7 @@ def test_a_checkpoint_location_is_needed(spark: SparkSession, counts: StatefulFr
 
 
 def test_an_assigned_checkpoint_is_the_one(spark: SparkSession, counts: StatefulFrame, started: Started) -> None:
-    """Whoever starts the program may say where its log is: it need not say so itself, and may not say otherwise."""
+    """The launcher of the program may set the location: the program need not set it, and cannot set another."""
     spark.conf.set("spark.binshift.checkpoint", "/mnt/log/clicks")
     try:
         writer = counts.writeStream.format("noop").outputMode("update")
@@ -226,7 +226,7 @@ def test_the_default_format_is_sparks(counts: StatefulFrame, started: Started, t
 
 
 def test_files_of_another_query_are_not_overwritten(counts: StatefulFrame, started: Started, tmp_path: Path) -> None:
-    """A new query would begin at epoch 0 again: it may not do so where an older one has written."""
+    """A new query would begin at epoch 0 again: it must not do so where an older one has written."""
     out, log = tmp_path / "out", tmp_path / "log"
     (out / "epoch=0").mkdir(parents=True)
     writer = counts.writeStream.format("parquet").outputMode("update").option(CHECKPOINT, str(log))
@@ -239,6 +239,6 @@ def test_files_of_another_query_are_not_overwritten(counts: StatefulFrame, start
 
 
 def test_a_checkpoint_on_s3_needs_a_file_system(spark: SparkSession) -> None:
-    """Spark has none of its own; the message says where to get it, before anything is written."""
+    """Spark has none by default; the message has the instructions, before anything is written."""
     with pytest.raises(InvalidSettings, match=r"s3a://bucket/clicks.*scripts/s3-jars.sh"):
         check_file_system(spark, check_location("s3://bucket/clicks"))

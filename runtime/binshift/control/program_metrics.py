@@ -1,7 +1,7 @@
 """Metrics of a program with any number of queries.
 
-Each query has counters and histograms of its own. With one query they are as `RuntimeMetrics` says; as long as there are
-several, each sample has a label ``query`` more.
+Each query has its own counters and histograms. With one query they are those of `RuntimeMetrics`; while there are several,
+each sample has the additional label ``query``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ LABEL = "query"
 
 
 class ProgramMetrics(Collector):
-    """All of them, for all queries of a program.
+    """The metrics of all queries of a program.
 
     Args:
-        registry: they are registered there.
-        queries: those there are, by name.
+        registry: the metrics are registered there.
+        queries: the queries by name.
     """
 
     def __init__(self, registry: CollectorRegistry, queries: Callable[[], Mapping[str, ControlService]]) -> None:
@@ -39,7 +39,7 @@ class ProgramMetrics(Collector):
         return RuntimeMetrics(CollectorRegistry(), list, Observed).describe()
 
     def collect(self) -> Iterable[Metric]:
-        """What is known of every query."""
+        """The known values of every query."""
         queries = self._queries()
         with self._lock:
             self._each = [(query, self._of(query)) for query in queries.values()]

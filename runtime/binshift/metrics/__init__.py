@@ -1,8 +1,8 @@
 """Every metric of the runtime, declared once; a registry is passed in.
 
-Nothing is pushed from the epoch's path. When Prometheus scrapes, a collector asks for two things: the epochs measured since
-it last asked, which it adds to counters and histograms, and an `Observed`, what is true of the query now. A figure that
-is not known (None) is left out of the answer, since a 0 would be a lie.
+Nothing is pushed from the epoch's path. When Prometheus scrapes, a collector reads the epochs measured since the previous
+scrape, which it adds to counters and histograms, and an `Observed`, the current state of the query. An unknown value (None) is
+omitted, since 0 would be wrong.
 
 Names start with `PREFIX`, are in base units and end with the unit. Labels are closed sets: a part of an epoch, a phase, a
 state, a worker's slot, whether a migration is under way. Never a key or a bin. This module must not know Spark or
@@ -46,13 +46,13 @@ parts (each of the slowest worker) and the sink overlap in it. Other parts are n
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A metric that is read off an `Observed`.
+    """A metric that is read from an `Observed`.
 
     Attributes:
-        name: without `PREFIX`; a counter gets ``_total`` in the exposition.
+        name: without `PREFIX`; a counter gets the suffix ``_total`` in the exposition.
         help: one sentence.
-        read: its value or, where ``label`` is set, its values by label.
-        label: the one label, if it has one.
+        read: its value or, if ``label`` is set, its values by label.
+        label: the one label, if any.
         counts: whether it is a counter; else a gauge.
     """
 
@@ -70,49 +70,62 @@ def _by_worker(values: Mapping[Worker, float]) -> Mapping[str, float]:
 DECLARED: Final = (
     Declared("epoch", "Newest recorded epoch; -1 before the first.", lambda o: o.epoch),
     Declared("route_version", "Version of the newest epoch's route.", lambda o: o.route_version),
-    Declared("state", "1 for what the program does.", lambda o: {s: float(on) for s, on in o.state.items()}, "state"),
+    Declared("state", "Program state (1 = current).", lambda o: {s: float(on) for s, on in o.state.items()}, "state"),
     Declared(
         "epoch_running_seconds",
-        "How long the epoch under way has run; 0 between two.",
+        "Age of the running epoch; 0 between epochs.",
         lambda o: o.epoch_running_seconds,
     ),
     Declared("workers", "Workers registered with Spark.", lambda o: o.executors),
-    Declared("target_workers", "Workers that are wanted.", lambda o: o.target_workers),
-    Declared("latency_target_seconds", "Record latency that moves are paced by.", lambda o: o.latency_target_seconds),
+    Declared("target_workers", "Workers of the target.", lambda o: o.target_workers),
+    Declared("latency_target_seconds", "Record latency that paces moves.", lambda o: o.latency_target_seconds),
     Declared(
         "worker_background_failures",
-        "Rounds of a worker's background work that failed in a row: copies, snapshots.",
+        "Consecutive failed rounds of a worker's background work (copies, snapshots).",
         lambda o: _by_worker(o.background_failures),
         "worker",
     ),
-    Declared("worker_bins", "Bins a worker owns.", lambda o: _by_worker(o.bins), "worker"),
+    Declared("worker_bins", "Bins owned by the worker.", lambda o: _by_worker(o.bins), "worker"),
     Declared(
-        "worker_keys", "Keys of a worker's bins in their newest snapshots.", lambda o: _by_worker(o.keys), "worker"
+        "worker_keys", "Keys in the newest snapshots of the worker's bins.", lambda o: _by_worker(o.keys), "worker"
     ),
-    Declared("worker_bytes", "Size on the log of those snapshots.", lambda o: _by_worker(o.bytes), "worker"),
-    Declared("watermark_lag_seconds", "From the watermark to the newest epoch.", lambda o: o.watermark_lag_seconds),
+    Declared(
+        "worker_bytes",
+        "Size in the log of the newest snapshots of the worker's bins.",
+        lambda o: _by_worker(o.bytes),
+        "worker",
+    ),
+    Declared(
+        "watermark_lag_seconds", "Time from the watermark to the newest epoch.", lambda o: o.watermark_lag_seconds
+    ),
     Declared(
         "migration_phase",
-        "1 for the phase the newest migration is in.",
+        "Phase of the newest migration (1 = current).",
         lambda o: {phase.value: float(phase is o.phase) for phase in Phase},
         "phase",
     ),
-    Declared("migration_moved_bins", "Bins the newest migration has moved.", lambda o: o.migration_moved_bins),
-    Declared("migration_planned_bins", "Bins the newest migration moves in all.", lambda o: o.migration_planned_bins),
+    Declared("migration_moved_bins", "Bins moved by the newest migration.", lambda o: o.migration_moved_bins),
+    Declared("migration_planned_bins", "Bins in the plan of the newest migration.", lambda o: o.migration_planned_bins),
     Declared(
-        "migration_left_seconds", "Time the newest migration will still take.", lambda o: o.migration_left_seconds
+        "migration_left_seconds",
+        "Estimated remaining time of the newest migration.",
+        lambda o: o.migration_left_seconds,
     ),
-    Declared("copy_lag_epochs", "Epochs the oldest copy under way is behind.", lambda o: o.copy_lag_epochs),
-    Declared("copied_bytes", "Bytes of state copied ahead of flips.", lambda o: o.copied_bytes, counts=True),
+    Declared("copy_lag_epochs", "Epochs by which the oldest running copy is behind.", lambda o: o.copy_lag_epochs),
+    Declared("copied_bytes", "Bytes of state copied before flips.", lambda o: o.copied_bytes, counts=True),
     Declared(
         "recoveries",
-        "Runs of an epoch that failed, and were made again.",
+        "Failed runs of epochs, which were repeated.",
         lambda o: o.runs_failed,
         counts=True,
     ),
-    Declared("log_files", "Data files that the log's records name.", lambda o: o.log_files),
-    Declared("log_bytes", "Size of the data files that the log's records name.", lambda o: o.log_bytes),
-    Declared("snapshot_age_epochs", "Age of the oldest newest snapshot of a bin.", lambda o: o.snapshot_age_epochs),
+    Declared("log_files", "Data files referenced by the log's records.", lambda o: o.log_files),
+    Declared("log_bytes", "Size of the data files referenced by the log's records.", lambda o: o.log_bytes),
+    Declared(
+        "snapshot_age_epochs",
+        "Age of the oldest among the newest snapshots of the bins.",
+        lambda o: o.snapshot_age_epochs,
+    ),
 )
 
 
@@ -148,15 +161,15 @@ class BatchHistogram:
 
 
 class RuntimeMetrics(Collector):
-    """All of them, for one query.
+    """All metrics of one query.
 
     Args:
-        registry: they are registered there.
-        epochs: the newest epochs, ascending; more often than they are forgotten somebody must scrape.
-        observe: what is true now.
+        registry: the metrics are registered there.
+        epochs: the newest epochs, ascending; Prometheus must scrape before they are dropped.
+        observe: the current state.
 
     Raises:
-        ValueError: the registry has metrics of another query already.
+        ValueError: the registry already has metrics of another query.
     """
 
     def __init__(
@@ -183,7 +196,7 @@ class RuntimeMetrics(Collector):
         yield from (HistogramMetricFamily(PREFIX + name, help) for name, (help, _) in _SPREAD.items())
 
     def collect(self) -> Iterable[Metric]:
-        """Catch up with the epochs, then tell everything that is known."""
+        """Catch up with the epochs, then return all known metrics."""
         with self._lock:
             for epoch in self._epochs():
                 self._add(epoch)
@@ -236,10 +249,10 @@ class RuntimeMetrics(Collector):
 _COUNTED: Final[Mapping[str, tuple[str, Callable[[EpochTimings], float]]]] = {
     "input_rows": ("Rows that reached the stateful operators, after the JVM's own aggregation.", lambda e: e.rows_in),
     "source_rows": (
-        "Records behind those rows, before the JVM's own aggregation; late ones included.",
+        "Records in those rows, before aggregation in the JVM, including late ones.",
         lambda e: e.records_in,
     ),
-    "output_rows": ("Rows the stateful operators gave.", lambda e: e.rows_out),
+    "output_rows": ("Rows emitted by the stateful operators.", lambda e: e.rows_out),
     "late_rows": ("Rows dropped because of the watermark.", lambda e: sum(o.rows_late for o in e.operators)),
     "moved_bins": ("Bins that changed owner.", lambda e: e.moved),
     "cold_bring_up_bins": ("Bins loaded inside an epoch.", lambda e: sum(o.brought_up for o in e.operators)),
@@ -250,10 +263,10 @@ _STORED: Final[Mapping[str, tuple[str, Callable[[StateFigures], float]]]] = {
 }
 _SPREAD: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "record_latency_seconds": (
-        "From a record's arrival to the commit of its epoch; apart for epochs while a migration is under way.",
+        "Time from a record's arrival to the commit of its epoch, by whether a migration is running.",
         ("moving",),
     ),
-    "epoch_duration_seconds": ("Where an epoch's time goes.", ("part",)),
+    "epoch_duration_seconds": ("Time spent in each part of an epoch.", ("part",)),
     "flip_duration_seconds": ("Duration of the epochs in which bins changed owner.", ()),
 }
 

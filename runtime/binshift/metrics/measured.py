@@ -47,8 +47,8 @@ class Observed:
 def arrivals(before: EpochTimings | None, epoch: EpochTimings) -> tuple[float, float]:
     """The least and the greatest latency, in seconds, of an epoch's records, from their arrival to the commit.
 
-    While an epoch runs, the records of the next one arrive, evenly: the newest waits for its own epoch only, the oldest
-    for the one before as well. A backlog at the source is not seen here; the watermark's lag shows it.
+    While an epoch runs, the records of the next one arrive at an even rate: the newest waits for its own epoch only, the oldest
+    for the previous one as well. A backlog at the source is not included; the watermark's lag shows it.
     """
     own = epoch.seconds.get("total", 0.0)
     return own, own + (before.seconds.get("total", 0.0) if before is not None else 0.0)

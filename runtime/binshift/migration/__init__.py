@@ -1,22 +1,22 @@
 """One migration, from a plan to the last dropped copy, as an explicit state machine.
 
-`begin` makes a state, ``advance(state, event) -> (state, actions)`` is the only thing that changes it, `progress` and
-`wants_epoch` read it. Pure: the rim reports what happens, carries out what is asked, and owns clocks and threads.
+`begin` makes a state, ``advance(state, event) -> (state, actions)`` is the only way to change it, and `progress` and
+`wants_epoch` read it. The package is pure: the caller reports events, carries out actions, and owns clocks and threads.
 
-| event | a step that is waiting | copying | in the running route | copies kept by a source |
+| event | a waiting step | copying | in the running route | copies kept by a source |
 |---|---|---|---|---|
-| room for one more step | `Copy` to each destination | | | |
-| `CopyAt` | | nearer to ready | noted | |
+| capacity for one more step | `Copy` to each destination | | | |
+| `CopyAt` | | closer to ready | recorded | |
 | `CopyFailed` | | `Copy` again, or the migration fails | kept until the epoch is decided | |
 | `EpochStarting` e | | if ready for e: `Flip` | | |
 | `EpochRecorded` e | | | flipped; sources keep their copies | `Retire`, if flipped before e |
 | `EpochAbandoned` | | | back to copying | |
-| `Cancel`, failure | never begins | `DropCopies` | decided by the record | as ever |
+| `Cancel`, failure | never begins | `DropCopies` | decided by the record | unchanged |
 
 Ready for e means that every destination has the step's bins in the state of epoch e-2 or e-1, so that at most the last
-delta is missing (`Limits.flip_deltas_max`); without pre-copy a step is always ready. When nothing is under way or kept any
-more the migration has ended: *settled* if all steps have flipped, otherwise *cancelled* or *failed*, with a reason. It owns
-no route: to go back, or elsewhere, plan anew from the recorded one.
+delta is missing (`Limits.flip_deltas_max`); without pre-copy a step is always ready. When no step is in progress and no copy is
+kept, the migration has ended: *settled* if all steps have flipped, otherwise *cancelled* or *failed*, with a reason. It owns
+no route: to move back, or elsewhere, make a new plan from the recorded route.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""What a migration hears and what it asks for: two closed sets of frozen cases.
+"""The events and actions of a migration: two closed sets of frozen cases.
 
-The rim (driver and background jobs) turns what happens into events and carries out actions; it decides nothing itself.
-Rules it keeps, as the machine cannot check them:
+The caller (driver and background jobs) reports events and carries out actions; it decides nothing itself. It must keep these
+rules, which the machine cannot check:
 
-- Actions for one worker are carried out in the order they were given, over successive migrations too: a `Retire` that
-  came after the next migration's `Copy` of the same bin would drop it.
-- `Copy` means: bring these bins up to the newest recorded epoch, keep them there, delta by delta, until they flip or
-  are dropped, and say so with `CopyAt` after each round in which all of them are there. Copies are made of recorded
-  epochs only.
-- A copy that is lost, for whatever reason, is reported as `CopyFailed`, also while its step flips.
-- An epoch that has started is recorded or abandoned before the next one starts. A replayed epoch (its record exists)
-  starts nothing: its route is in the record.
+- Actions for one worker are carried out in the order in which they were returned, across successive migrations too: a
+  `Retire` after the next migration's `Copy` of the same bin would drop the copy.
+- `Copy` means: bring these bins up to the newest recorded epoch, keep them current, delta by delta, until they flip or are
+  dropped, and report `CopyAt` after each round that has all of them. Copies are made of recorded epochs only.
+- A lost copy is reported as `CopyFailed`, whatever the reason, even while its step flips.
+- An epoch that has started is recorded or abandoned before the next one starts. A replayed epoch (its record exists) starts
+  nothing: its route is in the record.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from binshift.migration.limits import Limits
 from binshift.model import BinSet, Epoch, Moves, Worker
 
 StepNumber = NewType("StepNumber", int)
-"""The place of a step in its plan, from 0."""
+"""The position of a step in its plan, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The order may be carried out."""
+    """The migration may run."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersWarm:
-    """These workers have run empty epochs: JVM, both kinds of Python worker and store are up."""
+    """These workers have run empty epochs: their JVM, both kinds of Python worker and store are ready."""
 
     workers: frozenset[Worker]
 
 
 @dataclass(frozen=True, slots=True)
 class CopyAt:
-    """All bins of a step that go to ``destination`` are there, in the state recorded for ``epoch``."""
+    """``destination`` has all of the step's bins that move to it, in the state recorded for ``epoch``."""
 
     step: StepNumber
     destination: Worker
@@ -49,7 +48,7 @@ class CopyAt:
 
 @dataclass(frozen=True, slots=True)
 class CopyFailed:
-    """A copy was not made, or was lost. ``retryable``: starting it again can help."""
+    """A copy failed or was lost. ``retryable``: a new attempt can help."""
 
     step: StepNumber
     destination: Worker
@@ -60,47 +59,47 @@ class CopyFailed:
 
 @dataclass(frozen=True, slots=True)
 class RoundReported:
-    """A round of background work has ended, with all its jobs, and what they said of copies (`CopyAt`, `CopyFailed`) was passed on."""
+    """A round of background work has ended, with all its jobs, and its `CopyAt` and `CopyFailed` reports were passed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochStarting:
-    """The driver is about to fix the route of ``epoch``; the answer is a `Flip`, or nothing."""
+    """The driver is about to fix the route of ``epoch``; the reaction is a `Flip`, or nothing."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRecorded:
-    """The commit record of ``epoch`` exists: its route is a fact."""
+    """The commit record of ``epoch`` exists: its route is final."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
 class EpochAbandoned:
-    """A run of ``epoch`` ended without a record, and its route counts for nothing; the epoch will start again."""
+    """A run of ``epoch`` ended without a record, and its route is void; the epoch will start again."""
 
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A worker stayed away for longer than is waited for. Its bins get other owners by a plan of their own."""
+    """A worker was missing for longer than the limit. A new plan gives its bins to other owners."""
 
     worker: Worker
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop where it does no harm: someone asked, a new target supersedes this one, or time is up."""
+    """Stop where it is safe: on request, or because a new target or a time limit ends this migration."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """Other limits from now on; what is under way stays under way."""
+    """New limits apply from now on; steps in progress are not affected."""
 
     limits: Limits
 
@@ -122,14 +121,14 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """Make these workers ready for their first bin, and answer `WorkersWarm`."""
+    """Prepare these workers for their first bin; the response is `WorkersWarm`."""
 
     workers: frozenset[Worker]
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Make copies of ``bins`` on ``destination`` and keep them up to date; answers carry ``attempt``."""
+    """Make copies of ``bins`` on ``destination`` and keep them current; responses carry ``attempt``."""
 
     step: StepNumber
     destination: Worker
@@ -148,7 +147,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """Drop the copies that ``worker`` kept of bins it gave away: no replay can want them any more."""
+    """Drop the copies that ``worker`` kept of bins that it gave away: no replay can need them any more."""
 
     worker: Worker
     bins: BinSet
@@ -156,7 +155,7 @@ class Retire:
 
 @dataclass(frozen=True, slots=True)
 class DropCopies:
-    """Drop, or stop making, the copies of ``bins`` on ``worker``: they will not flip."""
+    """Drop the copies of ``bins`` on ``worker``, or stop making them: they will not flip."""
 
     worker: Worker
     bins: BinSet

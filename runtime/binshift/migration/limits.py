@@ -1,7 +1,7 @@
-"""What bounds a migration: every limit it keeps, in one frozen value that pacing may replace while it runs.
+"""The limits of a migration, in one frozen value that pacing may replace while it runs.
 
-A limit on bins or bytes never stops the one step that is alone: a step above it still moves, by itself. Otherwise a
-plan with one fat step would never end.
+A limit on bins or bytes never blocks a step that is the only one: a step above the limit still moves, alone. Otherwise a
+plan with one large step would never end.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from binshift.model import BINS_MAX
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a migration may be under way at once.
+    """How much of a migration may be in progress at once.
 
     Raises:
-        InvalidSettings: a limit is below the least with which a migration can end.
+        InvalidSettings: a limit is too low for a migration to end.
 
     >>> Limits(steps_inflight_max=0)
     Traceback (most recent call last):
@@ -26,45 +26,45 @@ class Limits:
     """
 
     steps_inflight_max: int = 4
-    """Steps that are being copied, or wait for their flip. Two would hide the copying behind the flips; four
-    ride out a slow copy."""
+    """Steps that are being copied or wait for their flip. Two would hide the copying behind the flips; four also absorb
+    a slow copy."""
 
     copy_bins_inflight_max: int = 1024
-    """Bins of those steps: each is copied or kept up to date, and its memory is held twice."""
+    """Bins of those steps: each is copied or kept current, and uses memory twice."""
 
     copy_bytes_inflight_max: int = 256 << 20
-    """Bytes of those bins, where their sizes are known."""
+    """Bytes of those bins, if their sizes are known."""
 
     flips_per_epoch_max: int = 1
-    """Steps that may flip in one epoch, of those under way. More than one trades the strategy's small peak for time."""
+    """Steps in progress that may flip in one epoch. More than one trades the strategy's small peak for time."""
 
     flip_bins_per_epoch_max: int = BINS_MAX
-    """Bins that may flip in one epoch; what pacing turns."""
+    """Bins that may flip in one epoch; pacing changes it."""
 
     gap_epochs: int = 0
-    """Epochs without a flip between two with one, so that what a flip delayed can drain."""
+    """Epochs without a flip between two with one, so that records delayed by a flip can be processed."""
 
     copy_retries_max: int = 3
-    """How often the copy of one step to one worker is started again before the migration fails."""
+    """How often the copy of one step to one worker is restarted before the migration fails."""
 
     flip_abandons_max: int = 3
-    """How many times an epoch that flips a step may be given up before that step is taken to be the cause."""
+    """How often an epoch that flips a step may be abandoned before that step is regarded as the cause."""
 
     flip_deltas_max: int = 3
-    """Recorded deltas that a flip may still have to apply, for each bin: what the flip puts on the epoch's path
-    (5-10 ms each). With one, a move waits wherever catching up takes as long as an epoch does. Doubled with each round
-    that copies miss it by, after `flip_misses_max`, until a round ends within it, or up to `flip_deltas_limit`."""
+    """Recorded deltas per bin that a flip may still have to apply, inside the epoch (5-10 ms each). With one, a move
+    waits if catching up takes as long as an epoch. After `flip_misses_max`, it is doubled with each round that copies
+    miss it, until a round ends within it, or up to `flip_deltas_limit`."""
 
     flip_deltas_limit: int = 64
-    """Deltas up to which that doubling goes (0.3-0.6 s in one epoch): a copy further behind is loaded afresh by then."""
+    """The limit of that doubling (0.3-0.6 s in one epoch): a copy that is further behind is loaded again."""
 
     flip_misses_max: int = 2
-    """Rounds in a row after which copies may be further behind than a flip allows. One such round is ordinary: it loaded
-    much. If all are, rounds take longer than so many epochs, and without more deltas no flip would ever come."""
+    """Rounds in a row after which copies may be further behind than a flip allows. One such round is normal: it loaded
+    much. If all are, rounds take longer than that many epochs, and a flip needs more deltas to happen at all."""
 
     in_order: bool = True
-    """Whether a step waits for the flip of the one before it. Steps share no bin, so both ways are right; in order, what
-    a person watches is what was planned."""
+    """Whether a step waits for the flip of the previous one. Steps share no bin, so both ways are correct; in order, users
+    see the plan as it was made."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,11 +1,11 @@
-"""The transitions: what one event makes of a migration, and what the rim has to do about it.
+"""The transitions: the effect of one event on a migration, and the actions that the caller must carry out.
 
-`advance` is the only way a migration changes. It is total: every event is allowed at any time, and one that comes too
-late (for a step already decided, a copy started again since, a migration that has ended) changes nothing. Only what
-the driver itself orders is held to its order: epochs start, and are recorded or abandoned, one after the other.
+`advance` is the only way a migration changes. It is total: every event is allowed at any time, and one that is too late (for a
+step already decided, a copy restarted since, or a migration that has ended) changes nothing. Only the driver's own events are
+checked for their order: epochs start, and are recorded or abandoned, one after the other.
 
-What makes it safe is one rule: *a step in a running epoch's route belongs to that epoch*. Until the record says how it
-went, neither cancellation nor failure touches it; all other steps may be dropped at any moment.
+One rule makes it safe: *a step in a running epoch's route belongs to that epoch*. Until the epoch is recorded or abandoned,
+neither cancellation nor failure affects the step; all other steps may be dropped at any moment.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ Outcome: TypeAlias = tuple[MigrationState, tuple[Action, ...]]
 
 
 def advance(state: MigrationState, event: Event) -> Outcome:
-    """The state after ``event``, and what to do, in this order.
+    """The state after ``event``, and the actions to carry out, in this order.
 
     Raises:
-        InvariantViolated: epochs do not follow each other: one started while another ran, or was recorded twice.
+        InvariantViolated: epochs are out of order: one started while another ran, or was recorded twice.
     """
     if state.ended is not None:
         return state, ()
@@ -99,13 +99,13 @@ def _react(state: MigrationState, event: Event) -> Outcome:
 
 
 def _ending(state: MigrationState, phase: Phase, reason: str) -> MigrationState:
-    """The first reason to end is the one that is told."""
+    """Set the reason of the end; only the first one counts."""
     return state if state.ending else replace(state, ending=Termination(phase, reason))
 
 
 def _copy_at(state: MigrationState, event: CopyAt) -> MigrationState:
     def arrived(copy: CopyState) -> CopyState:
-        # Reports of parallel jobs may overtake each other; a copy itself never goes back.
+        # Reports of parallel jobs may arrive out of order; a copy itself never goes back.
         newest = event.epoch if copy.epoch is None else max(copy.epoch, event.epoch)
         return replace(copy, epoch=newest)
 
@@ -122,7 +122,7 @@ def _copy_failed(state: MigrationState, event: CopyFailed) -> Outcome:
 
 
 def _copy_again(state: MigrationState, event: CopyFailed) -> Outcome:
-    """Start a failed copy anew, or fail the migration where that cannot help any more."""
+    """Restart a failed copy, or fail the migration if that cannot help."""
     to = f"copying step {event.step} to worker {event.destination}"
     if not event.retryable:
         return _ending(state, Phase.FAILED, f"{to} failed: {event.reason}"), ()
@@ -141,7 +141,7 @@ def _is_copy(copy: CopyState, event: CopyAt | CopyFailed) -> bool:
 def _with_copy(
     state: MigrationState, event: CopyAt | CopyFailed, change: Callable[[CopyState], CopyState]
 ) -> MigrationState:
-    """Change the one copy the event is about; none, if it is of an attempt or a step that is over."""
+    """Change the copy that the event is about; nothing, if its attempt or step is over."""
     inflight = tuple(
         step
         if step.step != event.step
@@ -204,7 +204,7 @@ def _epoch_recorded(state: MigrationState, epoch: Epoch) -> Outcome:
 
 
 def _epoch_abandoned(state: MigrationState, epoch: Epoch) -> Outcome:
-    """Give the running epoch's steps back; the stores have undone them, their copies are as they were."""
+    """Return the running epoch's steps to copying; the stores have undone them, and their copies are unchanged."""
     invariant(state.running in {None, epoch}, f"epoch {epoch} is abandoned while {state.running} runs")
     back = [Copying(s.step, s.copies, s.abandons + 1) for s in state.inflight if isinstance(s, Flipping)]
     by_step = {step.step: step for step in back}
@@ -213,10 +213,10 @@ def _epoch_abandoned(state: MigrationState, epoch: Epoch) -> Outcome:
     actions: tuple[Action, ...] = ()
     for step in back:
         if step.abandons > state.limits.flip_abandons_max:
-            why = f"epoch {epoch} was given up {step.abandons} times with step {step.step} in its route"
+            why = f"epoch {epoch} was abandoned {step.abandons} times with step {step.step} in its route"
             state = _ending(state, Phase.FAILED, why)
         for lost in [copy.lost for copy in step.copies if copy.lost]:
-            # Once the migration is ending, no copy is started again: all are dropped.
+            # Once the migration is ending, no copy is restarted: all are dropped.
             state, more = (state, ()) if state.ending else _copy_again(state, lost)
             actions += more
     return state, actions
@@ -228,11 +228,11 @@ def _worker_lost(state: MigrationState, worker: Worker) -> MigrationState:
     undecided = [state.plan.moves_from(state.steps_begun), *(state.plan.moves(step.step) for step in state.inflight)]
     if not any(np.any((moves.sources == worker) | (moves.destinations == worker)) for moves in undecided):
         return state
-    return _ending(state, Phase.FAILED, f"worker {worker} was lost; its bins need a plan of their own first")
+    return _ending(state, Phase.FAILED, f"worker {worker} was lost; its bins must be reassigned first")
 
 
 def _drop_waiting(state: MigrationState) -> Outcome:
-    """Let go of every step that no running epoch holds."""
+    """Drop every step that no running epoch holds."""
     dropped = [step for step in state.inflight if isinstance(step, Copying)]
     inflight = tuple(step for step in state.inflight if not isinstance(step, Copying))
     return replace(state, inflight=inflight), tuple(
@@ -262,7 +262,7 @@ def _begin_steps(state: MigrationState) -> Outcome:
 
 
 def _has_room(state: MigrationState) -> bool:
-    """Whether one more step may be under way; a step alone always may."""
+    """Whether one more step may begin; the only one always may."""
     if state.steps_begun == len(state.plan.schedule.steps):
         return False
     held = [state.plan.moves(step.step) for step in state.inflight]
@@ -278,9 +278,9 @@ def _has_room(state: MigrationState) -> bool:
 
 
 def _end_if_done(state: MigrationState) -> MigrationState:
-    """What no record can change any more is over. A cancellation that came after the last flip had nothing to cancel.
+    """End the migration if no record can change it any more. A cancellation after the last flip has no effect.
 
-    Once a worker is lost there is no waiting for copies to retire: the epoch that frees them may need the next plan.
+    After the loss of a worker it does not wait for copies to retire: the epoch that releases them may need the next plan.
     """
     all_flipped = state.steps_flipped == len(state.plan.schedule.steps)
     waits = state.inflight or (state.kept and not state.lost)

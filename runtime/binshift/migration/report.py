@@ -1,6 +1,6 @@
-"""How far a migration is and how long it will take, told from its state and measured rates.
+"""The progress of a migration and its remaining time, computed from its state and measured rates.
 
-Only reads. Rates are inputs: nothing here knows what time it is.
+Read-only. Rates are inputs: nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from binshift.model import Epoch
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What has been measured lately; None where nothing has."""
+    """Recent measurements; None if nothing was measured."""
 
     epoch_seconds: float | None = None
     """From one epoch's start to the next one's."""
     copy_bins_per_second: float | None = None
-    """Over all destinations, at the present duty cycle."""
+    """Over all destinations, at the current duty cycle."""
     copy_bytes_per_second: float | None = None
     """The same in bytes; preferred where bin sizes are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A migration in numbers. ``moved`` counts recorded flips; ``copied`` what is ready on its destination but has not
-    flipped. Bytes are 0 where bin sizes are unknown. ``seconds_left`` is None where a rate it needs is."""
+    """A migration in numbers. ``moved`` counts recorded flips; ``copied`` counts bins that are ready on their destination but
+    have not flipped. Bytes are 0 if bin sizes are unknown. ``seconds_left`` is None if a rate that it needs is."""
 
     phase: Phase
     reason: str
@@ -45,7 +45,7 @@ class Progress:
 
 
 def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
-    """How far ``state`` is."""
+    """The progress of ``state``."""
     plan = state.plan
     next_epoch = Epoch(state.recorded + 1)
     ready = [
@@ -77,9 +77,9 @@ def progress(state: MigrationState, rates: Rates | None = None) -> Progress:
 
 
 def wants_epoch(state: MigrationState) -> bool:
-    """Whether the migration waits for an epoch, so that an idle stream has to be nudged into one.
+    """Whether the migration waits for an epoch, so that an idle stream must run one without input.
 
-    It does when a step is ready to flip, or a source may drop its copies after one more record.
+    This is so when a step is ready to flip, or a source may drop its copies after one more record.
     """
     if state.ended is not None:
         return False
@@ -112,7 +112,7 @@ def _copy_seconds(state: MigrationState, rates: Rates, bins: int, size: int) -> 
 
 
 def _epochs_left(state: MigrationState) -> int:
-    """At least so many: every flip at its earliest, then one more record."""
+    """The least number: every flip at its earliest, then one more record."""
     if state.ending:
         return 1
     limits = state.limits

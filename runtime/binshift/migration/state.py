@@ -1,14 +1,14 @@
-"""What is known of one migration at one moment: frozen, and small however long the plan is.
+"""The state of one migration at one moment: frozen, and small however long the plan is.
 
-Only steps under way have a state of their own, one of two: `Copying` (copies are made and kept up to date; ready when
-they are) and `Flipping` (in the route of the running epoch, so its record decides). Steps before them have flipped, steps
-after them have not begun. What sources still keep of bins that have flipped is `RetainedCopy`, until one more epoch is recorded.
+Only steps in progress have a state, one of two: `Copying` (copies are made and kept current; ready when complete) and
+`Flipping` (in the route of the running epoch, so its record decides). Earlier steps have flipped, later steps have not begun.
+`RetainedCopy` is what sources still keep of flipped bins, until one more epoch is recorded.
 
-A migration has ended when no step is under way, none will begin and nothing is kept. Only if a worker was lost it ends
-without waiting for the last: the epoch that frees those copies may be one that only another plan makes possible. Then
-they outlive their migration, and are handed to the next one (`begin`).
+A migration has ended when no step is in progress, none will begin and no copy is kept. Only after the loss of a worker does it
+end with copies kept: the epoch that releases them may require another plan. They are then passed to the next migration
+(`begin`).
 
-Nothing here is durable. A driver that restarts plans anew, from the recorded route and the desired target.
+Nothing here is durable. A driver that restarts makes a new plan from the recorded route and the desired target.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from binshift.model import BEFORE_FIRST, BinSet, Epoch, Moves, Plan, Worker
 
 
 class Phase(StrEnum):
-    """Where a migration is, for people; nothing is decided by it."""
+    """The phase of a migration, for display; nothing is decided by it."""
 
     PLANNED = "planned"
     WARMING = "warming"
@@ -39,7 +39,7 @@ class Phase(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Whether no further action follows."""
         return self in {Phase.SETTLED, Phase.CANCELLED, Phase.FAILED}
 
 
@@ -47,8 +47,8 @@ class Phase(StrEnum):
 class MigrationPlan:
     """What to do, fixed for the life of a migration.
 
-    ``schedule`` starts at the recorded route. ``cold`` are the workers that must be warmed before they are sent a bin.
-    ``bin_bytes`` has the size of every bin of the route, where sizes are known; it may be out of date.
+    ``schedule`` starts at the recorded route. ``cold`` are the workers that must be warmed before they receive a bin.
+    ``bin_bytes`` has the size of every bin of the route, if sizes are known; it may be out of date.
     """
 
     schedule: Plan
@@ -61,21 +61,21 @@ class MigrationPlan:
         return self.schedule.steps[step].moves
 
     def moves_from(self, step: int) -> Moves:
-        """The moves of a step and of all after it."""
+        """The moves of a step and of all later steps."""
         steps = self.schedule.steps
         return steps.moves[int(steps.ends[step - 1]) if step else 0 :]
 
     def bytes_of(self, moves: Moves) -> int:
-        """The size of the bins that move, in bytes; 0 where sizes are unknown."""
+        """The size of the moved bins, in bytes; 0 if sizes are unknown."""
         return 0 if self.bin_bytes is None else int(self.bin_bytes[moves.bins].sum())
 
 
 @dataclass(frozen=True, slots=True)
 class CopyState:
-    """A step's bins on one destination: at ``epoch``, or (None) not all there yet.
+    """A step's bins on one destination: at ``epoch``, or None if not all have arrived.
 
-    ``lost`` is a failure that waits for the running epoch to be decided: if that is recorded, the copy has become the
-    bin itself and its failure is without meaning.
+    ``lost`` is a failure that waits for the running epoch to be decided: if it is recorded, the copy has become the bin itself,
+    and the failure has no meaning.
     """
 
     destination: Worker
@@ -84,20 +84,20 @@ class CopyState:
     lost: CopyFailed | None = None
 
     def allows(self, epoch: Epoch, deltas: int) -> bool:
-        """Whether a flip in ``epoch``, which needs the state of epoch-1, finds it at most so many deltas behind."""
+        """Whether a flip in ``epoch``, which needs the state of epoch-1, finds the copy at most this many deltas behind."""
         return self.lost is None and self.epoch is not None and self.epoch >= epoch - 1 - deltas
 
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """A step whose copies are being made or wait, up to date, for their flip."""
+    """A step whose copies are being made or, kept current, wait for their flip."""
 
     step: StepNumber
     copies: tuple[CopyState, ...]
     abandons: int = 0
 
     def ready(self, epoch: Epoch, deltas: int) -> bool:
-        """Whether the step may flip in ``epoch`` with so many deltas. Without pre-copy there is nothing to wait for."""
+        """Whether the step may flip in ``epoch`` with this many deltas. Without pre-copy it always may."""
         return all(copy.allows(epoch, deltas) for copy in self.copies)
 
 
@@ -115,7 +115,7 @@ InFlight: TypeAlias = Copying | Flipping
 
 @dataclass(frozen=True, slots=True)
 class RetainedCopy:
-    """Copies that a source keeps of bins it gave away in the newest recorded epoch; they go with the next record."""
+    """Copies that a source keeps of bins it gave away in the newest recorded epoch; the next record releases them."""
 
     worker: Worker
     bins: BinSet
@@ -123,7 +123,7 @@ class RetainedCopy:
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """Why no further step will flip: a cancellation or a failure, which still has to let go of what is under way."""
+    """Why no further step will flip: a cancellation or a failure. Steps in progress must still be released."""
 
     phase: Phase
     reason: str
@@ -141,33 +141,33 @@ class MigrationState:
     """The epoch whose route is fixed and whose record does not exist yet."""
     started: bool = False
     warm: frozenset[Worker] = frozenset()
-    """Those of ``plan.cold`` that are warm by now."""
+    """Those of ``plan.cold`` that are warm."""
     lost: frozenset[Worker] = frozenset()
     inflight: tuple[InFlight, ...] = ()
-    """Steps under way, in the order of the plan."""
+    """Steps in progress, in the order of the plan."""
     kept: tuple[RetainedCopy, ...] = ()
-    """Copies to be retired with the next record; left over at the end only if a worker was lost."""
+    """Copies that retire with the next record; left over at the end only if a worker was lost."""
     steps_begun: int = 0
-    """Steps of the plan, from its front, that are or have been under way."""
+    """Steps of the plan, from its front, that have begun."""
     steps_flipped: int = 0
     bins_moved: int = 0
     bytes_moved: int = 0
     last_flip: Epoch | None = None
     """The last epoch recorded with a flip."""
     misses: int = 0
-    """Rounds after which copies were too far behind to flip, since one after which none was."""
+    """Consecutive rounds after which copies were too far behind to flip."""
     ending: Termination | None = None
     ended: Phase | None = None
 
     @property
     def flip_deltas(self) -> int:
-        """Deltas that a flip may still have to apply now: more than usual, if rounds take longer than so many epochs."""
+        """Deltas that a flip may have to apply now: more than usual, if rounds take longer than that many epochs."""
         wanted = self.limits.flip_deltas_max << max(0, self.misses - self.limits.flip_misses_max)
         return max(self.limits.flip_deltas_max, min(wanted, self.limits.flip_deltas_limit))
 
     @property
     def phase(self) -> Phase:
-        """Where it is, for people."""
+        """The phase, for display."""
         if self.ended is not None:
             return self.ended
         if not self.started:
@@ -178,7 +178,7 @@ class MigrationState:
 
     @property
     def reason(self) -> str:
-        """Why it ended, or is ending, otherwise than asked for; empty if it does not."""
+        """Why it ended, or is ending, early; empty if it is not."""
         return self.ending.reason if self.ending and self.ended is not Phase.SETTLED else ""
 
 
@@ -188,9 +188,9 @@ def begin(
     recorded: Epoch = BEFORE_FIRST,
     kept: tuple[RetainedCopy, ...] = (),
 ) -> MigrationState:
-    """A migration that has not started. ``recorded`` is the newest epoch with a record: the one the plan starts at.
+    """A migration that has not started. ``recorded`` is the newest epoch with a record: the plan starts there.
 
-    The one before it must have ended, as two at once could flip one bin twice; ``kept`` is what it still kept then.
+    The previous one must have ended, as two at once could flip one bin twice; ``kept`` is what it still kept.
     """
     sizes = plan.bin_bytes
     fits = sizes is None or (bool((sizes >= 0).all()) and sizes.size > plan.schedule.moves.bins.max(initial=-1))
@@ -201,7 +201,7 @@ def begin(
 def after_round(state: MigrationState) -> MigrationState:
     """Count a round after which a copy is too far behind to flip in the next epoch that starts.
 
-    The allowance grows until it covers what rounds really take, so it stays below twice that, and below its limit.
+    The allowance grows until it covers what rounds really need, so it stays below twice that, and below its limit.
     """
     copies = [copy for step in state.inflight if isinstance(step, Copying) for copy in step.copies]
     epochs = [copy.epoch for copy in copies if copy.epoch is not None]
@@ -214,7 +214,7 @@ def after_round(state: MigrationState) -> MigrationState:
 
 
 def bins_by_worker(moves: Moves, *, at_source: bool) -> tuple[tuple[Worker, BinSet], ...]:
-    """The bins of some moves by who gives them (``at_source``) or by who gets them, workers ascending."""
+    """The bins of some moves by source (``at_source``) or by destination, workers ascending."""
     ends = moves.sources if at_source else moves.destinations
     order = np.argsort(ends, kind="stable")
     workers, starts = np.unique(ends[order], return_index=True)
@@ -223,6 +223,6 @@ def bins_by_worker(moves: Moves, *, at_source: bool) -> tuple[tuple[Worker, BinS
 
 
 def kept_without(kept: tuple[RetainedCopy, ...], moves: Moves) -> tuple[RetainedCopy, ...]:
-    """What is kept, less the bins that come back to who keeps them: those copies are wanted again."""
+    """The kept copies without the bins that return to their keeper: those copies are needed again."""
     less = (replace(copy, bins=copy.bins - moves.bins_to(copy.worker)) for copy in kept)
     return tuple(copy for copy in less if len(copy.bins))

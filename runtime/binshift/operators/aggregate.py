@@ -1,16 +1,16 @@
 """Algebraic aggregation: stored buffers merged with the epoch's partial ones.
 
-The JVM has already aggregated the epoch's rows to one row a key (Spark's own functions and generated code); here each
-row's buffers are merged with the stored ones, a batch at a time, and the merged buffers go back to the JVM, where
-Catalyst computes the final expressions. So memory is bounded by one Arrow batch plus the changes.
+The JVM has already aggregated the epoch's rows to one row per key (Spark's own functions and generated code). This module
+merges each row's buffers with the stored ones, batch by batch, and returns the merged buffers to the JVM, where Catalyst
+computes the final expressions. Memory is therefore bounded by one Arrow batch plus the changes.
 
-With a watermark, groups carry an expiry. A group that expires leaves the state; in append mode it is emitted then, and
-only then (Spark's rule: a group is over when its expiry is at or before the watermark). Rows that come in that very epoch still
-count; those that come later are late. The expiry index lists groups in order of time within their bin, so that finding them costs
-a seek a bin, not a scan.
+With a watermark, groups have an expiry. A group that expires is removed from the state; in append mode it is emitted only then
+(Spark's rule: a group is closed when its expiry is at or before the watermark). Rows of that same epoch still count; later rows
+are late. The expiry index lists the groups of a bin in order of time, so that finding them costs one seek per bin instead of a
+scan.
 
-An aggregation without keys has one group, in `KEYLESS_BIN`, that is always there: as in Spark, every epoch emits it, also
-one without rows, and also before the first row, with what the aggregates say of nothing.
+An aggregation without keys has one group, in `KEYLESS_BIN`, that always exists. As in Spark, every epoch emits it, even one
+without rows or before the first row, with the aggregates' results over no rows.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from binshift.operators.merge import MergeSpec, merge
 from binshift.rows import RowCodec, of_type
 
 EXPIRY_COLUMN = "__expiry_ms"
-"""Input column, present with a watermark: when the row's group is over (milliseconds since 1970); null is never."""
+"""Input column, present with a watermark: the expiry of the row's group (milliseconds since 1970); null means never."""
 
 EXPIRY_BYTES = 8
 EXPIRY_OFFSET = 1 << 63
-"""Added to signed milliseconds, so that their big-endian bytes are in the order of time."""
+"""Added to signed milliseconds so that their big-endian bytes sort by time."""
 
 
 KEYLESS_BIN = Bin(0)
-"""Where the one group of an aggregation without keys is; its key, which F delivers, is the number of this bin."""
+"""The bin of the one group of an aggregation without keys; its key, which F delivers, is the number of this bin."""
 
 
 class OutputMode(enum.Enum):
-    """What an aggregation emits: changed groups every epoch, or finished groups once."""
+    """The output of an aggregation: changed groups in every epoch, or closed groups once."""
 
     UPDATE = "update"
     APPEND = "append"
@@ -55,9 +55,9 @@ class Aggregate:
         keys: the grouping columns, as F delivers them.
         buffers: the partial aggregates, as F delivers them; also the layout of the stored value.
         merges: how each buffer is merged with the stored one.
-        mode: what is emitted.
-        expires: whether groups end: the input carries `EXPIRY_COLUMN`.
-        keyless: whether there is one group only, which every epoch emits; ``keys`` is then the constant key alone.
+        mode: the output mode.
+        expires: whether groups expire: the input has `EXPIRY_COLUMN`.
+        keyless: whether there is only one group, which every epoch emits; ``keys`` is then the constant key alone.
     """
 
     keys: pa.Schema
@@ -103,7 +103,7 @@ class Aggregate:
         state: EpochState,
         ended: _Ended,
     ) -> pa.RecordBatch:
-        """The output rows of a batch's groups; their new state is put, but for those that are ``over``."""
+        """The output rows of a batch's groups; their new state is stored, except for the ones that are ``over``."""
         bins: IntArray = batch.column(BIN_COLUMN).to_numpy()
         keys = self._keys_of(batch)
         packed = key_codec.pack(keys)
@@ -128,12 +128,12 @@ class Aggregate:
         return pa.RecordBatch.from_arrays(columns, schema=self.keys)
 
     def _unchanged(self, state: EpochState, key_codec: RowCodec, value_codec: RowCodec) -> pa.RecordBatch:
-        """The one group as it is; before the first row, what its aggregates are of no rows at all."""
+        """The one group unchanged; before the first row, its aggregates over no rows."""
         key = pa.RecordBatch.from_arrays([pa.array([KEYLESS_BIN], self.keys.types[0])], schema=self.keys)
         stored = state.get(np.array([KEYLESS_BIN], dtype=np.int32), prefixed(STATE_SPACE, key_codec.pack(key)))
         buffers = value_codec.unpack(stored)
         if stored.null_count:
-            buffers = merge(self.merges, buffers, buffers)  # of null and null every rule makes "nothing seen"
+            buffers = merge(self.merges, buffers, buffers)  # every rule merges two nulls to "nothing seen"
         return pa.RecordBatch.from_arrays([*key.columns, *buffers.columns], schema=self.output_schema)
 
     def _index_expiry(
@@ -164,7 +164,7 @@ class Aggregate:
         value_codec: RowCodec,
         ended: _Ended,
     ) -> Iterator[pa.RecordBatch]:
-        # With an open end, Arrow reserves as many bytes as the end could be: an overflow above a few rows.
+        # With an open end, Arrow reserves the largest possible number of bytes, which overflows above a few rows.
         longest = pc.max(pc.binary_length(index_keys)).as_py()
         packed = pc.binary_slice(index_keys, len(EXPIRY_SPACE) + EXPIRY_BYTES, longest)
         bins = np.full(len(packed), bin, dtype=np.int32)
@@ -181,10 +181,10 @@ class Aggregate:
 
 
 def _on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) -> pa.RecordBatch:
-    """The rows whose groups have not been given up, as Spark's ``StateStoreSaveExec`` has it; the others are counted.
+    """The rows whose groups are not closed, by the rule of Spark's ``StateStoreSaveExec``; the others are counted.
 
-    A group ends in the epoch whose watermark has reached it, with the rows of that epoch: so it is the watermark before which tells
-    whether there still is one.
+    A group is closed by the first epoch whose watermark reaches it, and the rows of that epoch still count. The previous
+    watermark therefore decides whether the group still exists.
     """
     if not batch.num_rows:
         return batch
@@ -195,18 +195,18 @@ def _on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) ->
 
 
 class _Ended:
-    """Groups that are over and had rows in this very epoch: they have been emitted, with those rows."""
+    """Groups that are closed and had rows in this epoch: they have been emitted with those rows."""
 
     def __init__(self) -> None:
         self.keys: list[pa.BinaryArray] = []
 
     def others(self, packed: pa.BinaryArray) -> pa.BooleanArray:
-        """Which of these keys are of other groups."""
+        """Which of these keys belong to other groups."""
         return pc.invert(pc.is_in(packed, value_set=pa.chunked_array(self.keys, pa.binary()).combine_chunks()))
 
 
 def _over(batch: pa.RecordBatch, context: EpochContext) -> pa.BooleanArray | None:
-    """Which of the rows are of groups that end in this epoch; None if none can be."""
+    """Which rows belong to groups that this epoch closes; None if none can."""
     if not context.watermark_moved:
         return None
     over = pc.less_equal(batch.column(EXPIRY_COLUMN), context.watermark_ms).fill_null(False)
@@ -219,7 +219,7 @@ def prefixed(space: bytes, packed: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def expiry_bytes(ms: int) -> bytes:
-    """Milliseconds as bytes whose order is that of time.
+    """Milliseconds as bytes that sort by time.
 
     >>> expiry_bytes(-1) < expiry_bytes(0) < expiry_bytes(1)
     True

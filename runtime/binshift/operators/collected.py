@@ -1,7 +1,7 @@
-"""Merging collected lists and sets, by arithmetic on Arrow's offsets.
+"""Merges collected lists and sets by arithmetic on Arrow's offsets.
 
-This module owns the buffers of collect_list and collect_set. The order of the result is a function of the two sides
-alone (stored elements first), so that a replay gives the same answer. It must never visit a row in Python.
+This module owns the buffers of collect_list and collect_set. The order of the result depends only on the two sides (stored
+elements first), so that a replay gives the same result. It must never visit a row in Python.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from binshift.errors import StateTooLarge
 
 ELEMENTS_MAX = 2**31 - 1
-"""Elements of all the lists in one batch together: what Arrow's 32-bit offsets can count."""
+"""Elements of all lists in one batch together: the most that Arrow's 32-bit offsets can count."""
 
 Int64s = npt.NDArray[np.int64]
 
 
 def concat(old: pa.ListArray, new: pa.ListArray) -> pa.ListArray:
-    """Each row's old elements, then its new ones; a null list is an empty one.
+    """Each row's old elements, followed by its new ones; a null list counts as empty.
 
     Raises:
         StateTooLarge: more than `ELEMENTS_MAX` elements.
@@ -30,14 +30,14 @@ def concat(old: pa.ListArray, new: pa.ListArray) -> pa.ListArray:
 
 
 def union(old: pa.ListArray, new: pa.ListArray) -> pa.ListArray:
-    """As `concat`, each distinct element once, where it came first. NaN equals NaN, and -0.0 equals 0.0.
+    """As `concat`, but each distinct element once, at its first position. NaN equals NaN, and -0.0 equals 0.0.
 
     Raises:
         StateTooLarge: as `concat`.
     """
     rows, values = _elements(old, new)
     if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0: the dictionary would tell them apart
+        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0: the dictionary would distinguish them
     codes = pc.fill_null(values.dictionary_encode().indices.cast(pa.int64()), -1).to_numpy()
     pairs = rows * (int(codes.max(initial=0)) + 2) + codes + 1
     first = np.sort(np.unique(pairs, return_index=True)[1])

@@ -1,11 +1,11 @@
-"""What S runs: a state operator, free of Spark, of the log and of any particular store.
+"""The interface of a state operator, which S runs; independent of Spark, of the log and of any particular store.
 
-An operator sees one worker's rows of one epoch and the state of the bins this worker owns. It may be run again for the
-same epoch after a failure and must then give the same answer, so it takes time, watermark and rows from its arguments
-only. It changes nothing itself: changes are collected by `EpochState` and committed by the task, all or nothing.
+An operator sees one worker's rows of one epoch and the state of the bins that this worker owns. It may run again for the
+same epoch after a failure and must then give the same result, so it takes time, watermark and rows from its arguments
+only. It changes nothing itself: `EpochState` collects changes, and the task commits all of them or none.
 
-The order in which an operator meets its rows: every key in at most one call to `EpochState.get`, so that no read
-depends on a write of the same epoch.
+An operator passes every key to `EpochState.get` in at most one call, so that no read depends on a write of the same
+epoch.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from binshift.entries import Entries
 from binshift.model import Bin, BinSet, Epoch, IntArray
 
 BIN_COLUMN = "__bin"
-"""The column F adds: each row's bin."""
+"""The column that F adds: each row's bin."""
 
 RECORDS_COLUMN = "__records"
-"""A column F adds where it aggregates: how many records each row stands for. Without it, a row is a record."""
+"""A column that F adds where it aggregates: the number of records that a row stands for. If it is absent, a row is one record."""
 
 STATE_SPACE = b"\x00"
 """First byte of the keys of state rows."""
@@ -41,9 +41,9 @@ class EpochContext:
     Attributes:
         epoch: the micro-batch's id.
         batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
-        watermark_ms: Spark's for this batch, milliseconds since 1970, 0 before the first: groups at or before it are over.
-        previous_watermark_ms: the watermark of the epoch before; rows at or before it are late, as in Spark
-            (``inputWatermarkForLateEvents``): their groups were given up then. 0 in the first epoch.
+        watermark_ms: Spark's for this batch, milliseconds since 1970, 0 before the first: groups at or before it are closed.
+        previous_watermark_ms: the watermark of the previous epoch; rows at or before it are late, as in Spark
+            (``inputWatermarkForLateEvents``), because that epoch closed their groups. 0 in the first epoch.
         owned: the bins whose records this task applies.
     """
 
@@ -55,7 +55,7 @@ class EpochContext:
 
     @property
     def watermark_moved(self) -> bool:
-        """Whether groups may have expired since the epoch before."""
+        """Whether groups may have expired since the previous epoch."""
         return self.watermark_ms != self.previous_watermark_ms
 
 
@@ -63,7 +63,7 @@ class StateReader(Protocol):
     """One snapshot of a worker's state."""
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
-        """The value of each (bin, key), null where there is none, in the order asked."""
+        """The value of each (bin, key), null where absent, in the order of the arguments."""
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` with ``start <= key < stop``, ascending."""
@@ -71,9 +71,9 @@ class StateReader(Protocol):
 
 @dataclass
 class EpochState:
-    """The state as the last epoch left it, and the changes of this one.
+    """The state after the previous epoch, and the changes of this one.
 
-    Attributes:
+    reader: the snapshot that is read.
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         rows_late: rows that were dropped because they are at or before the previous watermark.
@@ -98,7 +98,7 @@ class EpochState:
 
 
 def states_changed(changes: Entries) -> tuple[int, int]:
-    """How many states ``changes`` sets, and how many it deletes. Rows beside the states, such as an index, do not count.
+    """How many states ``changes`` sets, and how many it deletes. Other rows, such as those of an index, do not count.
 
     >>> states_changed(entries.make([0, 0, 1], [STATE_SPACE + b"a", STATE_SPACE + b"b", EXPIRY_SPACE], [b"", None, b""]))
     (1, 1)

@@ -1,14 +1,14 @@
-"""How the buffers of an aggregation, one row a key, are merged with the stored ones: Spark's rules, vectorised.
+"""Merges the buffers of an aggregation, one row per key, with the stored ones: Spark's rules, vectorised.
 
-This module owns `MergeSpec`, the small picklable description of the buffers that travels to the tasks, and `merge`.
-Every rule mirrors the `mergeExpressions` of the Spark aggregate it serves: nulls are skipped, NaN is the greatest
-float, -0.0 equals 0.0, strings and binaries compare as unsigned bytes, an overflow is an error (ANSI), wraps, or makes
-the result null (`try_sum`, decimals without ANSI). A key that has no state yet has null in every old column; each rule
-treats that as "nothing seen".
+This module owns `MergeSpec`, the small picklable description of the buffers that is sent to the tasks, and `merge`.
+Every rule mirrors the `mergeExpressions` of its Spark aggregate: nulls are skipped, NaN is the greatest float, -0.0 equals
+0.0, strings and binaries compare as unsigned bytes, and an overflow is an error (ANSI), wraps, or makes the result null
+(`try_sum`, decimals without ANSI). A key without state has null in every old column; each rule treats that as
+"nothing seen".
 
-It must never look at rows one at a time, know about Spark, or change what it is given. Floating-point sums depend on
-the order in which they are added, here as in Spark: the last bits may differ between two groupings of the same rows.
-An intermediate overflow depends on it as well.
+It must never process rows one at a time, depend on Spark, or change its arguments. Floating-point sums depend on the order
+in which they are added, here as in Spark: the last bits may differ between two groupings of the same rows. An intermediate
+overflow depends on it as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Merge", "MergeSpec", "Overflow", "merge"]
 
 
 class Merge(enum.Enum):
-    """The rules. The comment gives the columns each takes, in this order."""
+    """The rules. Each comment lists the rule's columns, in this order."""
 
     COUNT = "count"  # bigint, never null
     SUM = "sum"  # bigint, double or interval
@@ -42,9 +42,9 @@ class Merge(enum.Enum):
     BIT_AND = "bit_and"
     BIT_OR = "bit_or"
     BIT_XOR = "bit_xor"
-    FIRST = "first"  # value, boolean: whether there is one. Of two epochs, the earlier one's
-    LAST = "last"  # value, boolean: whether there is one. Of two epochs, the later one's
-    MIN_BY = "min_by"  # value, its ordering. Of equal orderings, the later epoch's, as Spark does
+    FIRST = "first"  # value, boolean: whether a value exists. The earlier epoch's wins
+    LAST = "last"  # value, boolean: whether a value exists. The later epoch's wins
+    MIN_BY = "min_by"  # value, its ordering. Of equal orderings, the later epoch's wins, as in Spark
     MAX_BY = "max_by"
     MOMENTS = "moments"  # n, mean, m2[, m3[, m4]]: central moments, as doubles
     COMOMENTS = "comoments"  # n, mean of x, mean of y, ck[, xMk, yMk], as doubles
@@ -59,8 +59,8 @@ class MergeSpec:
     Attributes:
         merge: the rule.
         columns: the names of its buffer columns, in the rule's order; no column belongs to two specs.
-        overflow: what a result that outgrows its type means.
-        label: what the user wrote, for error messages.
+        overflow: what a result means that exceeds its type.
+        label: the user's expression, for error messages.
     """
 
     merge: Merge
@@ -81,7 +81,7 @@ def merge(specs: Sequence[MergeSpec], old: pa.RecordBatch, new: pa.RecordBatch) 
         The merged buffers in the schema of ``old``.
 
     Raises:
-        ArithmeticOverflow: a sum or count outgrew its type and its spec says `Overflow.ERROR`.
+        ArithmeticOverflow: a sum or count exceeds its type, and its spec has `Overflow.ERROR`.
         InvariantViolated: the batches do not fit each other or the specs.
     """
     invariant(old.num_rows == new.num_rows, f"merging {new.num_rows} rows into {old.num_rows}")

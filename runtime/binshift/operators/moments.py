@@ -1,9 +1,9 @@
-"""Merging central moments: the buffers behind variance, deviation, skewness, kurtosis, covariance and correlation.
+"""Merges central moments: the buffers of variance, deviation, skewness, kurtosis, covariance and correlation.
 
 This module owns the pairwise update formulas that Spark's CentralMomentAgg, Covariance and PearsonCorrelation use
 (Chan et al. for the variance, Pébay 2008 for the higher orders), on NumPy arrays. It must never go through sums of
-squares, which lose all digits for values far from zero. A side that has seen nothing leaves the other one bit by bit
-as it is.
+squares, which lose all digits for values far from zero. A side without values leaves the other one unchanged, bit by
+bit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Adding stored and new sums and counts, with Spark's three answers to an overflow.
+"""Adds stored and new sums and counts, with Spark's three ways to handle an overflow.
 
 This module owns addition for every type that Spark sums: bigint, double, decimal, day-time interval. It must never
 lose an overflow: integers are checked or wrap, decimals are added in 256 bits and compared with their precision.
-A *counted* sum carries the count of the values behind it, so that "null because nothing was added" and "null because
-it overflowed" stay apart, as the `isEmpty` buffer of Spark's own Sum keeps them.
+A *counted* sum has the count of its values, so that "null because nothing was added" and "null because it overflowed" are
+distinguished, as with the `isEmpty` buffer of Spark's own Sum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Overflow(enum.Enum):
-    """What a result that outgrows its type means: Spark's ANSI, legacy and TRY modes."""
+    """What a result means that exceeds its type: Spark's ANSI, legacy and TRY modes."""
 
     ERROR = "error"
     WRAP = "wrap"
@@ -45,7 +45,7 @@ def add(old: pa.Array, new: pa.Array, overflow: Overflow, label: str) -> pa.Arra
     """Sums added, nulls skipped.
 
     Raises:
-        ArithmeticOverflow: a sum outgrew its type and ``overflow`` is ERROR.
+        ArithmeticOverflow: a sum exceeds its type and ``overflow`` is ERROR.
     """
     total, too_large = _add(old, new)
     if too_large.any() and overflow is Overflow.ERROR:
@@ -73,7 +73,7 @@ def _overflowed(sums: pa.Array, counts: pa.Array) -> pa.BooleanArray:
 
 
 def _add(old: pa.Array, new: pa.Array) -> tuple[pa.Array, BoolArray]:
-    """The sum where both are present (else null), and where it does not fit."""
+    """The sum where both are present (else null), and where it does not fit its type."""
     if pa.types.is_decimal(old.type):
         return _add_decimals(old, new)
     if pa.types.is_floating(old.type):
@@ -97,5 +97,5 @@ def _add_decimals(old: pa.Array, new: pa.Array) -> tuple[pa.Array, BoolArray]:
 def _overflow(old: pa.Array, new: pa.Array, row: int, label: str) -> ArithmeticOverflow:
     return ArithmeticOverflow(
         f"{label or 'a sum'}: {old[row].as_py()} + {new[row].as_py()} does not fit {old.type}. Cast the column to a wider "
-        "type, or use try_sum / try_avg (null instead), or set spark.sql.ansi.enabled=false. The state is as it was."
+        "type, or use try_sum / try_avg (null instead), or set spark.sql.ansi.enabled=false. The state is unchanged."
     )

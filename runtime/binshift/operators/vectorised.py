@@ -1,9 +1,9 @@
-"""`applyInArrowWithState`: the user's own function over all touched keys of a group of bins, as Arrow tables.
+"""`applyInArrowWithState`: runs the user's function over all touched keys of a group of bins, as Arrow tables.
 
-Rows arrive sorted by (bin, key, source order), which the JVM does (and spills): their bin, then other columns of F's, and
-last the input columns, by position, as users name theirs as they like. They are cut into groups of whole bins
-of bounded size; the user's function is called once a group with the keys it touches, their rows and their state, and
-returns output rows and the new state. It must be deterministic: an epoch may be run again.
+Rows arrive sorted by (bin, key, source order); the JVM sorts them (and spills). Their columns are the bin, F's other columns,
+and last the input columns, identified by position because users may give them any name. The rows are cut into groups of whole
+bins of bounded size. The user's function is called once per group with the touched keys, their rows and their state, and
+returns output rows and the new state. It must be deterministic: an epoch may run again.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class VectorisedState:
 
     The function gets ``keys`` (each touched key once), ``rows`` (all input columns of these keys' rows, grouped by key)
     and ``state`` (key columns and state columns of those keys that have a state). It returns the output rows and the new
-    state in the layout of ``state``: a touched key without a row there has no state any more.
+    state in the layout of ``state``: a touched key without a row in the new state loses its state.
 
     Attributes:
         function: the user's function.
         keys: the grouping columns.
-        rows: all input columns the function sees.
+        rows: all input columns that the function sees.
         state: the state's columns, without the keys.
-        output: the columns of what the function returns first.
-        group_bytes_max: cut the input into groups of whole bins of about this many bytes.
+        output: the columns of the function's first result.
+        group_bytes_max: the input is cut into groups of whole bins of about this many bytes.
     """
 
     function: StateFunction
@@ -51,13 +51,13 @@ class VectorisedState:
 
     @property
     def output_schema(self) -> pa.Schema:
-        """What the function returns first."""
+        """The columns of the function's first result."""
         return self.output
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
     ) -> Iterator[pa.RecordBatch]:
-        """Call the function once a group of bins; keep the state it returns."""
+        """Call the function once per group of bins; keep the state that it returns."""
         for group in bin_groups(batches, self.group_bytes_max):
             yield from self._call(group, state)
 
@@ -78,7 +78,7 @@ class VectorisedState:
         before = pa.Table.from_arrays(state_columns, schema=self._state_schema)
         output, after = self._invoke(keys, rows, before)
         values = self._new_values(touched, after)
-        kept = pc.or_(present, values.is_valid())  # a key that has no state and gets none is no change
+        kept = pc.or_(present, values.is_valid())  # a key without state before and after is no change
         state.put(
             bins[kept.to_numpy(zero_copy_only=False)], prefixed(STATE_SPACE, touched.filter(kept)), values.filter(kept)
         )
@@ -107,7 +107,7 @@ class VectorisedState:
             key = _shown(batch.select(self.keys.names).filter(unknown), returned.filter(unknown))
             raise UserFunctionFailed(f"the function returned state for the key {key}, which this call did not touch")
         if pc.count_distinct(returned).as_py() != len(returned):
-            raise UserFunctionFailed("the function returned two state rows for one key; return one row a key")
+            raise UserFunctionFailed("the function returned two state rows for one key; return one row per key")
         return values.take(pc.index_in(touched, value_set=returned))
 
 
@@ -131,13 +131,13 @@ def bin_groups(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa
 
 
 def _run_starts(packed: pa.BinaryArray) -> IntArray:
-    """Where a run of equal values starts."""
+    """The positions where a run of equal values starts."""
     changed = pc.not_equal(packed[1:], packed[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.concatenate(([True], changed))).astype(np.int32)
 
 
 def _shown(keys: pa.RecordBatch, packed: pa.BinaryArray) -> str:
-    """The first key for an error; a string of Spark need not be UTF-8, and then only its bytes can be shown."""
+    """The first key, for an error; a Spark string need not be UTF-8, and then only its bytes can be shown."""
     try:
         return str(keys.slice(0, 1).to_pylist()[0])
     except UnicodeDecodeError:
@@ -145,7 +145,7 @@ def _shown(keys: pa.RecordBatch, packed: pa.BinaryArray) -> str:
 
 
 def _of_types(columns: Sequence[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
-    """The columns under the names of ``schema``, in its types."""
+    """The columns with the names and types of ``schema``."""
     typed = [
         pa.chunked_array([of_type(chunk, field.type) for chunk in column.chunks], field.type)
         for column, field in zip(columns, schema, strict=True)

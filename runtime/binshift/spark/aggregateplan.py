@@ -2,7 +2,7 @@
 
     batch -> prepare (keys, inputs) -> exchange by worker -> partial (one row a key) -> S merges -> final
 
-This module owns the parts' form; `aggregates` makes them. The Columns refer to columns by name, so they fit every
+This module owns the form of the parts; `aggregates` builds them. The Columns refer to columns by name, so they fit every
 micro-batch with the schema they were compiled for. It must never execute anything.
 """
 
@@ -22,21 +22,21 @@ from binshift.operators.merge import MergeSpec
 
 @dataclass(frozen=True)
 class AggregatePlan:
-    """The parts. Columns are for the driver; the schemas and merges are what the tasks need, and can be pickled.
+    """The parts. The driver uses the Columns; tasks need only the schemas and merges, which can be pickled.
 
     Attributes:
         keys: the grouping columns, as ``k0..``, over a micro-batch. A global aggregate has one constant key.
-        inputs: what the aggregates need of each row, as ``i0..``, over a micro-batch.
+        inputs: the columns that the aggregates read, as ``i0..``, over a micro-batch.
         partials: the partial aggregates, as ``p0..``, over prepared rows.
         finals: the user's output columns, over keys and merged buffers.
         key_schema: ``k0..`` as Arrow, as the JVM sends them.
         buffer_schema: ``p0..`` as Arrow.
         merges: how the buffers are merged with stored ones.
-        merged_type: keys and buffers as a Spark type: what S returns.
-        event_time_key: over keys: when a group is over, in milliseconds since 1970, null for never. A group is over,
-            and a row of it late from the next epoch on, once this is at or below the watermark. None without a watermark on a key, and in
-            complete mode, which keeps everything.
-        description: a line for each thing that the layout of the state depends on.
+        merged_type: keys and buffers as a Spark type; this is what S returns.
+        event_time_key: over keys: the end of a group in milliseconds since 1970, null for never. A group is closed once this is
+            at or below the watermark; its rows are late from the next epoch on. None without a watermark on a key, and in complete
+            mode, which keeps every group.
+        description: one line for each property that determines the layout of the state.
         keyless: whether it is a global aggregate.
     """
 
@@ -54,31 +54,31 @@ class AggregatePlan:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two programs exactly when they can share a state; 32 hexadecimal digits."""
+        """Equal for two programs if and only if they can share a state; 32 hexadecimal digits."""
         return hashlib.blake2b("\n".join(self.description).encode(), digest_size=16).hexdigest()
 
     def prepare(self, batch: DataFrame) -> DataFrame:
-        """Keys and inputs of each row. Sliding windows multiply rows; rows without event time leave, as in Spark."""
+        """Keys and inputs of each row. Sliding windows multiply rows; rows without event time are dropped, as in Spark."""
         return batch.select(*self.keys, *self.inputs)
 
     def partial(self, prepared: DataFrame, by: Sequence[str] = (), more: Sequence[Column] = ()) -> DataFrame:
-        """One row a key: the columns ``by``, keys, buffers and ``more``, in this order.
+        """One row per key: the columns ``by``, keys, buffers and ``more``, in this order.
 
         Args:
-            prepared: the result of `prepare`, further columns allowed.
+            prepared: the result of `prepare`; further columns are allowed.
             by: columns that are functions of the key. After ``repartitionById(n, "w")``, a ``by`` with ``"w"`` in it
                 keeps Spark from planning a second exchange.
-            more: aggregates that are no part of the state.
+            more: aggregates that are not part of the state.
         """
         return prepared.groupBy(*by, *self.key_schema.names).agg(*self.partials, *more)
 
     def final(self, merged: DataFrame) -> DataFrame:
-        """The user's output, of rows that have keys and merged buffers, further columns allowed."""
+        """The user's output, computed from rows that have keys and merged buffers; further columns are allowed."""
         return merged.select(*self.finals)
 
 
 def difference(stored: Sequence[str], compiled: Sequence[str]) -> str | None:
-    """What changed between two descriptions, for the error about a checkpoint of another program; None if nothing.
+    """The difference between two descriptions, for the error about a checkpoint of another program; None if they are equal.
 
     >>> print(difference(["key: bigint id", "count: count(1)"], ["key: bigint id", "sum: sum(x)"]))
     the state has

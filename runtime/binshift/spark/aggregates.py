@@ -1,10 +1,10 @@
 """Compiles ``groupBy(...).agg(...)`` once, at the start of a query, to an `AggregatePlan`.
 
-Spark itself analyses the user's Columns and evaluates every expression, the final ones included, so that results, types
-and column names are Spark's own. What this module adds is the cut between them (see `decomposition`), the key that
-decides when a group is over, and a description of the state's layout.
+Spark itself analyses the user's Columns and evaluates every expression, the final ones included, so results, types and
+column names are the same as in Spark. This module adds the cut between them (see `decomposition`), the key that decides
+when a group is closed, and a description of the state's layout.
 
-It must never execute anything, and never accept what it cannot compute as Spark would: it refuses by name.
+It must never execute anything, and never accept what it cannot compute as Spark would: it rejects that by name.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from binshift.spark.decomposition import ByName, Decomposition
 __all__ = ["AggregatePlan", "compile_aggregate", "difference"]
 
 WATERMARK_KEY = "spark.watermarkDelayMs"
-"""Column metadata by which Spark's analysis follows the event time through windows and projections."""
+"""Column metadata with which Spark's analysis follows the event time through windows and projections."""
 
 SESSION_WINDOW_KEY = "spark.sessionWindow"
-"""Column metadata by which Spark's analysis knows session windows."""
+"""Column metadata with which Spark's analysis marks session windows."""
 
 
 def compile_aggregate(
@@ -46,15 +46,14 @@ def compile_aggregate(
     """Compile ``df.groupBy(*group_columns).agg(*agg_columns)``.
 
     Args:
-        df: the frame to aggregate, streaming or not; only its columns matter, and which of them is an event time by
-            `WATERMARK_KEY`.
-        group_columns: none for a global aggregate.
+        df: the frame to aggregate, streaming or not; only its columns matter. Its event time is marked with `WATERMARK_KEY`.
+        group_columns: empty for a global aggregate.
         agg_columns: at least one.
         output_mode: Spark's ``append``, ``update`` or ``complete``.
 
     Raises:
-        Unsupported: something that cannot be kept as mergeable state, by name; or append without a watermark on a key.
-        AnalysisException: Spark's own, for what Spark itself does not understand.
+        Unsupported: something that cannot be kept as mergeable state (named in the message); or append without a watermark on a key.
+        AnalysisException: Spark's own error, for what Spark itself rejects.
     """
     catalyst = Catalyst(df.sparkSession)
     written = ByName.of(catalyst, analyzed(df))
@@ -77,11 +76,11 @@ class _Compilation:
     """One compilation; each property is one part of the plan.
 
     Attributes:
-        catalyst: the session's trees.
-        frame: what is grouped.
-        key_trees: the grouping expressions as written: a window is only expanded when it meets a batch.
+        catalyst: the session's expression trees.
+        frame: the grouped frame.
+        key_trees: the grouping expressions as written: a window is expanded only when it meets a batch.
         root: Spark's analysis of the whole, an Aggregate.
-        wanted: the schema Spark gives it.
+        wanted: the schema that Spark gives it.
     """
 
     catalyst: Catalyst
@@ -91,7 +90,7 @@ class _Compilation:
     wanted: StructType
 
     def plan(self, output_mode: str) -> AggregatePlan:
-        """Put the parts together, find their types, and check that the result is what Spark would return."""
+        """Build the plan, find the types of its parts, and check that its schema is the one that Spark would return."""
         if self.catalyst.asks_for_time(self.root):
             self._check_times()
         names = [f"k{i}" for i in range(len(self.keys))]
@@ -139,8 +138,8 @@ class _Compilation:
 
     @cached_property
     def keys(self) -> tuple[Column, ...]:
-        """The keys, named. The constant key of a global aggregate must not look constant to Spark's optimiser, which
-        would drop it from the grouping and move everything to one partition of its own choice."""
+        """The keys, named. Spark's optimiser must not recognise the key of a global aggregate as a constant: it would drop it
+        from the grouping and move all rows to a partition of its own choice."""
         columns = [self.catalyst.column(tree) for tree in self.key_trees]
         return tuple(
             column.alias(f"k{i}") for i, column in enumerate(columns or [F.spark_partition_id().bitwiseAND(F.lit(0))])
@@ -148,7 +147,7 @@ class _Compilation:
 
     @cached_property
     def inputs(self) -> tuple[Column, ...]:
-        """What is needed of each row besides the keys."""
+        """The columns that are needed of each row in addition to the keys."""
         found = self.parts.inputs()
         if any(ORDER_COLUMN in _words(partial) for group in self.parts.columns for partial in group.partials):
             found.append(F.monotonically_increasing_id().alias(ORDER_COLUMN))
@@ -175,7 +174,7 @@ class _Compilation:
         return tuple(columns)
 
     def _event_time_position(self, output_mode: str) -> int | None:
-        """Which key carries the event time, as Spark's analysis has followed it."""
+        """The position of the key that carries the event time, as Spark's analysis has followed it."""
         found = [
             i
             for i, key in enumerate(self.grouping)
@@ -187,13 +186,13 @@ class _Compilation:
             )
         if output_mode == "append" and not found:
             raise Unsupported(
-                "output mode append emits a group when it is over, so one key must be the event-time column of "
+                "output mode append emits a group when it is closed, so one key must be the event-time column of "
                 "withWatermark or a window over it; add one, or use output mode update or complete"
             )
         return found[0] if found and output_mode != "complete" else None
 
     def _expiry(self, key: StructField) -> Column:
-        """Milliseconds, rounded up, of a time or a window's end: at or below the watermark exactly when Spark says so."""
+        """The time, or end of the window, in milliseconds, rounded up: at or below the watermark if and only if Spark agrees."""
         type, name = key.dataType, key.name
         if isinstance(type, StructType):
             type, name = type["end"].dataType, f"{name}.end"
@@ -201,7 +200,7 @@ class _Compilation:
         return F.call_function("div", micros + F.pmod(-micros, F.lit(1000)), F.lit(1000))
 
     def _check_times(self) -> None:
-        """Let Spark refuse what it refuses in a stream's first batch: the batch's time within an aggregate."""
+        """Let Spark reject what it rejects in a stream's first batch: the batch's time within an aggregate."""
         found, trees = [], list(self.outputs)
         while trees:
             tree = trees.pop()

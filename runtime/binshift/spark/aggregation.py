@@ -1,7 +1,7 @@
-"""`groupBy(...).agg(...)` as a stage: the JVM reduces an epoch's rows to one row a key before Python sees them.
+"""`groupBy(...).agg(...)` as a stage: the JVM reduces an epoch's rows to one row per key before Python sees them.
 
-The exchange puts all rows of a bin on one partition, so Spark's own aggregation needs no second one: it runs in the same
-task as S, right before it. S drops and counts late groups, by the watermark of the epoch before, as in Spark.
+The exchange puts all rows of a bin on one partition, so Spark's aggregation needs no second one: it runs in the same task
+as S, right before it. S drops and counts late groups, by the watermark of the previous epoch, as in Spark.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class AggregationStage:
 
     Attributes:
         plan: the compiled aggregation.
-        mode: what is emitted.
-        bins: how many bins there are.
+        mode: the output mode.
+        bins: the number of bins.
     """
 
     plan: AggregatePlan
@@ -38,7 +38,7 @@ class AggregationStage:
 
     def __post_init__(self) -> None:
         keys = [F.col(name) for name in self.plan.key_schema.names]
-        # The key of a global aggregate is its bin: a literal would be folded away, and with it the exchange by worker.
+        # The key of a global aggregate is its bin: Spark would fold a literal away, and with it the exchange by worker.
         bin = keys[0] if self.plan.keyless else bin_of(keys, self.bins)
         expiry = [] if self.plan.event_time_key is None else [self.plan.event_time_key.alias(EXPIRY_COLUMN)]
         self._columns = RouteColumns(bin, expiry)
@@ -58,20 +58,20 @@ class AggregationStage:
 
     @property
     def fingerprint(self) -> str:
-        """Of keys, aggregates and their types; and of the way groups end, which is part of the state."""
+        """Of keys, aggregates and their types, and of how groups are closed, which is part of the state."""
         return f"{self.plan.fingerprint}-{self.mode.value}"
 
     @property
     def description(self) -> str:
-        """The same for people."""
+        """The same in readable form."""
         return "; ".join((*self.plan.description, f"{self.mode.value} mode"))
 
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
-        """Rows -> keys and inputs -> bin -> exchange -> one row a key."""
+        """Rows -> keys and inputs -> bin -> exchange -> one row per key."""
         rows = self.plan.prepare(batch).select("*", *self._columns.added(route, workers))
         records = F.count(F.lit(1)).alias(RECORDS_COLUMN)
         return self.plan.partial(exchanged(rows, len(workers)), self._by, [records])
 
     def finish(self, merged: DataFrame) -> DataFrame:
-        """The user's columns, by Catalyst."""
+        """The user's columns, computed by Catalyst."""
         return self.plan.final(merged)

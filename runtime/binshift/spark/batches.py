@@ -1,9 +1,9 @@
-"""Spark's stream as the engine sees it: what a batch was recorded with, and how one more is asked for.
+"""Spark's stream as the engine sees it: the recorded input of a batch, and requests for further batches.
 
-Batches without data end the groups that the rows of the batch before have brought to their end. Spark runs them after a batch
-that has moved the watermark, for the stateful operators of its own plan. The plan that it sees of a binshift query has none,
-so binshift asks for them, by the same rule and the same conf. The epoch asks before it ends, as a query that runs what is
-available (`availableNow`) ends when nothing asks for more.
+A batch without data closes the groups that the previous batch's watermark has ended. For the stateful operators of its own
+plan, Spark runs such a batch after each one that moved the watermark. Spark sees no stateful operator in the plan of a binshift
+query, so binshift requests these batches, by the same rule and the same conf. It does so before the epoch ends, because a query
+that runs what is available (`availableNow`) ends as soon as no further batch is requested.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class SparkBatches:
     Attributes:
         spark: the session that starts the query.
         files: Spark's checkpoint.
-        jvm: our Java classes.
-        name: of the query's nudge source.
+        jvm: binshift's Java classes.
+        name: the name of the query's nudge source.
         query: Spark's id of the query.
-        ends_groups: whether the watermark ends groups, see `ends_groups`.
+        ends_groups: whether the watermark closes groups, see `ends_groups`.
     """
 
     spark: SparkSession
@@ -58,14 +58,14 @@ class SparkBatches:
 
 
 def ends_groups(definition: Definition) -> bool:
-    """Whether a watermark that moves on ends groups of this query, and batches without data are not switched off."""
+    """Whether an advancing watermark closes groups of this query, and batches without data are enabled."""
     if not isinstance(definition.operator, GroupedAggregation) or not has_watermark(definition.source):
         return False
     return str(definition.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
 
 
 def with_nudge_source(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
-    """The stream with a source of no rows beside it, whose offset moves when an epoch is wanted without input.
+    """The stream, united with a source without rows whose offset moves when an epoch is wanted without input.
 
     It is part of the checkpoint from batch 0 on: Spark cannot add a source later. The optimiser removes it from every
     plan, since it filters all rows away.

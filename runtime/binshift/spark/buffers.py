@@ -1,13 +1,13 @@
-"""Which buffers each Spark aggregate needs, how the JVM computes them, and how they are merged: one table.
+"""The buffers of each Spark aggregate, how the JVM computes them, and how they are merged: one table.
 
 This module owns the decomposition of an aggregate function into *partials* (Spark SQL aggregates over one epoch's rows
-of a key), a merge rule for them, and *slots*: what to put in the place of each buffer of Spark's own
-`DeclarativeAggregate`, so that its own `evaluateExpression` computes the result from the merged buffers, with Spark's
-types, rounding and errors. It is pure but for reading attributes of the function.
+of a key), a merge rule for them, and *slots*: the replacement for each buffer of Spark's `DeclarativeAggregate`. With them,
+Spark's own `evaluateExpression` computes the result from the merged buffers, with Spark's types, rounding and errors. The
+module is pure except that it reads attributes of the function.
 
-It must never approximate: a function that is not in the table is refused by name. Whatever depends on the order of
-rows (first, last, lists, ties of max_by) goes by `ORDER_COLUMN`, the row's place in the source, and not by the order
-in which a shuffle happens to deliver.
+It must never approximate: a function that is not in the table is rejected by name. Everything that depends on the order of
+rows (first, last, lists, ties of max_by) uses `ORDER_COLUMN`, the row's position in the source, and not the order in which
+a shuffle delivers rows.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Group:
 
     Attributes:
         merge: the rule.
-        partials: one Spark SQL aggregate a column, over the prepared rows.
-        overflow: what a result that outgrows its type means.
+        partials: one Spark SQL aggregate per column, over the prepared rows.
+        overflow: what a result means that exceeds its type.
     """
 
     merge: Merge
@@ -58,7 +58,7 @@ class Call:
 
     Attributes:
         function: the resolved Catalyst function.
-        label: what the user wrote.
+        label: the call as the user wrote it.
         inputs: the prepared columns that hold its arguments.
         kinds: their types.
         where: the prepared boolean column of its FILTER clause, if it has one.
@@ -196,7 +196,7 @@ def _extreme_by(name: str, extreme: str, tie: str, merge: Merge) -> Callable[[Ca
         value, ordering = call.inputs
         if not is_ordered(call.kinds[1]):
             raise call.refuse(f"ordering by {call.kinds[1].simpleString()} is not supported; order by a simple column")
-        # Of rows with equal orderings the last one in the source, whatever the order they arrive in.
+        # Of rows with equal orderings the last one in the source, in whatever order they arrive.
         exact = call.over(f"{name}({value}, struct({ordering}, {tie}))", only=f"{ordering} IS NOT NULL")
         return Buffers((Group(merge, (exact, call.over(f"{extreme}({ordering})"))),), ("{0}", "{1}"))
 
@@ -207,7 +207,7 @@ def _moments(call: Call) -> Buffers:
     x = call.inputs[0]
     n, m2 = call.over(f"count({x})"), f"{call.over(f'var_pop({x})')}"
     partials = [f"cast({n} AS double)", f"coalesce({call.over(f'avg({x})')}, 0D)", f"coalesce({m2} * {n}, 0D)"]
-    # The third and fourth moments out of Spark's own, numerically stable ones; without spread they are zero.
+    # The third and fourth moments are derived from Spark's own, numerically stable ones; without spread they are zero.
     if call.function.momentOrder() >= 3:
         m3 = f"{call.over(f'skewness({x})')} * {m2} * sqrt({m2}) * {n}"
         partials.append(f"CASE WHEN coalesce({m2}, 0D) = 0D THEN 0D ELSE {m3} END")
@@ -275,4 +275,4 @@ SUPPORTED = (
     "min_by, max_by, stddev, variance, skewness, kurtosis, covar_pop, covar_samp, corr, bit_and, bit_or, bit_xor",
     "product, collect_list, collect_set",
 )
-"""What a person may use, for error messages and documentation; with FILTER, without DISTINCT."""
+"""The supported aggregates, for error messages and documentation; with FILTER, without DISTINCT."""

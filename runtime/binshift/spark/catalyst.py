@@ -1,8 +1,8 @@
-"""The one door to Catalyst, Spark's expression trees: read them, rebuild them, make Columns of them.
+"""The only access to Catalyst, Spark's expression trees: reads them, rebuilds them, and makes Columns of them.
 
-This module owns all py4j reaching into Catalyst for compiled queries, so that a new Spark version breaks one file. It
-knows how to walk and rebuild trees and nothing of what the trees mean. It must never execute a plan: everything here
-is analysis, which works on streaming frames as on batch ones.
+This module owns all py4j calls into Catalyst for compiled queries, so that a new Spark version breaks one file. It walks
+and rebuilds trees and does not know what they mean. It must never execute a plan: everything here is analysis, which works
+on streaming frames as on batch frames.
 
 Expressions are Java objects (`Any` to Python). They are immutable; a rebuilt tree is a new one.
 """
@@ -22,7 +22,7 @@ Expression: TypeAlias = Any
 
 
 BATCH_TIMES = ("CurrentTimestamp", "CurrentDate", "LocalTimestamp")
-"""What Spark replaces by the batch's time in a stream; `now()` and `current_time()` are not among it."""
+"""Functions that Spark replaces by the batch's time in a stream; `now()` and `current_time()` are not among them."""
 
 
 class Catalyst:
@@ -43,7 +43,7 @@ class Catalyst:
         self._is_a: dict[tuple[str, str], bool] = {}
 
     def expression(self, column: Column) -> Expression:
-        """The tree of a Column, as the user wrote it: names and functions are not looked up yet."""
+        """The tree of a Column, as the user wrote it: names and functions are not resolved yet."""
         return self._converter.apply(cast(Any, column)._jc.node())
 
     def column(self, expression: Expression) -> Column:
@@ -51,15 +51,15 @@ class Catalyst:
         return ClassicColumn(self._columns.column(expression))
 
     def attribute(self, name: str) -> Expression:
-        """A reference by name, to be found in whatever frame the Column is used on."""
+        """A reference by name, resolved in whatever frame the Column is used on."""
         return self._attributes.quoted(name)
 
     def same_name(self, one: str, other: str) -> bool:
-        """Whether the session takes two names for the same (``spark.sql.caseSensitive``)."""
+        """Whether the session treats two names as equal (``spark.sql.caseSensitive``)."""
         return bool(cast(Any, self._spark)._jsparkSession.sessionState().conf().resolver().apply(one, other))
 
     def not_null(self, expression: Expression) -> Expression:
-        """``expression``, known never to be null (a tag for the analyser, no check)."""
+        """``expression``, marked as never null (for the analyser; it is not checked)."""
         return self._sql.catalyst.expressions.KnownNotNull(expression)
 
     def micros(self, time: Expression, type: DataType) -> Column:
@@ -69,7 +69,7 @@ class Catalyst:
         return self.column(self._sql.catalyst.expressions.PreciseTimestampConversion(time, stored, long))
 
     def rebuild(self, expression: Expression, replace: Callable[[Expression], Expression | None]) -> Expression:
-        """The tree with some subtrees replaced, from the root down; ``replace`` answers None to go deeper."""
+        """The tree with some subtrees replaced, from the root down; ``replace`` returns None to descend further."""
         found = replace(expression)
         if found is not None:
             return found
@@ -85,7 +85,7 @@ class Catalyst:
         return expression.withNewChildren(self._seq(after))
 
     def _inlined(self, expression: Expression) -> Expression:
-        """``With(child, definitions)`` without the shared definitions: those must be resolved, ours no longer are."""
+        """``With(child, definitions)`` without the shared definitions: Spark expects them resolved, and rebuilt ones are not."""
         shared = {str(found.id()): found.child() for found in sequence(expression.defs())}
 
         def definition(node: Expression) -> Expression | None:
@@ -94,12 +94,12 @@ class Catalyst:
         return self.rebuild(expression.child(), definition)
 
     def asks_for_time(self, tree: Any) -> bool:
-        """Whether a plan or an expression has the current time in it."""
+        """Whether a plan or an expression contains the current time."""
         patterns = getattr(self._sql.catalyst.trees, "TreePattern$").__getattr__("MODULE$")
         return bool(tree.containsPattern(patterns.CURRENT_LIKE()))
 
     def batch_time(self, expression: Expression) -> Expression:
-        """The tree with the current time as a stream has it: a value of the batch, which is not deterministic to Spark."""
+        """The tree with the current time as a stream has it: a value of the batch, which Spark treats as non-deterministic."""
         made, zone = self._sql.catalyst.expressions.CurrentBatchTimestamp, self._jvm.scala.Option.apply("UTC")
 
         def replace(node: Expression) -> Expression | None:
@@ -109,12 +109,12 @@ class Catalyst:
 
     def is_a(self, expression: Expression, interface: str) -> bool:
         """Whether the expression's class extends ``interface``, a class within Catalyst's expressions package."""
-        asked = class_name(expression), interface
-        if asked not in self._is_a:
+        key = class_name(expression), interface
+        if key not in self._is_a:
             name = f"org.apache.spark.sql.catalyst.expressions.{interface}"
             found = self._jvm.org.apache.spark.util.Utils.classForName(name, False, False)
-            self._is_a[asked] = bool(found.isInstance(expression))
-        return self._is_a[asked]
+            self._is_a[key] = bool(found.isInstance(expression))
+        return self._is_a[key]
 
     def data_type(self, expression: Expression) -> DataType:
         """The type of a resolved expression."""

@@ -1,8 +1,8 @@
-"""Spark's part of a query's checkpoint directory: what binshift reads of it, and the one file it may put there.
+"""Spark's part of a query's checkpoint directory: what binshift reads of it, and the one file it creates there.
 
-The directory holds Spark's own ``metadata``, ``offsets/`` and ``commits/``, and our log under ``binshift/``. Spark's id
-of the query names whose log it is. Spark draws the id when the query first starts, after our log was opened; so for
-a new directory the id is drawn here and written the way Spark does, which Spark then reads as its own.
+The directory holds Spark's own ``metadata``, ``offsets/`` and ``commits/``, and binshift's log under ``binshift/``. Spark's id
+of the query identifies the owner of the log. Spark creates the id when the query first starts, after the log was opened. For a
+new directory, binshift therefore creates the id and writes it in Spark's format; Spark then reads it as its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOG_FOLDER = "binshift"
 
 
 def query_id(checkpoint: Storage) -> str:
-    """Spark's id of the query; drawn and written if the directory is new.
+    """Spark's id of the query; created and written if the directory is new.
 
     Raises:
         LogDamaged: the metadata file cannot be read.
@@ -35,7 +35,9 @@ def query_id(checkpoint: Storage) -> str:
     try:
         return str(uuid.UUID(json.loads(data)["id"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise LogDamaged(f"{METADATA} at {checkpoint.url} is not Spark's ({error}); restore it from a backup") from None
+        raise LogDamaged(
+            f"{METADATA} at {checkpoint.url} is not a metadata file of Spark ({error}); restore it from a backup"
+        ) from None
 
 
 def committed(checkpoint: Storage) -> Epoch:
@@ -45,7 +47,7 @@ def committed(checkpoint: Storage) -> Epoch:
 
 
 def check_location(location: str) -> str:
-    """A checkpoint location both Spark and the log can use, in Hadoop's spelling.
+    """A checkpoint location that both Spark and the log can use, in Hadoop's spelling.
 
     >>> check_location("s3://bucket/clicks")
     's3a://bucket/clicks'
@@ -56,7 +58,7 @@ def check_location(location: str) -> str:
     scheme = urlsplit(location).scheme
     if scheme not in ("", "file", "s3", "s3a"):
         raise InvalidSettings(
-            f"checkpointLocation {location!r} is on {scheme}://, where binshift cannot create a file exactly once: "
+            f"checkpointLocation {location!r} is on {scheme}://, where binshift cannot create a file atomically: "
             "use a path that all pods share, or s3a://"
         )
     return location if scheme != "s3" else "s3a" + location.removeprefix("s3")
@@ -81,7 +83,7 @@ def _canonical(location: str) -> tuple[str, str, str]:
 
 
 def log_url(location: str) -> str:
-    """Where the log of the query with this checkpoint is.
+    """The location of the log of the query with this checkpoint.
 
     >>> log_url("/data/clicks/")
     '/data/clicks/binshift'

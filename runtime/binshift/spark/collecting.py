@@ -1,11 +1,11 @@
-"""What goes to the tasks of one job and what they tell the driver: both are forgotten with the job.
+"""Functions sent to the tasks of one job, and messages that the tasks return; both are released when the job ends.
 
-PySpark keeps every accumulator of an application, with its value, until the application ends. A query makes one an epoch and
-one a background round, so each is taken out of PySpark's registry once its job has ended; what a task tells later is dropped,
-as PySpark does with accumulators that it does not know.
+PySpark keeps every accumulator of an application, with its value, until the application ends. A query makes one per epoch and
+one per background round, so each is removed from PySpark's registry once its job has ended. Messages that arrive later are
+dropped, as PySpark does with unknown accumulators.
 
-Likewise PySpark broadcasts a function above 1 MiB, such as one with the file lists of many bins, and keeps the file that it
-writes for that in the driver's temporary folder. So it never gets to see a large one: it is broadcast here, and destroyed.
+PySpark also broadcasts a function above 1 MiB, such as one with the file lists of many bins, and keeps the file that it
+writes for it in the driver's temporary folder. So large functions are broadcast here instead, and destroyed afterwards.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pyspark.accumulators import Accumulator, AccumulatorParam, _accumulatorRegi
 Batches = Iterator[pa.RecordBatch]
 
 LARGE_BYTES = 512 * 1024
-"""Functions from here on are broadcast; well below PySpark's own limit."""
+"""Functions of this size and above are broadcast; well below PySpark's own limit."""
 
 _broadcasts: dict[int, list[Broadcast[bytes]]] = {}
-"""Of jobs under way, by their accumulators."""
+"""Of running jobs, by their accumulators."""
 
 
 class Collected(AccumulatorParam[list[object]]):
-    """An accumulator of messages; duplicates are told apart by their fence and worker."""
+    """An accumulator of messages; duplicates are recognised by their fence and worker."""
 
     def zero(self, value: list[object]) -> list[object]:
         """Nothing collected."""
@@ -41,7 +41,7 @@ class Collected(AccumulatorParam[list[object]]):
 
 @contextmanager
 def collecting(context: SparkContext) -> Iterator[Accumulator[list[object]]]:
-    """An accumulator for the jobs that are run in here; its value is to be read in here, too."""
+    """An accumulator for the jobs that run in this context; its value must be read in it, too."""
     made = context.accumulator([], Collected())
     _broadcasts[made.aid] = []
     try:
@@ -49,7 +49,7 @@ def collecting(context: SparkContext) -> Iterator[Accumulator[list[object]]]:
     finally:
         _accumulatorRegistry.pop(made.aid, None)
         for each in _broadcasts.pop(made.aid):
-            with suppress(Exception):  # Spark may be gone, and then its folder goes with it
+            with suppress(Exception):  # Spark may have ended, and its folder with it
                 each.destroy()
 
 
@@ -69,7 +69,7 @@ class Handed:
 def handed(
     context: SparkContext, function: Callable[[Batches], Batches], collected: Accumulator[list[object]]
 ) -> Handed:
-    """The same function, for the jobs of ``collected`` only, in a form that leaves nothing behind however large it is."""
+    """The same function, for the jobs of ``collected`` only, in a form that is released completely, however large it is."""
     content: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
     if len(content) < LARGE_BYTES:
         return Handed(content)

@@ -1,4 +1,4 @@
-"""From what the user's program says to the stage that every epoch runs."""
+"""Compiles the definition of a user's query to the stage that every epoch runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compile_stage(definition: Definition, output_mode: str) -> Stage:
     """The stage of a definition.
 
     Raises:
-        Unsupported: by name.
+        Unsupported: the message names what is not supported.
     """
     match definition.operator:
         case GroupedAggregation():

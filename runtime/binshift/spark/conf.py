@@ -1,7 +1,7 @@
-"""The Spark conf binshift needs, why, and what to do when it is missing.
+"""The Spark conf that binshift needs, why, and what to do if a setting is missing.
 
-Conf that Spark reads when the application starts cannot be set later: it is checked, and the error names the line to
-add. Conf that a session can change is set on the epoch's own session, never on the user's.
+Conf that Spark reads when the application starts cannot be set later: it is checked, and the error has the line to add.
+Conf that a session can change is set on the epoch's own session, never on the user's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECOMMENDED: dict[str, tuple[str, str]] = {
         "rows reach Python through a Unix socket; over TCP, small messages wait 40 ms for a delayed acknowledgement",
     ),
 }
-"""Key -> (value, why): makes epochs shorter, changes nothing else."""
+"""Key -> (value, why): makes epochs shorter and changes nothing else."""
 
 EPOCH: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
@@ -37,14 +37,14 @@ EPOCH: Mapping[str, str] = {
     "spark.sql.requireAllClusterKeysForDistribution": "false",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
-"""Set on the session of each epoch: its plan has exactly one exchange, which must stay as it is. Tracebacks come whole, as Spark's
-shorter ones leave out what an error arose from; they are cut by `binshift.spark.failures`. The form of strings in Arrow
-(``spark.sql.execution.arrow.useLargeVarTypes``) stays the user's, whose own functions see it; S takes either."""
+"""Set on the session of each epoch. Its plan has exactly one exchange, which must not change. Tracebacks are complete, because
+Spark's shorter ones omit the cause; `binshift.spark.failures` shortens them. The form of strings in Arrow
+(``spark.sql.execution.arrow.useLargeVarTypes``) is left to the user, whose functions see it; S accepts both."""
 
 LOCALITY_WAIT_MIN_SECONDS = 3
 
 MASTER_VARIABLE = "BINSHIFT_MASTER"
-"""Set by whoever starts the program on a cluster: the master it must then use."""
+"""Set by the launcher of a program on a cluster: the master that the program must use."""
 
 
 def required() -> dict[str, str]:
@@ -57,10 +57,10 @@ def required() -> dict[str, str]:
 
 
 def check(spark: SparkSession) -> None:
-    """Refuse a session that cannot carry a dataflow.
+    """Reject a session that cannot run a dataflow.
 
     Raises:
-        InvalidSettings: conf is missing or different; the message is the lines to add.
+        InvalidSettings: conf is missing or different; the message has the lines to add.
         Unsupported: a Spark Connect session, or a master without separate executors.
     """
     if not isinstance(spark, SparkSession) or not hasattr(spark, "_jsparkSession"):
@@ -70,17 +70,17 @@ def check(spark: SparkSession) -> None:
     check_master(str(master), os.environ.get(MASTER_VARIABLE))
     if str(master).startswith("local"):
         raise Unsupported(
-            f"master {master!r} runs tasks inside the driver; binshift needs executors of their own: "
+            f"master {master!r} runs tasks inside the driver; binshift needs dedicated executors: "
             "start the program with `binshift run app.py`, or use binshift.local.LocalCluster"
         )
     wrong = [key for key, (value, _) in STATIC.items() if not _fits(key, str(conf.get(key, "")), value)]
     if wrong:
         lines = "\n".join(f'    .config("{key}", "{STATIC[key][0]}")   # {STATIC[key][1]}' for key in wrong)
-        raise InvalidSettings(f"add to SparkSession.builder, before the first session is made:\n{lines}")
+        raise InvalidSettings(f"add to SparkSession.builder, before the first session is created:\n{lines}")
 
 
 def check_master(master: str, given: str | None) -> None:
-    """Refuse a master of the program's own where the program was given a cluster.
+    """Reject a master that the program chose itself where it was started on a given cluster.
 
     Raises:
         InvalidSettings: they differ.

@@ -1,6 +1,6 @@
-"""A running dataflow: PySpark's StreamingQuery, plus what binshift adds to it.
+"""A running dataflow: PySpark's StreamingQuery, and what binshift adds to it.
 
-The engine's two loops do the work; this object only watches and steers.
+The engine's two loops do the work; this object only observes and controls them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Begun = TypeVar("Begun", Migration, Migration | None)
 
 
 class StreamingQuery(Protocol):
-    """What users hold: PySpark's query, with workers, route and migrations.
+    """The object that users get: PySpark's query, with workers, route and migrations.
 
-    Every attribute PySpark documents is there with its own meaning (``id``, ``runId``, ``name``, ``isActive``,
+    Every attribute PySpark documents is available with the same meaning (``id``, ``runId``, ``name``, ``isActive``,
     ``status``, ``lastProgress``, ``recentProgress``, ``awaitTermination``, ``processAllAvailable``, ``explain``,
     ``exception``, ``stop``).
     """
@@ -46,7 +46,7 @@ class StreamingQuery(Protocol):
 
     @property
     def route(self) -> Route | None:
-        """Who owns which bin, as of the newest recorded epoch; None before the first."""
+        """The owner of each bin, as of the newest recorded epoch; None before the first."""
 
     @property
     def migrations(self) -> Sequence[Migration]:
@@ -56,7 +56,7 @@ class StreamingQuery(Protocol):
         """Move bins so that slots ``0 .. workers-1`` share them, while the query runs."""
 
     def rebalance(self) -> Migration:
-        """Move bins so that the workers have equal shares of the load as measured now."""
+        """Move bins so that the workers have equal shares of the load as currently measured."""
 
     def move(self, moves: Mapping[Bin, Worker]) -> Migration:
         """Move single bins."""
@@ -76,7 +76,7 @@ class DataflowQuery:
         self._query = query
         self._spark = spark
         self.dataflow = dataflow
-        """The engine's parts of it."""
+        """The engine's parts of the query."""
         self._coordinator = dataflow.coordinator
         self._targets = dataflow.targets
         self._epochs = dataflow.epochs
@@ -104,7 +104,7 @@ class DataflowQuery:
 
     @property
     def timings(self) -> Sequence[EpochTimings]:
-        """Where the time of the newest epochs went, the newest last."""
+        """The time spent in each part of the newest epochs, the newest last."""
         return tuple(self._epochs.timings)
 
     @property
@@ -136,12 +136,12 @@ class DataflowQuery:
         return tuple(self._coordinator.migrations.history)
 
     def rescale(self, workers: int, **options: Unpack[MigrationOverrides]) -> Migration:
-        """Move bins so that slots ``0 .. workers-1`` share them by measured load (`binshift.planner.balanced_route`), with little movement.
+        """Move bins so that slots ``0 .. workers-1`` share them by measured load, with few moves (see `binshift.planner`).
 
-        Returns at once; the query goes on. A migration that runs is cancelled and superseded.
+        Returns at once; the query keeps running. A running migration is cancelled and superseded.
 
         Args:
-            workers: how many slots shall own bins; their executors must be there, or come.
+            workers: the number of slots that own bins; their executors must be registered, or register later.
             options: ``strategy``, ``batch_size`` and ``pre_copy``; the query's settings by default.
 
         Raises:
@@ -153,10 +153,10 @@ class DataflowQuery:
         return self._begin(lambda: self._targets.rescale(target, **options))
 
     def rebalance(self, **options: Unpack[MigrationOverrides]) -> Migration:
-        """Share the bins among the same workers by their load as measured now (`TargetController.rebalance`), whoever owns the target.
+        """Share the bins among the same workers by their measured load, for any owner of the target (`TargetController.rebalance`).
 
         Raises:
-            MigrationRefused: no load has been measured yet, there is no such strategy, or the query has ended.
+            MigrationRefused: no load has been measured yet, the strategy does not exist, or the query has ended.
         """
         return self._begin(lambda: self._targets.rebalance(**options))
 
@@ -164,7 +164,7 @@ class DataflowQuery:
         """Move single bins; the others stay.
 
         Raises:
-            MigrationRefused: there is no such bin, or the query has ended.
+            MigrationRefused: the bin does not exist, or the query has ended.
         """
         return self._begin(lambda: self._targets.move(moves, **options))
 
@@ -177,27 +177,27 @@ class DataflowQuery:
         latency_target_seconds: float | None = None,
         **options: Unpack[MigrationOverrides],
     ) -> Migration | None:
-        """Set the target as ``owner`` (an operator's resource UID), durably; None if it was set so already.
+        """Set the target as ``owner`` (an operator's resource UID), durably; None if it was already set.
 
         Raises:
-            TargetOutdated: the owner has set a newer generation, or this one otherwise.
-            MigrationRefused: there is no worker in it, no such strategy, or the query has ended.
+            TargetOutdated: the owner has set a newer generation, or set this one differently.
+            MigrationRefused: it has no worker, the strategy does not exist, or the query has ended.
         """
         wanted = (owner, generation, tuple(workers), latency_target_seconds)
         return self._begin(lambda: self._targets.put(*wanted, **options))
 
     @property
     def target(self) -> Target | None:
-        """The desired target, as it was asked for; None before the first."""
+        """The target as it was set; None before the first."""
         return self._targets.target
 
     @property
     def effective_workers(self) -> tuple[Worker, ...]:
-        """The workers of the target that can have bins now: without those that drain or are lost."""
+        """The workers of the target that can own bins now: without draining or lost ones."""
         return self._targets.effective
 
     def drain(self, worker: Worker) -> Migration:
-        """Move everything off ``worker``, until it comes back with another executor.
+        """Move everything off ``worker``, until it returns with another executor.
 
         Raises:
             DrainRefused: no other worker would remain.
@@ -205,17 +205,17 @@ class DataflowQuery:
         return self._begin(lambda: self._targets.drain(worker))
 
     def cancel(self, migration: int, *, rollback: bool = False) -> Migration:
-        """Stop a migration; with ``rollback``, move back what it has moved (the migration back is returned).
+        """Stop a migration; with ``rollback``, move its bins back (the migration back is returned).
 
         Raises:
-            NoSuchMigration: there is none of that number.
+            NoSuchMigration: no migration has that number.
         """
         return self._begin(lambda: self._targets.cancel(migration, rollback=rollback))
 
     def _begin(self, act: Callable[[], Begun]) -> Begun:
         if not self.isActive:
             raise MigrationRefused("the query has ended; start it again first")
-        # A worker that is back, and that no background round has noticed yet, would be taken for one that still drains.
+        # A worker that has returned, and that no background round has noticed yet, would be treated as still draining.
         self._targets.observe({w: executor.id for w, executor in self._epochs.ports.executors.alive().items()})
         migration = act()
         self.dataflow.background.wake()
@@ -227,14 +227,14 @@ class DataflowQuery:
         return bool(self._query.isActive)
 
     def stop(self) -> None:
-        """Stop after the running epoch: it is finished and recorded, and only then the stream ends.
+        """Stop after the running epoch: the stream ends only when that epoch is finished and recorded.
 
-        To the query's own `foreachBatch` function it returns at once. `TimeoutError`: that function does not return.
+        If the query's own `foreachBatch` function calls it, it returns at once. `TimeoutError`: that function does not return.
         """
         stop_query(self._epochs, self._query, self._end, before=self._stop_background)
 
     def abort(self) -> None:
-        """Stop at once, in the middle of an epoch if need be: that epoch is run again at the next start."""
+        """Stop at once, if necessary in the middle of an epoch: that epoch runs again at the next start."""
         abort_query(self._epochs, self._query, self._end)
 
     def exception(self) -> Exception | None:
@@ -244,10 +244,10 @@ class DataflowQuery:
         return self._epochs.error or self._query.exception()
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 (PySpark's name)
-        """As in PySpark: wait for the end, or for ``timeout`` seconds; raises what made the query fail."""
+        """As in PySpark: wait for the end, or for ``timeout`` seconds; raises the error of a failed query."""
         try:
             ended = self._query.awaitTermination(None if timeout is None else math.ceil(timeout))
-        except Exception as failed:  # Spark's wrapper around our error, which says it in fewer words
+        except Exception as failed:  # Spark's wrapper around our error, which is shorter
             self._end()
             error = self.exception()
             if error is None:
@@ -273,8 +273,8 @@ class DataflowQuery:
             time.sleep(POLL_SECONDS)
 
     def _end_with_spark(self) -> None:
-        """A query that fails may have nobody who waits for it: what it began ends all the same."""
-        with contextlib.suppress(Exception):  # why it failed is `exception`'s to say
+        """Release what the query holds when it fails, even if no caller waits for it."""
+        with contextlib.suppress(Exception):  # `exception` has the reason
             self._query.awaitTermination()
         self._end()
 

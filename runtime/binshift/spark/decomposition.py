@@ -1,4 +1,4 @@
-"""Takes the user's aggregate expressions apart: inputs, buffers, and the rest, which Catalyst computes at the end.
+"""Splits the user's aggregate expressions: inputs, buffers, and the rest, which Catalyst computes at the end.
 
 Of an expression like ``round(sum(a * 2) / count(*), 2)`` this module makes the *input* ``a * 2``, computed before the
 exchange; the *buffers* sum and count, kept in the state; and the *final* expression ``round(p0 / p1, 2)`` over them.
@@ -26,7 +26,7 @@ SUBQUERIES = ("ScalarSubquery", "Exists", "InSubquery", "ListQuery", "LateralSub
 
 @dataclass(frozen=True)
 class ByName:
-    """Rebinds references to a frame's columns by their names.
+    """Resolves references to a frame's columns by their names.
 
     Attributes:
         catalyst: the session's trees.
@@ -42,10 +42,10 @@ class ByName:
         return cls(catalyst, {found.exprId().id(): str(found.name()) for found in sequence(plan.output())})
 
     def rebind(self, expression: Expression) -> Expression:
-        """The same tree, with each column found by name in whatever frame it is used on.
+        """The same tree, with each column resolved by name in whatever frame it is used on.
 
         Raises:
-            Unsupported: a column that has no name of its own in the frame, or a subquery.
+            Unsupported: a column without a name in the frame, or a subquery.
         """
         return self.catalyst.rebuild(expression, self._replace)
 
@@ -58,7 +58,7 @@ class ByName:
         name = self.names.get(expression.exprId().id())
         if name is None:
             raise Unsupported(
-                f"{expression.sql()} is no column of the grouped frame, so it cannot be found in the next micro-batch; "
+                f"{expression.sql()} is not a column of the grouped frame, so it cannot be found in the next micro-batch; "
                 "add it with withColumn before groupBy"
             )
         if sum(self.catalyst.same_name(other, name) for other in self.names.values()) > 1:
@@ -73,8 +73,8 @@ class Found:
     """One aggregate in the user's expressions.
 
     Attributes:
-        call: what it asks for.
-        buffers: what it needs.
+        call: the call.
+        buffers: the buffers it needs.
     """
 
     call: Call
@@ -90,9 +90,9 @@ class Decomposition:
         outputs: the resolved output expressions.
 
     Attributes:
-        columns: the buffers, and the names of their columns. They are in the order of what they compute, so that the
-            layout of the state does not depend on the order in which the user lists aggregates.
-        labels: what the user wrote for each group of buffers.
+        columns: the buffers, and the names of their columns, ordered by what they compute, so that the layout of the state
+            does not depend on the order in which the user lists aggregates.
+        labels: the user's expression for each group of buffers.
 
     Raises:
         Unsupported: an aggregate that has no mergeable form; the message names it.
@@ -108,10 +108,10 @@ class Decomposition:
         for output in outputs:
             self._catalyst.rebuild(output, self._collect)
         self.labels = {group: found.call.label for found in reversed(self._found) for group in found.buffers.groups}
-        if not self.labels:  # a key must leave a trace in the state
+        if not self.labels:  # a key must have a row in the state
             self.labels = {Group(Merge.COUNT, ("count(1)",)): "count(1)"}
-        words = [str(tree.sql()) for _, _, tree in self._inputs]
-        self._described = {group: _in_words(group, words) for group in self.labels}
+        inputs = [str(tree.sql()) for _, _, tree in self._inputs]
+        self._described = {group: _in_words(group, inputs) for group in self.labels}
         self.columns: dict[Group, tuple[str, ...]] = {}
         at = 0
         for group in sorted(self.labels, key=self.describe):
@@ -119,7 +119,7 @@ class Decomposition:
             at += len(group.partials)
 
     def describe(self, group: Group) -> str:
-        """What a group keeps, in words that are the same in every run of the same program."""
+        """What a group keeps, as text that is the same in every run of the same program."""
         return self._described[group]
 
     def inputs(self) -> list[Column]:
@@ -128,7 +128,7 @@ class Decomposition:
 
     def finals(self) -> list[Expression]:
         """The output expressions, over keys and merged buffers instead of rows."""
-        found = iter(self._found)  # met again in the same order; they cannot be compared, as first() equals nothing
+        found = iter(self._found)  # visited again in the same order; they cannot be compared, as first() equals nothing
 
         def replace(expression: Expression) -> Expression | None:
             key = self._key(expression)
@@ -139,7 +139,7 @@ class Decomposition:
         return [self._catalyst.rebuild(output, replace) for output in self._outputs]
 
     def _collect(self, expression: Expression) -> Expression | None:
-        """Take note of every aggregate; go into everything else that is not a key."""
+        """Record every aggregate; descend into every other expression that is not a key."""
         if self._key(expression) is not None:
             return expression
         kind = class_name(expression)
@@ -163,7 +163,7 @@ class Decomposition:
         while self._catalyst.is_a(function, "RuntimeReplaceable"):
             function = function.replacement()
         kind, arguments = class_name(function), children(function)
-        if kind == "Count":  # an argument that is never null decides nothing
+        if kind == "Count":  # an argument that is never null has no effect
             arguments = [argument for argument in arguments if argument.nullable()]
         where = expression.filter()
         call = Call(
@@ -184,7 +184,7 @@ class Decomposition:
         return f"i{len(self._inputs) - 1}"
 
     def _over_buffers(self, found: Found) -> Expression:
-        """What computes an aggregate from its merged buffers: Spark's own expression, where it has one."""
+        """The expression that computes an aggregate from its merged buffers: Spark's own where it has one."""
         function, catalyst = found.call.function, self._catalyst
         names = [name for group in found.buffers.groups for name in self.columns[group]]
         slots = [catalyst.expression(F.expr(slot.format(*names))) for slot in found.buffers.slots]

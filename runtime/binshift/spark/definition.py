@@ -1,4 +1,4 @@
-"""What a user's program says, as frozen data: the whole of what a query is, before anything runs.
+"""The definition of a user's query as frozen data, complete before anything runs.
 
 The frame and the writer record into these types and nothing else; the query compiles them. A definition holds Spark
 objects of the driver (frames, columns, functions), so it is never pickled or stored: what must survive a restart is the
@@ -27,7 +27,7 @@ class GroupedAggregation:
     """`groupBy(...).agg(...)`.
 
     Attributes:
-        group_columns: the keys, as the user gave them: unresolved, or resolved on the source (then to be bound by name).
+        group_columns: the keys, as the user gave them: unresolved, or resolved on the source (then bound by name).
         agg_columns: the aggregates, likewise.
     """
 
@@ -42,7 +42,7 @@ class ArrowState:
     Attributes:
         func: the user's function.
         keys: the grouping columns, unresolved: they hold for any frame with the source's columns.
-        output_schema: the columns it returns.
+        output_schema: the columns that it returns.
         state_schema: the state's columns, without the keys.
         output_mode: "update" or "append"; the writer's must be the same.
     """
@@ -63,7 +63,7 @@ class Call:
     """One stateless method called on the result of the operator.
 
     Attributes:
-        name: of the method of `pyspark.sql.DataFrame`.
+        name: the name of the method of `pyspark.sql.DataFrame`.
         args: its positional arguments.
         kwargs: its keyword arguments.
     """
@@ -78,8 +78,8 @@ class Definition:
     """A query, complete.
 
     Attributes:
-        source: the user's stream with everything stateless before the operator; Spark's own plan, without Spark state; its
-            watermarks are in it.
+        source: the user's stream with all stateless calls before the operator; Spark's own plan, without Spark state. It includes
+            the watermarks.
         operator: the stateful part.
         after: stateless methods on its result, in order; see `replay`.
         settings: resolved and checked.
@@ -95,13 +95,13 @@ class Definition:
 
 @dataclass(frozen=True)
 class WriterOptions:
-    """What `writeStream` was told.
+    """The arguments of `writeStream`.
 
     Attributes:
-        query_name: None if it was given none.
-        sink: where each epoch's result goes.
+        query_name: None if it was not set.
+        sink: the destination of each epoch's result.
         output_mode: "append" or "update".
-        checkpoint_location: a directory or URL; always there.
+        checkpoint_location: a directory or URL; always set.
         trigger: the arguments for Spark's `trigger`; empty for its default.
         options: the writer's options that are neither settings nor the checkpoint's location.
     """

@@ -1,7 +1,7 @@
-"""Which executor serves which worker slot, as Spark sees it now.
+"""The executor of each worker slot, as Spark sees it now.
 
-A slot is known by the host its executor registered from: a loopback address on one machine, the pod's name on
-Kubernetes. An executor that restarts keeps the host and gets a new id; the map is read anew for every run of an epoch.
+A slot is identified by the host that its executor registered from: a loopback address on one machine, the pod's name on
+Kubernetes. An executor that restarts keeps the host and gets a new id; the map is read again for every run of an epoch.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ DRIVER_ID = "driver"
 
 
 def location(executor: Executor) -> str:
-    """What Spark's scheduler calls an executor in a preferred location."""
+    """The name of an executor in a preferred location of Spark's scheduler."""
     return f"executor_{executor.host}_{executor.id}"
 
 
 def slot_of_host(host: str) -> Worker | None:
-    """The slot a host name stands for; None if it is not a worker's.
+    """The slot of a host name; None if it is not a worker's.
 
     >>> slot_of_host("127.0.0.3"), slot_of_host("clicks-executor-11.clicks-executors.ns.svc")
     (1, 11)

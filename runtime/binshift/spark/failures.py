@@ -1,7 +1,7 @@
-"""What a failed Spark job means: which of our errors it carries, or that an executor went away.
+"""The meaning of a failed Spark job: which of binshift's errors it carries, or that an executor was lost.
 
-Spark hands a Python worker's exception to the driver as text inside a Java exception. Here that text is turned back into
-the typed error it was, and a wall of Java into the last lines of the user's own traceback.
+Spark passes a Python worker's exception to the driver as text inside a Java exception. This module turns that text back into
+the typed error, and reduces long Java traces to the last lines of the user's own traceback.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ LOST = re.compile(
     r"|Job \d+ cancelled|Failed to connect to|java\.io\.EOFException|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
     r"|Checkpoint block \S+ not found|reading the port number from pyspark\.daemon|PythonWorkerFactory\.stopWorker"
 )
-"""An executor, or the Python worker in it, is gone: the epoch can be run again."""
+"""An executor, or its Python worker, was lost: the epoch can run again."""
 
 TASK = re.compile(r"Lost task \S+ in stage \S+ (.*)")
-"""One of Spark's tasks raised something, on an executor that is there."""
+"""A task failed on a live executor."""
 
 WRITE = re.compile(r"\[TASK_WRITE_FAILED\] Task failed while writing rows to (\S+?)\. ")
-"""Results could not be written; Spark does not have such a task run again."""
+"""Results could not be written; Spark does not retry such a task."""
 
 FULL = re.compile("No space left on device|Disk quota exceeded")
 
@@ -36,24 +36,24 @@ CHAINED = r"(?:The above exception was the direct cause|During handling of the a
 TRACEBACK = re.compile(
     rf"Traceback \(most recent call last\):\n.*?(?=\n\n(?!{CHAINED}|Traceback \()|\n\tat |\Z)", re.DOTALL
 )
-"""One of Python's, with those that it arose from, which come first."""
+"""A Python traceback with those of its causes, which come first."""
 
 HEADER = "Traceback (most recent call last):"
 SPARKS_FRAME = re.compile(r"/pyspark/|pyspark\.zip")
 OUR_FRAME = re.compile(r"/binshift/(?:spark|engine|worker|operators|store|log)/")
 LIBRARY_FRAME = re.compile(r"/lib/python3\.\d+/(?!site-packages|dist-packages)|\"pyarrow/|/pyarrow/|\"<frozen")
-"""Where the reading of a socket ends, whoever reads."""
+"""The last frame when a socket is read, in any module."""
 
 JAVA_FRAME = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
 
 TASK_WORDS = 300
-"""Characters of what a task raised."""
+"""The most characters shown of a task's error."""
 MESSAGE_LINES_MAX = 12
 """Lines of a user's traceback worth showing."""
 
 
 def classify(error: Exception) -> Exception:
-    """The error behind a failed job: one of ours, `EpochFailed` for lost executors, `TaskFailed`, or the original.
+    """The error behind a failed job: a binshift error, `EpochFailed` for lost executors, `TaskFailed`, or the original.
 
     >>> type(classify(RuntimeError("... ExecutorLostFailure (executor 1 exited) ..."))).__name__
     'EpochFailed'
@@ -82,17 +82,17 @@ def classify(error: Exception) -> Exception:
 
 def _not_written(place: str, rest: str) -> Exception:
     if (full := FULL.search(rest)) is not None:
-        return DiskFull(f"{place} has no room ({full[0]}): free space there; nothing is lost, and it is tried again")
+        return DiskFull(f"{place} has no room ({full[0]}): free space there; nothing is lost, and the write is retried")
     return TaskFailed(f"a task could not write its rows to {place}{_because(rest)}")
 
 
 def reraise_as(meaning: Exception, error: Exception) -> NoReturn:
-    """Raise what an error means, as `classify` says, without the wall of Java that the error itself is."""
+    """Raise the meaning of an error, as returned by `classify`, without the error's long Java trace."""
     raise meaning from (None if meaning is not error else error.__cause__)
 
 
 def _is_users(traceback: str) -> bool:
-    """Whether the user's code was at work: what it says of a connection is then none of Spark's."""
+    """Whether user code was running: its connection errors are then not Spark's."""
     frames = [line for line in traceback.splitlines() if _is_frame(line)]
     not_theirs = [at for at, line in enumerate(frames) if SPARKS_FRAME.search(line) or OUR_FRAME.search(line)]
     return any(not LIBRARY_FRAME.search(line) for line in frames[max(not_theirs, default=-1) + 1 :])
@@ -103,13 +103,13 @@ def _is_frame(line: str) -> bool:
 
 
 def shorten(traceback: str) -> str:
-    """The end of a traceback, without the lines of Spark's own worker, and without ours if there are the user's."""
-    theirs = _is_users(traceback)
+    """The end of a traceback, without the frames of Spark's worker; binshift's frames are omitted if there are user frames."""
+    in_user_code = _is_users(traceback)
     kept: list[str] = []
     skipping = False
     for line in traceback.rstrip().splitlines():
         if _is_frame(line):
-            skipping = bool(SPARKS_FRAME.search(line) or (theirs and OUR_FRAME.search(line)))
+            skipping = bool(SPARKS_FRAME.search(line) or (in_user_code and OUR_FRAME.search(line)))
         elif not line.startswith(" "):
             skipping = False
         if not skipping and line not in ("", HEADER):
@@ -118,7 +118,7 @@ def shorten(traceback: str) -> str:
 
 
 def without_java(lines: Sequence[str]) -> list[str]:
-    """Lines of a traceback without the frames of Java in it, which bury what was said.
+    """Lines of a traceback without Java frames, which hide the message.
 
     >>> without_java(["x.Failed: no bucket", "\\tat org.x.A.b(A.java:1)", "\\t... 3 more", "Caused by: y"])
     ['x.Failed: no bucket', 'Caused by: y']
@@ -127,7 +127,7 @@ def without_java(lines: Sequence[str]) -> list[str]:
 
 
 def _because(rest: str) -> str:
-    """What is at the root, as Java tells it, if it is something else than what is on top."""
+    """The root cause that Java reports, if it differs from the top-level error."""
     causes = CAUSE.findall(rest)
     return f", because of {causes[-1][:TASK_WORDS]}" if causes else ""
 

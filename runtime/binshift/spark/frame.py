@@ -1,12 +1,12 @@
 # ruff: noqa: N802, N803 (PySpark's own names, for methods and for their parameters)
-"""`stateful(frame)`: a streaming DataFrame whose stateful operator is binshift's, with PySpark's own method names.
+"""`stateful(frame)`: a streaming DataFrame whose stateful operator is binshift's, with PySpark's method names.
 
 A frame has two phases. Before its stateful operator it wraps the user's stream, and a stateless method is simply called
-on it. After the operator there is no frame to call anything on before an epoch has run; so calls are recorded for every
-epoch's result, and applied at once to a stand-in: the same query as Spark would run it, only analysed. Hence schema and
-errors are Spark's own, and come when the query is written.
+on it. After the operator no frame exists before an epoch has run, so calls are recorded and applied to every epoch's result.
+They are also applied at once to a stand-in: the same query as Spark would run it, only analysed. Schema and errors are
+therefore Spark's own, and errors are raised where the query is written.
 
-Columns taken from a frame are unresolved, as they are used on another frame in every epoch. Frames are immutable.
+Columns taken from a frame are unresolved, because they are used on another frame in every epoch. Frames are immutable.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def stateful(frame: DataFrame, **settings: object) -> StatefulFrame:
 
     Args:
         frame: a streaming DataFrame of a classic session, without stateful operators of Spark.
-        settings: of `binshift.settings.Settings`, snake_case; options of the writer win over them.
+        settings: of `binshift.settings.Settings`, snake_case; options of the writer take precedence.
 
     Raises:
-        Unsupported: ``frame`` is a Spark Connect frame, no stream, or has Spark state.
-        InvalidSettings: an unknown or ill-typed setting.
+        Unsupported: ``frame`` is a Spark Connect frame, is not a stream, or has Spark state.
+        InvalidSettings: an unknown setting, or one of the wrong type.
     """
     if isinstance(frame, StatefulFrame):
         raise InvalidQuery("stateful() got a StatefulFrame; call it once, on the DataFrame")
@@ -49,7 +49,9 @@ def stateful(frame: DataFrame, **settings: object) -> StatefulFrame:
     if not hasattr(frame.sparkSession, "_jsparkSession"):
         raise Unsupported("Spark Connect has no access to the scheduler that pins tasks; use a classic SparkSession")
     if not frame.isStreaming:
-        raise Unsupported("stateful() got a DataFrame that is no stream; use spark.readStream, or plain groupBy on it")
+        raise Unsupported(
+            "stateful() got a DataFrame that is not a stream; use spark.readStream, or plain groupBy on it"
+        )
     check_keywords(settings)
     refuse_state(frame)
     return StatefulFrame(frame, Recorded(keywords=settings))
@@ -57,7 +59,7 @@ def stateful(frame: DataFrame, **settings: object) -> StatefulFrame:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a frame remembers beside Spark's plan.
+    """What a frame holds in addition to Spark's plan.
 
     Attributes:
         keywords: settings given to `stateful`.
@@ -75,8 +77,8 @@ class Recorded:
 class StatefulFrame(StatelessMethods):
     """A stream with, or about to get, one stateful operator; made by `stateful`.
 
-    PySpark's DataFrame methods are here with PySpark's meaning. One that is not raises `Unsupported` with its name and
-    the alternative; see `binshift.spark.unsupported`.
+    It has PySpark's DataFrame methods with PySpark's meaning. A method that is missing raises `Unsupported` with its name and an
+    alternative; see `binshift.spark.unsupported`.
     """
 
     __slots__ = ("_frame", "_recorded")
@@ -86,13 +88,13 @@ class StatefulFrame(StatelessMethods):
         self._recorded = recorded
 
     def withWatermark(self, eventTime: str, delayThreshold: str) -> StatefulFrame:
-        """As `DataFrame.withWatermark`, which it is: Spark itself follows the event time at this place of the plan.
+        """Spark's `DataFrame.withWatermark` itself: Spark follows the event time at this point of the plan.
 
-        Of united streams each may have one; ``spark.sql.streaming.multipleWatermarkPolicy`` makes one of them for the query.
+        Each of several united streams may have one; ``spark.sql.streaming.multipleWatermarkPolicy`` combines them for the query.
 
         Raises:
             AnalysisException: Spark's own, for the column or the interval.
-            Unsupported: behind another one, which Spark refuses once the query runs, or after the stateful operator.
+            Unsupported: a second watermark on a stream, which Spark rejects once the query runs, or one after the stateful operator.
         """
         if self._recorded.operator is not None:
             raise unsupported("StatefulFrame", "withWatermark", "not yet after the stateful operator; call it before")
@@ -184,7 +186,7 @@ class StatefulFrame(StatelessMethods):
             return self.select(*item)
         if isinstance(item, int):
             return F.col(quoted(self.columns[item]))
-        self._frame[item]  # raises Spark's error for a name that is not there
+        self._frame[item]  # raises Spark's error for an unknown name
         return F.col(item)
 
     def __getattr__(self, name: str) -> Column:
@@ -231,7 +233,7 @@ class StatefulFrame(StatelessMethods):
 
     def _static(self, name: str, other: object) -> DataFrame:
         if isinstance(other, StatefulFrame) or (isinstance(other, DataFrame) and other.isStreaming):
-            instead = "not yet between two streams; union them with a column that tells them apart"
+            instead = "not yet between two streams; union them with a column that distinguishes them"
             raise unsupported("StatefulFrame", name, instead)
         if not isinstance(other, DataFrame):
             raise InvalidQuery(f"{name} got a {type(other).__name__}; it takes a DataFrame")

@@ -1,8 +1,8 @@
 # ruff: noqa: N802, N803 (PySpark's own names, for methods and for their parameters)
 """`groupBy(...)` of a stateful frame: where the stateful operator is chosen.
 
-An operator is analysed when it is chosen: Spark computes the result's columns, and refuses what it does not understand,
-in its own words. What binshift itself cannot aggregate is found when the query starts, by `binshift.spark.aggregates`.
+An operator is analysed when it is chosen: Spark computes the result's columns and rejects invalid expressions with its own
+errors. Aggregates that binshift does not support are found when the query starts, by `binshift.spark.aggregates`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SESSION_WINDOW_KEY = "spark.sessionWindow"
 """Spark's mark on a session_window column."""
 
 DICT_FUNCTIONS = {"average": "avg", "mean": "avg", "size": "count"}
-"""Names that `agg({column: name})` takes for others."""
+"""Names that `agg({column: name})` treats as aliases."""
 
 OUTPUT_MODES = ("append", "update")
 
@@ -103,12 +103,12 @@ class StatefulGroupedData:
         outputMode: str,
         timeoutConf: str,
     ) -> StatefulFrame:
-        """A state per key, handled by ``func`` for many keys at once, as Arrow tables.
+        """Keeps a state per key; ``func`` handles many keys at once, as Arrow tables.
 
         ``func(keys, rows, state) -> (output, state)`` is called for groups of bins with all keys that got rows: ``keys``
-        (a `pyarrow.RecordBatch`, each once), ``rows`` (all columns, grouped by key) and ``state`` (key and state columns
-        of the keys that have one). It returns output rows and the new state; a key without a row there has none any
-        more. It must be deterministic: an epoch may be run again.
+        (a `pyarrow.RecordBatch`, each key once), ``rows`` (all columns, grouped by key) and ``state`` (key and state columns
+        of the keys that have a state). It returns output rows and the new state; a key without a row in the new state loses its
+        state. It must be deterministic: an epoch may run again.
 
         Strings are Spark's: bytes that need not be UTF-8. As in `DataFrame.mapInArrow`, most functions of
         `pyarrow.compute` take any bytes; `to_pylist` and `to_pandas` raise an error for a string that is not UTF-8.
@@ -130,7 +130,7 @@ class StatefulGroupedData:
         if timeoutConf != "NoTimeout":
             raise unsupported("StatefulGroupedData", f"applyInArrowWithState(timeoutConf={timeoutConf!r})", "not yet")
         if not callable(func):
-            raise InvalidQuery(f"applyInArrowWithState got {func!r}, which is no function")
+            raise InvalidQuery(f"applyInArrowWithState got {func!r}, which is not a function")
         mode = checked_output_mode(outputMode)
         output, state = (_struct(each) for each in (outputStructType, stateStructType))
         keys = self._key_names()
@@ -142,13 +142,13 @@ class StatefulGroupedData:
     def _numeric(self, function: Callable[[Column], Column], names: tuple[str, ...]) -> StatefulFrame:
         given = names or [quoted(f.name) for f in self._frame.schema if isinstance(f.dataType, NumericType)]
         columns = [function(F.col(name)) for name in given]
-        if names:  # of a nested field, Spark's own name has an alias within
+        if names:  # Spark's name of a nested field contains an alias
             sparks = getattr(self._frame.groupBy(*self._columns), function.__name__)(*names)
             columns = self._named(columns, sparks.columns[-len(names) :])
         return self.agg(*columns)
 
     def _from_dict(self, functions: dict[str, str]) -> tuple[Column, ...]:
-        """The aggregates of `agg({column: name})`, with the names and in the order that Spark gives them."""
+        """The aggregates of `agg({column: name})`, with Spark's names and in Spark's order."""
         grouped = self._frame.groupBy(*self._columns)
         names = {column: grouped.agg({column: name}).columns[-1] for column, name in functions.items()}
         order = grouped.agg(functions).columns[-len(functions) :] if functions else []
@@ -163,12 +163,12 @@ class StatefulGroupedData:
         return tuple(self._named(columns, [names[column] for column in sorted_names]))
 
     def _named(self, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
-        """The columns with these names; one that has its name already keeps Spark's mark that nobody gave it."""
+        """The columns with these names; one that already has its name keeps Spark's mark of a generated name."""
         own = self._frame.groupBy(*self._columns).agg(*columns).columns[-len(names) :] if columns else []
         return [each if was == name else each.alias(name) for each, was, name in zip(columns, own, names, strict=True)]
 
     def _key_names(self) -> list[str]:
-        """The names of the keys, resolved on a frame of its own, as in every epoch."""
+        """The names of the keys, resolved on a separate frame, as in every epoch."""
         names = self._frame.columns
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
@@ -188,11 +188,11 @@ class StatefulGroupedData:
 
 
 def key_positions(rows: DataFrame, columns: Sequence[Column]) -> tuple[int, ...]:
-    """Which columns of ``rows`` the keys of `applyInArrowWithState` are.
+    """The positions of `applyInArrowWithState`'s keys among the columns of ``rows``.
 
     Raises:
-        AnalysisException: Spark's own, for a column that is not there.
-        Unsupported: a computed key, or one whose type Spark groups by other rules than its bytes.
+        AnalysisException: Spark's own, for a column that does not exist.
+        Unsupported: a computed key, or one whose type Spark does not group by its bytes.
     """
     found = positions(rows, columns)
     if None in found:
@@ -228,5 +228,5 @@ def checked_output_mode(output_mode: object) -> str:
 def _struct(given: StructType | str) -> StructType:
     schema = StructType.fromDDL(given) if isinstance(given, str) else given
     if not isinstance(schema, StructType):
-        raise InvalidQuery(f"{given!r} is no schema; give a StructType, or text such as 'user string, n bigint'")
+        raise InvalidQuery(f"{given!r} is not a schema; give a StructType, or text such as 'user string, n bigint'")
     return schema

@@ -1,8 +1,8 @@
-"""The process that runs a user's program, and how it gets to know the program's queries.
+"""The process that runs a user's program, and how it gets the program's queries.
 
-A program starts its queries by PySpark's own calls, which have no argument for a host. So the process that runs the program
-names its host for as long as it does, and `writer` passes it to `query.start`; without one, the host is the program itself.
-It must never outlive the program: `hosting` restores the one before.
+A program starts its queries with PySpark's own calls, which have no argument for a host. The process that runs the program
+therefore registers its host while the program runs, and `writer` passes it to `query.start`; without one, the host is the program
+itself. A host must never outlive the program: `hosting` restores the previous one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from binshift.model import Worker
 
 @dataclass(frozen=True)
 class Host:
-    """What a host does for a query that starts.
+    """The calls of a host for a query that starts.
 
     Attributes:
-        recorded: called before executors are awaited, with the workers that hold the bins by the log: the first epoch needs them.
+        recorded: called before executors are awaited, with the workers that own bins in the log: the first epoch needs them.
         started: called with the query.
     """
 
@@ -38,7 +38,7 @@ def current() -> Host:
 
 @contextmanager
 def hosting(host: Host) -> Iterator[None]:
-    """Queries that start meanwhile, in any thread, are the host's."""
+    """Set the host of queries that start in this context, in any thread."""
     _hosts.append(host)
     try:
         yield

@@ -1,7 +1,7 @@
 """The engine's jobs as Spark jobs, one each, pinned worker by worker.
 
-An epoch is the plan F -> exchange -> S -> the user's further part -> sink. Spark itself retries nothing, and an error leaves
-here as what it means (`failures`). Background rounds and rehearsals run in a session of their own.
+An epoch is the plan F -> exchange -> S -> the user's further calls -> sink. Spark itself retries nothing, and errors leave this
+module as what they mean (`failures`). Background rounds and rehearsals run in a session of their own.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class SparkJobs:
         spark: the user's session.
         stage: the stateful operator as Catalyst sees it.
         operator: its name.
-        schema: of the stream, for rehearsals.
-        jvm: our Java classes.
+        schema: the stream's schema, for rehearsals.
+        jvm: binshift's Java classes.
         environment: what tasks need.
         sink: writes the result, as of the batch's time, in one action that takes every row, and publishes it.
         watch: cancels a job whose executors are gone.
@@ -76,7 +76,7 @@ class SparkJobs:
         self._synthetic_rows = synthetic_rows(self._beside, self.schema)
 
     def use_pool(self, name: str) -> None:
-        """Run the jobs of this thread in a pool of that name and this query."""
+        """Run this thread's jobs in the query's pool of that name."""
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"{name}-{self.environment.query}")
 
     def working(self) -> bool:
@@ -100,7 +100,7 @@ class SparkJobs:
         """See `Jobs`."""
         try:
             return self._epoch(batch, plan, specs, on, ready)
-        except Exception as error:  # every kind: the engine gets what it means
+        except Exception as error:  # any error: the engine gets its meaning
             _raise_meaning(error)
 
     def _epoch(
@@ -143,7 +143,7 @@ class SparkJobs:
     def _placed(
         self, frame: DataFrame, workers: Sequence[Worker], on: Mapping[Worker, Executor]
     ) -> tuple[DataFrame, tuple[Place, ...]]:
-        """The frame with its partitions pinned to the executors of these workers, and where each must find itself."""
+        """The frame with its partitions pinned to the executors of these workers, and the place expected by each task."""
         pinned = self.jvm.pin(frame, [location(on[worker]) for worker in workers])
         return pinned, tuple(Place(worker, on[worker].host) for worker in workers)
 
@@ -163,7 +163,7 @@ class SparkJobs:
         """See `Jobs`."""
         try:
             self._background(specs, on, report)
-        except Exception as error:  # every kind: the engine gets what it means
+        except Exception as error:  # any error: the engine gets its meaning
             _raise_meaning(error)
 
     def _background(
@@ -186,18 +186,18 @@ class SparkJobs:
                         report(each)
 
     def rehearse(self, on: Mapping[Worker, Executor]) -> None:
-        """See `Jobs`: epochs with made-up rows, that end where S would begin (see `warmup`).
+        """See `Jobs`: epochs with made-up rows that end where S would begin (see `warmup`).
 
         Raises:
-            Retryable: an executor went away.
-            UserFunctionFailed: the program cannot even be loaded there.
+            Retryable: an executor was lost.
+            UserFunctionFailed: the program cannot be loaded there.
         """
         for _ in range(REHEARSALS):
             try:
                 self._rehearse(on)
             except Retryable:
                 raise
-            except Exception as error:  # the user's expressions may not take made-up values: then without rows
+            except Exception as error:  # the user's expressions may reject made-up values; use no rows
                 if not self._synthetic_rows.head(1):
                     raise
                 log.info("rehearsing without rows: %s", error)
@@ -207,7 +207,7 @@ class SparkJobs:
     def _rehearse(self, on: Mapping[Worker, Executor]) -> None:
         try:
             self._rehearsal(on, self._synthetic_rows)
-        except Exception as error:  # every kind: the engine gets what it means, instead of a wall of Java
+        except Exception as error:  # any error: the engine gets its meaning instead of a Java trace
             _raise_meaning(error)
 
     def _rehearsal(self, on: Mapping[Worker, Executor], rows: DataFrame) -> None:

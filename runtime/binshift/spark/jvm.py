@@ -1,8 +1,8 @@
-"""The few small Java classes binshift adds to an unmodified Spark, compiled when a query starts.
+"""The few small Java classes that binshift adds to an unmodified Spark, compiled when a query starts.
 
-Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once a session, put
-in a jar and registered with `ADD JAR`: the driver finds them through the session's class loader, executors fetch the
-jar. All py4j reaching into classes that are not PySpark's public interface happens here, so that a new Spark version
+Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once per session, put
+in a jar and registered with `ADD JAR`: the driver finds them through the session's class loader, and executors fetch the
+jar. All py4j calls into classes that are not PySpark's public interface are in this module, so that a new Spark version
 breaks one module.
 """
 
@@ -64,27 +64,27 @@ class Jvm:
         return DataFrame(wrapped, session)
 
     def clone_session(self, spark: SparkSession) -> SparkSession:
-        """A session with the user's conf, functions and views, whose conf can be changed; Spark gives each query such a one."""
+        """A session with the user's conf, functions and views, whose conf can be changed; Spark gives each query such a clone."""
         java: Any = spark
         return SparkSession(spark.sparkContext, java._jsparkSession.cloneSession())
 
     def at(self, frame: DataFrame, time_ms: int) -> DataFrame:
-        """``frame`` with the current time, wherever it asks for that, being ``time_ms`` (milliseconds since 1970).
+        """``frame`` with the current time, wherever it is used, replaced by ``time_ms`` (milliseconds since 1970).
 
-        So are ``current_timestamp()`` and its kin in a stream's own plan, where Spark takes the batch's time.
+        Spark does the same in a stream's own plan, where ``current_timestamp()`` and similar functions return the batch's time.
         """
         session: Any = frame.sparkSession
         timed = self._at.invoke(None, self._array("java.lang.Object", [frame._jdf, self._jvm.Long.valueOf(time_ms)]))
         return DataFrame(timed, session)
 
     def next_watermark(self, spark: SparkSession, query: str) -> int:
-        """Spark's watermark for the batch after the one that runs, all rows of which have been read.
+        """Spark's watermark for the batch after the running one, all rows of which have been read.
 
-        Spark does the same once the batch has ended; by then it is too late to ask for another one.
+        Spark computes it when the batch has ended, which is too late to request another batch.
 
         Args:
             spark: the session that started the query.
-            query: Spark's id of it.
+            query: Spark's id of the query.
         """
         session: Any = spark
         stream = session._jsparkSession.streams().get(query).streamingQuery()
@@ -93,27 +93,27 @@ class Jvm:
         return int(tracker.currentWatermark())
 
     def wake_up(self, name: str, *, require_final_epoch: bool = False) -> None:
-        """Move the offset of the nudge source ``name``: the query runs one more epoch, with input or without.
+        """Move the offset of the nudge source ``name``: the query runs one more epoch, with or without input.
 
         Args:
-            name: of the source.
-            require_final_epoch: run the epoch also where the query ends after its input (AvailableNow).
+            name: the name of the source.
+            require_final_epoch: run the epoch even if the query ends after its input (AvailableNow).
         """
         self._wake_up.invoke(None, self._array("java.lang.Object", [name, require_final_epoch]))
 
     def forget(self, name: str) -> None:
-        """The query of the nudge source ``name`` has ended; nothing is kept of it."""
-        with suppress(Exception):  # of py4j, whichever it is: Spark may have ended, and everything with it
+        """Release the nudge source ``name``; its query has ended."""
+        with suppress(Exception):  # any py4j error: Spark may have ended
             self._forget.invoke(None, self._array("java.lang.Object", [name]))
 
     def await_interrupt(self, seconds: float) -> None:
-        """Let this thread's Java thread sleep until it is interrupted, as Spark does with a query's when it is stopped."""
+        """Let this thread's Java thread sleep until it is interrupted; Spark interrupts a query's thread when it stops the query."""
         with suppress(Py4JJavaError):
             self._jvm.java.lang.Thread.sleep(round(1000 * seconds))
 
     @contextmanager
     def checkpoint_files(self, spark: SparkSession, location: str) -> Iterator[None]:
-        """A query started within keeps Spark's part of its checkpoint by `LocalCheckpointFiles`, unless the user chose, or on S3."""
+        """Queries started here use `LocalCheckpointFiles`, unless the user chose another class or the checkpoint is on S3."""
         with _lock:
             if location.startswith("s3") or spark.conf.get(FILE_MANAGER, None) is not None:
                 yield
@@ -126,7 +126,7 @@ class Jvm:
 
     @contextmanager
     def staged_files(self, spark: SparkSession) -> Iterator[None]:
-        """Files that are written within, in this session, are written as `StagedFiles` says; see `written`."""
+        """Files written in this context, in this session, are written by `StagedFiles`; see `written`."""
         before = spark.conf.get(COMMIT_PROTOCOL, None)
         spark.conf.set(COMMIT_PROTOCOL, STAGED_FILES)
         try:
@@ -138,15 +138,15 @@ class Jvm:
                 spark.conf.set(COMMIT_PROTOCOL, before)
 
     def written(self, folder: str) -> str:
-        """What tasks have written to a folder of that name: for each file a line with its size, a tab and its name.
+        """The files that tasks have written to a folder: for each file a line with its size, a tab and its name.
 
         Raises:
-            TaskFailed: no job has said that it wrote there; that is not the same as no files.
+            TaskFailed: no job has reported files for it; that is not the same as a job without files.
         """
         lines = self._take.invoke(None, self._array("java.lang.Object", [folder]))
         if lines is None:
             raise TaskFailed(
-                f"no job has told what it wrote to {folder}: Spark did not write it by {STAGED_FILES}; does the program "
+                f"no job has reported its files in {folder}: Spark did not write it by {STAGED_FILES}; does the program "
                 f"change {COMMIT_PROTOCOL} while its query runs?"
             )
         return str(lines)
@@ -166,10 +166,10 @@ class Jvm:
 
 
 def check_file_system(spark: SparkSession, location: str) -> None:
-    """Refuse a location that Spark cannot read, with what to do about it.
+    """Reject a location that Spark cannot read; the message has the fix.
 
     Raises:
-        InvalidSettings: it is on S3, and Spark has no file system for that.
+        InvalidSettings: it is on S3, and Spark has no file system for S3.
     """
     java: Any = spark._jvm
     if location.startswith("s3") and not java.org.apache.spark.util.Utils.classIsLoadable(s3.FILE_SYSTEM):
@@ -180,10 +180,10 @@ def check_file_system(spark: SparkSession, location: str) -> None:
 
 
 def install(spark: SparkSession) -> Jvm:
-    """Compile and register the classes, once per application, for the calling thread to find them.
+    """Compile the classes once per application and register them for the calling thread.
 
-    Spark looks classes up by the class loader of a thread of the JVM, of which each thread here has its own; `ADD JAR` sets that
-    of the thread it is called by.
+    Spark resolves classes with the class loader of a JVM thread, and each Python thread has its own JVM thread; `ADD JAR` sets
+    the class loader of the calling thread only.
     """
     context, session = spark.sparkContext, cast(Any, spark)
     with _lock:

@@ -1,10 +1,10 @@
 # ruff: noqa: N802 (PySpark's own names)
 """Listeners that see the state: a user's `StreamingQueryListener` with ``stateOperators`` in its progress events.
 
-Spark makes its events in the JVM, where nothing of ours can add to them: `StreamingQueryProgress` is immutable, and the
-bus hands one object to all listeners. So a listener added with ``spark.streams.addListener(mine)`` sees what Spark knows,
-an empty ``stateOperators``, and so do Java's listeners and the event log. Wrapped, ``addListener(state_listener(mine))``,
-a Python listener gets the filled reports; of queries that are not binshift's it gets Spark's own.
+Spark creates its events in the JVM, where binshift cannot extend them: `StreamingQueryProgress` is immutable, and the
+bus passes one object to all listeners. So a listener added with ``spark.streams.addListener(mine)`` sees Spark's report with
+an empty ``stateOperators``, and so do Java listeners and the event log. Wrapped, ``addListener(state_listener(mine))``,
+a Python listener gets the completed reports; for queries of plain Spark it gets Spark's report unchanged.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from binshift.spark.progress import filled_by_id
 
 
 def state_listener(listener: StreamingQueryListener) -> StreamingQueryListener:
-    """``listener``, seeing ``stateOperators`` of binshift's queries; to be given to ``spark.streams.addListener``.
+    """``listener`` with ``stateOperators`` of binshift queries; pass it to ``spark.streams.addListener``.
 
-    Keep what is returned: ``removeListener`` wants the same object.
+    Keep the returned object: ``removeListener`` needs the same one.
     """
     return _Filling(listener)
 

@@ -1,8 +1,8 @@
 """The stateful queries of one Spark application, which share its executors.
 
-Each has a log, stores, jobs' pools and names of its own, so they know nothing of each other. What they share is counted here:
-the executors' task slots. It also keeps a program from starting one checkpoint twice, where the second driver would fence
-the first before Spark can refuse it.
+Each query has its own log, stores, job pools and names, so the queries are independent. This module counts what they share:
+the executors' task slots. It also prevents a program from starting one checkpoint twice, where the second driver would fence
+the first before Spark can reject it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from binshift.errors import InvalidQuery, InvalidSettings
 from binshift.model import Worker
 
 SLOTS_PER_QUERY = 2
-"""Of each executor: one for the query's epoch, one for its background work, which must not wait for each other."""
+"""Per executor: one for the query's epoch, one for its background work, which must not wait for each other."""
 
 
 class Running(Protocol):
-    """A query, as far as it matters here."""
+    """The part of a running query that is needed here."""
 
     @property
     def isActive(self) -> bool: ...  # noqa: N802, D102 (PySpark's name)
@@ -32,11 +32,11 @@ class Running(Protocol):
 
 @dataclass(eq=False)
 class Neighbour:
-    """A query that starts or runs.
+    """A query that is starting or running.
 
     Attributes:
         query: its id.
-        name: as the user gave it.
+        name: the name that the user gave it.
         location: of its checkpoint.
         running: None while it starts.
     """
@@ -54,40 +54,40 @@ class Neighbour:
 
 @dataclass
 class Neighbours:
-    """All of one application; get it from `of`."""
+    """All queries of one application; get it from `of`."""
 
     _held: list[Neighbour] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def enter(self, query: str, name: str | None, location: str) -> Neighbour:
-        """A query is about to start.
+        """Register a query that is about to start.
 
         Raises:
-            InvalidQuery: it runs already, or another one has its name.
+            InvalidQuery: it is already running, or another one has its name.
         """
         with self._lock:
             self._held = [each for each in self._held if not each.over]
             for each in self._held:
                 if each.query == query:
                     raise InvalidQuery(
-                        f"the query with the checkpoint {location} runs in this application already: stop it first, or give "
+                        f"the query with the checkpoint {location} is already running in this application: stop it first, or give "
                         "this one a checkpoint of its own"
                     )
                 if name is not None and each.name == name:
                     raise InvalidQuery(
-                        f"a query named {name!r} runs in this application already: choose another queryName"
+                        f"a query named {name!r} is already running in this application: choose another queryName"
                     )
             entered = Neighbour(query, name, location)
             self._held.append(entered)
             return entered
 
     def leave(self, neighbour: Neighbour) -> None:
-        """It has ended, or did not start. May be called again."""
+        """Remove a query that has ended, or did not start. May be called again."""
         with self._lock:
             self._held = [each for each in self._held if each is not neighbour]
 
     def check_slots(self, executors: Mapping[Worker, Executor], cpus_per_task: int) -> None:
-        """Refuse one query more than executors have task slots for.
+        """Reject one query more than executors have task slots for.
 
         Raises:
             InvalidSettings: there are too few.

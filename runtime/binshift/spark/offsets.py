@@ -1,8 +1,8 @@
-"""What Spark's own offset log says of a batch: its time, its watermark and its input.
+"""Spark's own offset log entry of a batch: its time, its watermark and its input.
 
 Spark writes ``offsets/<batch>`` before a batch runs and never changes it, so its timestamp is the same in every replay:
-it is the epoch's processing time. So is its watermark, which Spark derives from the batches before. The hash of the sources' offsets goes into the commit record; a batch that comes
-again with other input is refused.
+it is the epoch's processing time. The same holds for its watermark, which Spark derives from earlier batches. The hash of the
+sources' offsets is part of the commit record; a batch that is run again with other input is rejected.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
 
 HEADER_LINES = 2
-"""A version line and a line of JSON; then one line a source."""
+"""A version line and a line of JSON, followed by one line per source."""
 
 
 def parse(text: str, name: str = "offsets") -> BatchOffsets:
     r"""Read the text of an offset log entry.
 
     Raises:
-        LogDamaged: it is not one.
+        LogDamaged: the text is not an offset log entry.
 
     >>> parse('v1\n{"batchWatermarkMs":0,"batchTimestampMs":17}\n{"a":1}').batch_time_ms
     17
@@ -34,9 +34,7 @@ def parse(text: str, name: str = "offsets") -> BatchOffsets:
         metadata = json.loads(lines[1])
         time_ms, watermark_ms = int(metadata["batchTimestampMs"]), int(metadata["batchWatermarkMs"])
     except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise LogDamaged(
-            f"{name} is not an offset log entry of Spark's ({error!r}); restore it from a backup"
-        ) from None
+        raise LogDamaged(f"{name} is not an offset log entry of Spark ({error!r}); restore it from a backup") from None
     digest = hashlib.sha256("\n".join(lines[HEADER_LINES:]).encode()).hexdigest()[:32]
     return BatchOffsets(time_ms, watermark_ms, digest)
 
@@ -48,13 +46,13 @@ def read(checkpoint: Storage, epoch: Epoch) -> BatchOffsets:
 
 
 def check(checkpoint: Storage, epoch: Epoch, recorded: str) -> None:
-    """Refuse a checkpoint in which the entry of a committed batch was altered: the next one would begin elsewhere.
+    """Reject a checkpoint in which the entry of a committed batch was altered: the next batch would begin elsewhere.
 
-    ``recorded`` is what the epoch's commit record says of its input. A batch that is not committed comes again, and is
-    compared then.
+    ``recorded`` is the hash in the epoch's commit record. A batch that is not committed runs again, and its input is compared
+    then.
 
     Raises:
-        LogDamaged: it was; rows would be lost, or counted twice.
+        LogDamaged: the entry was altered; rows would be lost or counted twice.
     """
     found = read(checkpoint, epoch)
     if found.digest != recorded:
@@ -66,14 +64,14 @@ def check(checkpoint: Storage, epoch: Epoch, recorded: str) -> None:
 
 
 def check_watermark(checkpoint: Storage, record: CommitRecord) -> None:
-    """Refuse a checkpoint whose watermark Spark does not know: its closed groups would be opened again.
+    """Reject a checkpoint whose watermark Spark does not have: its closed groups would be opened again.
 
     Raises:
-        IncompatibleState: an earlier binshift wrote the record, and followed the event time itself.
+        IncompatibleState: an earlier binshift, which tracked the event time itself, wrote the record.
     """
     if any(record.watermarks.values()):
         raise IncompatibleState(
             f"the checkpoint at {checkpoint.url} was written by an earlier binshift, which kept the watermark in its own "
-            f"log; this one uses Spark's, which that checkpoint lacks. Go on with the binshift that wrote it, or start the "
+            f"log; this one uses Spark's, which that checkpoint lacks. Use the binshift version that wrote it, or start the "
             "query with another checkpoint location"
         )

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 TRIES_MAX = 20
 FAILURES_MAX = 4
-"""Of the file system of the results, before the query ends: as often as an epoch's tasks may fail there."""
+"""The attempts to use the results' file system before the query fails: as many as the failures that an epoch's tasks may have."""
 PAUSE_SECONDS_MAX = 5.0
 
 
@@ -30,7 +30,7 @@ class Output:
     Args:
         definition: has the further calls.
         sink: takes the rows.
-        log: says whose files are an epoch's result.
+        log: decides whose files are an epoch's result.
         at: `Jvm.at`, which fixes the current time of a frame.
     """
 
@@ -46,12 +46,12 @@ class Output:
         self._sink.write(frame.localCheckpoint(eager=True) if self._sink.drains else frame, epoch)
 
     def publish(self, epoch: Epoch) -> None:
-        """Let readers see the files of an epoch that is recorded. A driver that dies before has the epoch replayed.
+        """Let readers see the files of a recorded epoch. If a driver dies before this, the epoch is replayed.
 
         Raises:
-            TaskFailed, DiskFull, StorageUnavailable: it was tried for as often as helps.
+            TaskFailed, DiskFull, StorageUnavailable: all attempts failed.
             Fenced: another driver has taken over.
-            InvalidQuery: files of something else are in the way.
+            InvalidQuery: other files are in the epoch's directory.
         """
         if not isinstance(self._sink, FileSink):
             return
@@ -64,7 +64,7 @@ class Output:
                 failures += isinstance(error, TaskFailed)
                 if failures == FAILURES_MAX or tried == TRIES_MAX - 1:
                     raise
-                logger.warning("epoch %s is recorded and not published yet: %s", epoch, error)
+                logger.warning("epoch %s is recorded but not published yet: %s", epoch, error)
             time.sleep(min(0.05 * 2.0**tried, PAUSE_SECONDS_MAX))
 
     def _choice(self, epoch: Epoch) -> Choose:

@@ -1,18 +1,18 @@
-"""Spark's progress reports with Spark's ``stateOperators`` filled in: what a stateful operator did in an epoch.
+"""Spark's progress reports with ``stateOperators`` filled in: what a stateful operator did in an epoch.
 
-Spark finds stateful operators in the plan of a batch, and binshift's is none of Spark's own; so it reports an empty list.
-What is here takes Spark's report as it is and puts an entry for each operator in, with Spark's names and types. It reads
-what tasks reported, and never asks a store or a log.
+Spark finds stateful operators in the plan of a batch, and binshift's operator is not a Spark operator, so Spark reports an empty
+list. This module adds an entry for each operator to Spark's report, with Spark's names and types. It reads what tasks reported
+and never reads a store or a log.
 
-An entry is sums over the workers, as in Spark over the partitions. Where binshift's figure is another one than Spark's:
+The values of an entry are sums over the workers, as in Spark over the partitions. Where a value differs from Spark's:
 
 - ``operatorName``: the operator's name on the log.
-- ``numRowsTotal``: rows in the workers' stores. That is a row for each key; one more for each group that a watermark is
-  to end; and, while bins move, the rows of copies.
-- ``allUpdatesTimeMs``: the time S ran. Waiting for input and for a slow sink is in it, and so are removals:
-- ``allRemovalsTimeMs``: always 0, as it is not measured apart.
+- ``numRowsTotal``: rows in the workers' stores: one row per key, one more for each group that a watermark will close and,
+  while bins move, the rows of copies.
+- ``allUpdatesTimeMs``: the time S ran, including waiting for input and for a slow sink, and removals.
+- ``allRemovalsTimeMs``: always 0, as it is not measured separately.
 - ``commitTimeMs``: writing deltas to the log, and committing the stores.
-- ``memoryUsedBytes``: bytes of the stores' pages. They are files that the system keeps in memory as it can.
+- ``memoryUsedBytes``: bytes of the stores' pages. They are files that the operating system caches in memory.
 - ``customMetrics``: ``bins``, ``workers``, ``routeVersion``, ``deltaBytes`` (written to the log, compressed as there),
   ``binsBroughtUp`` (loaded inside the epoch: 0 in a calm one), ``runs`` (1 unless the epoch had to run again).
 """
@@ -35,12 +35,12 @@ _published: WeakValueDictionary[str, deque[EpochTimings]] = WeakValueDictionary(
 def filled(progress: StreamingQueryProgress, timings: Sequence[EpochTimings]) -> StreamingQueryProgress:
     """``progress`` with its ``stateOperators``, of the same type.
 
-    A report of a trigger that ran nothing has what is stored, and 0 for whatever is done: as in Spark. One of an epoch
-    that is not among ``timings`` stays as Spark made it.
+    A report of a trigger that ran nothing has the stored values, and 0 for all work: as in Spark. The report of an epoch that is
+    not among ``timings`` is returned unchanged.
 
     Args:
         progress: Spark's own.
-        timings: of the newest epochs, ascending.
+        timings: those of the newest epochs, ascending.
     """
     ran = "addBatch" in progress.durationMs
     epoch = progress.batchId if ran else progress.batchId - 1
@@ -53,7 +53,7 @@ def filled(progress: StreamingQueryProgress, timings: Sequence[EpochTimings]) ->
 
 
 def _entry(done: StateFigures, runs: int, ran: bool) -> Mapping[str, Any]:
-    """The entry as Spark's JSON has it, in its order."""
+    """The entry in the form and order of the JSON of Spark."""
     return {
         "operatorName": done.operator,
         "numRowsTotal": done.rows_stored,
@@ -82,11 +82,11 @@ def _milliseconds(seconds: float) -> int:
 
 
 def publish(query_id: str, timings: deque[EpochTimings]) -> None:
-    """Let `filled_by_id` find the timings of a query that starts, for as long as somebody else holds them."""
+    """Let `filled_by_id` find the timings of a starting query, for as long as its owner holds them."""
     _published[query_id] = timings
 
 
 def filled_by_id(progress: StreamingQueryProgress) -> StreamingQueryProgress:
-    """`filled` with the timings of the query that ``progress`` names; of a query of Spark's own it stays as it is."""
+    """`filled` with the timings of the query that ``progress`` names; a report of a plain Spark query is returned unchanged."""
     timings = _published.get(str(progress.id))
     return progress if timings is None else filled(progress, tuple(timings))

@@ -1,4 +1,4 @@
-"""Puts a query together, in the order in which its parts can refuse, and starts it."""
+"""Assembles a query, in the order in which its parts can reject it, and starts it."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ POLL_SECONDS = 0.05
 
 
 def start(definition: Definition, options: WriterOptions, host: Host) -> DataflowQuery:
-    """Start a query, and let the host of the program know.
+    """Start a query, and notify the host of the program.
 
     Raises:
-        InvalidSettings: the Spark conf or a setting is wrong, or too few executors came, or with too few task slots.
-        InvalidQuery: the query runs already in this application.
-        Unsupported: the program uses what binshift does not have.
+        InvalidSettings: the Spark conf or a setting is wrong, too few executors registered, or they have too few task slots.
+        InvalidQuery: the query is already running in this application.
+        Unsupported: the program uses something that binshift does not support.
         LogOwned: another dataflow runs on the checkpoint.
-        IncompatibleState, ForeignLog, LogDamaged: the checkpoint does not fit the program; it was left as it was.
+        IncompatibleState, ForeignLog, LogDamaged: the checkpoint does not fit the program; it was not changed.
     """
     spark, settings = definition.source.sparkSession, definition.settings
     conf.check(spark)
@@ -101,7 +101,7 @@ def _parts(
     heartbeat: Heartbeat,
     host: Host,
 ) -> _Parts:
-    """Wait for executors, and put together what they are to do."""
+    """Wait for executors and assemble the parts that run on them."""
     spark, settings = definition.source.sparkSession, definition.settings
     view = ExecutorView(spark.sparkContext)
     host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
@@ -127,7 +127,7 @@ def _parts(
 
 @dataclass
 class _Parts:
-    """Everything a query is made of, on its way to running."""
+    """The parts of a query before it runs."""
 
     spark: SparkSession
     definition: Definition
@@ -188,7 +188,7 @@ class _Parts:
         )
 
     def _dataflow(self, jobs: SparkJobs, java: jvm.Jvm, name: str) -> Dataflow:
-        """The engine's parts, on Spark's."""
+        """The engine's parts, built on Spark's."""
         settings = self.definition.settings
         wait_seconds = settings.executor_wait_seconds
         options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
@@ -215,7 +215,7 @@ class _Parts:
 
 
 def _warm(jobs: SparkJobs, executors: Mapping[Worker, Executor]) -> None:
-    """Rehearse before the first epoch; an executor that goes away meanwhile is the first epoch's affair."""
+    """Rehearse before the first epoch; the first epoch handles an executor that is lost meanwhile."""
     try:
         jobs.rehearse(executors)
     except Retryable as lost:
@@ -227,14 +227,14 @@ def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -
     operator = OperatorFormat(OPERATOR, stage.fingerprint, stage.description)
     format = LogFormat(bins=settings.bins, query=query, operators=(operator,))
     owner = os.environ.get(OWNER_VARIABLE, "")
-    who = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
+    holder = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
     url = checkpoint.log_url(location)
     await_release(open_storage(url), owner)
     log = Log.open(
         url,
         {},
         format,
-        who=who,
+        who=holder,
         spark_committed=lambda: checkpoint.committed(files),
         grace_seconds=settings.log_grace_seconds,
     )
@@ -253,10 +253,10 @@ def _limits(settings: Settings) -> Limits:
 def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mapping[Worker, Executor]:
     """Wait for the executors the first epoch needs: the recorded workers, or as many as a new query starts with.
 
-    Recorded workers that stay away do not keep the others: the first epoch gives their bins to those that are there.
+    Lost recorded workers do not block the others: the first epoch moves their bins to the registered workers.
 
     Raises:
-        InvalidSettings: nobody came, or too few for a new query.
+        InvalidSettings: no executor registered, or too few for a new query.
     """
     route = log.index.route
     deadline = time.monotonic() + settings.executor_wait_seconds
@@ -267,11 +267,13 @@ def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mappin
             return executors
         if time.monotonic() > deadline:
             if route is not None and executors:
-                logger.warning("workers %s stay away: the query starts without them", sorted(wanted - executors.keys()))
+                logger.warning(
+                    "workers %s are not registered: the query starts without them", sorted(wanted - executors.keys())
+                )
                 return executors
             need = f"workers {sorted(wanted)}" if wanted else f"{settings.workers or 1} workers"
             raise InvalidSettings(
-                f"the query needs executors for {need}; after {settings.executor_wait_seconds:.0f} s there are "
+                f"the query needs executors for {need}; after {settings.executor_wait_seconds:.0f} s it has "
                 f"{sorted(executors)}. Start more, or set binshift.workers"
             )
         time.sleep(POLL_SECONDS)

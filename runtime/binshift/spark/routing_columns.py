@@ -17,11 +17,11 @@ from binshift.operators.contract import BIN_COLUMN
 from binshift.routing import Route
 
 PARTITION_COLUMN = "__partition"
-"""Which partition of the epoch's exchange a row goes to."""
+"""The partition of the epoch's exchange that a row goes to."""
 
 
 def bin_of(keys: Sequence[Column], bins: int) -> Column:
-    """Each row's bin; all rows share bin 0 where there are no keys."""
+    """Each row's bin; all rows share bin 0 if there are no keys."""
     if not keys:
         return F.lit(0).cast("int")
     return F.pmod(F.xxhash64(*keys), F.lit(bins)).cast("int")
@@ -36,7 +36,7 @@ def partitions_of(route: Route, workers: Sequence[Worker]) -> np.ndarray:
 
 
 class RouteColumns:
-    """Builds the columns F adds and keeps them as long as the route stays: each call into the JVM costs an epoch.
+    """Builds the columns that F adds and keeps them while the route is unchanged: each call into the JVM costs time.
 
     Args:
         bin: each row's bin.
@@ -53,7 +53,7 @@ class RouteColumns:
         if (route, workers) not in self._cache:
             text = "[" + ",".join(map(str, partitions_of(route, workers).tolist())) + "]"
             array = F.from_json(F.lit(text), "array<int>")
-            # Keys may be constants, as a batch's time is. The exchange must not be: Spark would fold it away.
+            # Keys may be constants, such as a batch's time. The partition must not be one: Spark would fold it away.
             never_constant = F.spark_partition_id().bitwiseAND(F.lit(0))
             partition = (F.element_at(array, self._bin + 1) + never_constant).alias(PARTITION_COLUMN)
             self._cache = {(route, workers): [*self._fixed, partition]}

@@ -1,4 +1,4 @@
-"""A stateful operator as Catalyst sees it: what happens to rows before S and after it.
+"""A stateful operator as Catalyst sees it: what is done with rows before and after S.
 
 A stage is compiled once, when the query starts, and builds the plan of each epoch from the epoch's rows and route:
 `route` is F and the exchange (and whatever the JVM can do better than Python, such as partial aggregation or sorting),
@@ -38,14 +38,14 @@ class Stage(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two stages exactly if one can go on with the other's state."""
+        """Equal for two stages if and only if one can continue with the other's state."""
 
     @property
     def description(self) -> str:
-        """What the fingerprint stands for, for people."""
+        """The fingerprint in readable form."""
 
     def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
-        """The epoch's rows as S takes them: one partition a worker, in the order of ``workers``."""
+        """The epoch's rows as S takes them: one partition per worker, in the order of ``workers``."""
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """What S returned, in the user's columns."""
@@ -55,14 +55,14 @@ class Stage(Protocol):
 class VectorisedStage:
     """`applyInArrowWithState`: all rows of a key together, sorted in the JVM.
 
-    Rows of one key come in the order of their source (partition, position), so that a deterministic function gives the
-    same answer when an epoch is run again.
+    Rows of one key are in the order of their source (partition, position), so that a deterministic function returns the same
+    result when an epoch runs again.
 
     Attributes:
         operator: holds the user's function and the schemas.
         keys: the grouping columns, by their positions among the input columns.
         output: the columns the function returns.
-        bins: how many bins there are.
+        bins: the number of bins.
         fingerprint: see `Stage`.
         description: see `Stage`.
     """
@@ -93,17 +93,17 @@ class VectorisedStage:
         return rows.sortWithinPartitions(BIN_COLUMN, *self._keys, ORDER_COLUMN)
 
     def finish(self, merged: DataFrame) -> DataFrame:
-        """Nothing is left to do."""
+        """Nothing to do."""
         return merged
 
 
 def numbered(frame: DataFrame) -> DataFrame:
-    """The frame with its columns named ``c0``, ``c1``, ..., which no name that a user gives a column can disturb."""
+    """The frame with its columns renamed to ``c0``, ``c1``, ..., which are independent of the user's column names."""
     return frame.toDF(*(f"c{at}" for at in range(len(frame.columns))))
 
 
 def quoted(name: str) -> str:
-    """A column name as Spark's parser takes it, dots and all.
+    """A column name as Spark's parser accepts it, including dots.
 
     >>> quoted("a.b")
     '`a.b`'

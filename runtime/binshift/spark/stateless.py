@@ -1,9 +1,9 @@
 # ruff: noqa: N802, N803 (PySpark's own names, for methods and for their parameters)
-"""The stateless methods of a frame, with PySpark's names and parameters, all told in one way.
+"""The stateless methods of a frame, with PySpark's names and parameters, all implemented in one way.
 
-Each method hands its name and arguments to `_apply`, and nothing else happens here: before the stateful operator that
-calls the method on the user's stream, after it the call is recorded for every epoch's result. What the methods mean is
-PySpark's documentation of `pyspark.sql.DataFrame`; where a parameter cannot be had, the method says so by name.
+Each method passes its name and arguments to `_apply`, and nothing else happens here: before the stateful operator, `_apply`
+calls the method on the user's stream; after it, the call is recorded for every epoch's result. The methods mean what PySpark's
+documentation of `pyspark.sql.DataFrame` states. An unsupported parameter raises an error that names it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ JOIN_HINTS = frozenset(
         "shuffle_replicate_nl",
     }
 )
-"""Hints about joins; those about partitions would take a worker's rows away from its task."""
+"""Hints about joins; those about partitions would move a worker's rows away from its task."""
 
 
 class StatelessMethods(ABC):
@@ -49,11 +49,11 @@ class StatelessMethods(ABC):
 
     @abstractmethod
     def _static(self, name: str, other: object) -> DataFrame:
-        """``other`` as the static side of a join; refuses a stream."""
+        """``other`` as the static side of a join; rejects a stream."""
 
     @abstractmethod
     def _stream(self, name: str, other: object) -> DataFrame:
-        """``other`` as a further stream of the source; refused after the operator."""
+        """``other`` as a further stream of the source; rejected after the operator."""
 
     def select(self, *cols: Any) -> Self:
         """As `DataFrame.select`."""
@@ -122,7 +122,7 @@ class StatelessMethods(ABC):
     ) -> Self:
         """As `DataFrame.join`, with a static DataFrame.
 
-        Columns of this frame are unresolved: where both sides have a name, join on the name, or give both an alias.
+        Columns of this frame are unresolved: if both sides have a name, join on the name, or give both an alias.
 
         Raises:
             Unsupported: ``other`` is a stream.
@@ -190,7 +190,7 @@ class StatelessMethods(ABC):
         """As `DataFrame.mapInArrow`.
 
         Raises:
-            Unsupported: a barrier or a profile, which would take the task away from its worker.
+            Unsupported: a barrier or a profile, which would move the task away from its worker.
         """
         _refuse_placement("mapInArrow", barrier, profile)
         return self._apply("mapInArrow", func, schema)

@@ -1,7 +1,7 @@
-"""What Spark's analyzer knows about a streaming frame: which of its operators keep state, and what it refuses.
+"""What Spark's analyser knows about a streaming frame: which of its operators keep state, and what it rejects.
 
-binshift asks Spark wherever Spark has the answer, so that columns, types, output modes and messages are Spark's own.
-The two questions here need the logical plan; it is read, never changed.
+binshift uses Spark's answer wherever Spark has one, so that columns, types, output modes and messages are Spark's own.
+The two checks here need the logical plan; it is read, never changed.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from binshift.spark.catalyst import analyzed, sequence
 from binshift.spark.stage import numbered
 
 WATERMARK_NODE = "EventTimeWatermark"
-"""Keeps no state in a stream: Spark follows the event time there, and writes the watermark into its offset log."""
+"""Keeps no state in a stream: Spark follows the event time there, and writes the watermark to its offset log."""
 
 STATE_NODES = ("Aggregate", "Deduplicate", "FlatMapGroups", "GlobalLimit", "TransformWithState")
-"""How the names of logical nodes begin that keep state, or need an order, if their input is a stream."""
+"""Name prefixes of logical nodes that keep state, or need an order, if their input is a stream."""
 
 
 def opaque(frame: DataFrame, schema: StructType | None = None) -> DataFrame:
-    """A frame with the same schema, or with ``schema``, that hides how it came about.
+    """A frame with the same schema, or with ``schema``, that hides its origin.
 
-    What an epoch hands to the operator, and what it returns, are frames of their own: references to the columns behind
-    them cannot be resolved there, so they must not be resolvable when the query is defined. Only analysed, never run.
+    An epoch passes a new frame to the operator, and the operator returns another: references to the columns behind them cannot be
+    resolved there, so they must not be resolvable when the query is defined. The frame is only analysed, never run.
     """
-    # By other names, as PySpark's mapInArrow cannot find columns with a dot in their name, or two of one name.
+    # Renamed columns, because PySpark's mapInArrow cannot resolve duplicate names or names with a dot.
     return numbered(frame).mapInArrow(_same, frame.schema if schema is None else schema)
 
 
 def positions(frame: DataFrame, columns: Sequence[Column]) -> list[int | None]:
-    """Which column of the frame each of ``columns`` is; None for one that is computed.
+    """The position in the frame of each of ``columns``; None for one that is computed.
 
     Raises:
-        AnalysisException: Spark's own, for a column that it does not find.
+        AnalysisException: Spark's own, for an unknown column.
     """
     known = [attribute.exprId().id() for attribute in sequence(analyzed(frame).output())]
     chosen = [attribute.exprId().id() for attribute in sequence(analyzed(frame.select(*columns)).output())]
@@ -50,7 +50,7 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def state_nodes(frame: DataFrame) -> list[str]:
-    """The stateful operators of Spark in a frame's plan, from the last to the first."""
+    """Spark's stateful operators in a frame's plan, from the last to the first."""
     return [name for name in _nodes(_analysed(frame)) if name.startswith((*STATE_NODES, "Join"))]
 
 
@@ -60,7 +60,7 @@ def has_watermark(frame: DataFrame) -> bool:
 
 
 def refuse_state(frame: DataFrame) -> None:
-    """Refuse a frame with Spark state in it.
+    """Reject a frame with Spark state in it.
 
     Raises:
         Unsupported: names the operator.
@@ -73,18 +73,18 @@ def refuse_state(frame: DataFrame) -> None:
 
 
 def check_output_mode(frame: DataFrame, output_mode: str) -> None:
-    """Let Spark judge the whole query as a stream, in its own words.
+    """Let Spark check the whole query as a stream, with its own error messages.
 
     Raises:
-        InvalidQuery: the output mode does not fit, or there is an operation that streams do not have.
+        InvalidQuery: the output mode does not fit, or an operation is not supported on streams.
     """
     session: Any = frame.sparkSession
     checker = session._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
     mode = getattr(session._jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
     try:
         checker.checkForStreaming(_analysed(frame), mode)
-    except Exception as error:  # Spark's AnalysisException; the message without the plan says it all
-        raise InvalidQuery(f"Spark refuses this query: {str(error).partition(';')[0].strip()}") from None
+    except Exception as error:  # Spark's AnalysisException; the message without the plan is sufficient
+        raise InvalidQuery(f"Spark rejects this query: {str(error).partition(';')[0].strip()}") from None
 
 
 def _analysed(frame: DataFrame) -> Any:
@@ -93,7 +93,7 @@ def _analysed(frame: DataFrame) -> Any:
 
 
 def _nodes(plan: Any) -> Iterator[str]:
-    """The names of the streaming nodes; a join of two streams, but not one with a static frame, is named as such."""
+    """The names of the streaming nodes; a join of two streams has its own name, one with a static frame does not."""
     if not plan.isStreaming():
         return
     name = str(plan.nodeName())

@@ -1,7 +1,7 @@
-"""What runs inside an executor's Python worker: the rim between Spark's tasks and `binshift.worker`.
+"""The code that runs in an executor's Python worker: the adapter between Spark's tasks and `binshift.worker`.
 
-A Python worker process serves many tasks, one after the other, and lives as long as its executor: modules, opened
-stores and unpickled operators are kept between tasks, which is why a warm worker costs nothing and a cold one a second.
+A Python worker process serves many tasks in sequence and lives as long as its executor: modules, opened stores and unpickled
+operators are kept between tasks. A warm worker therefore needs no start-up time, and a cold one needs a second.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec
 Result = TypeVar("Result")
 
 BACKGROUND_NICENESS = 5
-"""A background thread gets about a quarter of a core that an epoch's task wants too, and all of one that is free."""
+"""A background thread gets about a quarter of a core that an epoch's task competes for, and all of an idle one."""
 
 REASON_CHARACTERS_MAX = 1000
-"""Of why a round failed; more is of no use to people."""
+"""Of the reason of a failed round, to limit the message."""
 
 STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
-"""Environment of an executor: where its local stores go. Survives the executor, not the machine."""
+"""Environment variable of an executor: the directory of its local stores. It outlives the executor, not the machine."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a task must find itself.
+    """The place where a task must run.
 
     Attributes:
         worker: the slot.
-        host: the host name its executor registered with.
+        host: the host name that its executor registered with.
     """
 
     worker: Worker
@@ -61,14 +61,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Environment:
-    """What every task of a query needs besides its spec.
+    """What every task of a query needs in addition to its spec.
 
     Attributes:
         query: names the query's stores.
-        bins: how many bins there are.
-        log: where the log is.
+        bins: the number of bins.
+        log: the location of the log.
         store: how stores are opened.
-        directory: where stores go; None leaves it to the executor.
+        directory: the directory of the stores; None leaves the choice to the executor.
     """
 
     query: str
@@ -96,10 +96,10 @@ class EpochFunction:
         self._summaries = summaries
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run this partition's worker's part of the epoch."""
+        """Run the epoch's part of this partition's worker."""
         context = _context()
         spec, place = self._specs[context.partitionId()], self._places[context.partitionId()]
-        if not spec.scratch:  # which may be anywhere
+        if not spec.scratch:  # scratch tasks may run anywhere
             check_place(place)
         if context.attemptNumber() > 0:
             raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
@@ -135,7 +135,7 @@ class BackgroundFunction:
         self._reports = reports
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run this partition's round; the input has no meaning."""
+        """Run this partition's round; the input is ignored."""
         for _ in batches:
             pass
         partition = _context().partitionId()
@@ -144,7 +144,7 @@ class BackgroundFunction:
             check_place(self._places[partition])
             store = store_of(self._environment, spec.operator, spec.worker)
             report = run_niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
-        except Exception as error:  # whatever is wrong here, the job goes on for the other workers
+        except Exception as error:  # any error: the job continues for the other workers
             why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
             report = BackgroundReport(spec.operator, spec.worker, None, failed=why)
         self._reports.add([report])
@@ -154,14 +154,14 @@ class BackgroundFunction:
 
 
 def run_niced(work: Callable[[], Result]) -> Result:
-    """Do ``work`` in a thread that yields the processor to epochs, and return or raise what it does.
+    """Run ``work`` in a thread with low priority, so that epochs get the processor; return or raise its outcome.
 
-    A thread of its own, since Linux gives each thread its niceness, and one without privileges cannot take it back.
+    It needs a thread of its own: on Linux, niceness belongs to a thread, and only a privileged one can lower it again.
     """
 
     def run() -> Result:
         thread = threading.get_native_id()
-        # An executor that is nicer already may not become less so.
+        # Niceness must not be lowered on an executor that is already nicer.
         os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
         return work()
 
@@ -170,29 +170,29 @@ def run_niced(work: Callable[[], Result]) -> Result:
 
 
 def check_place(place: Place) -> None:
-    """Raise `WrongExecutor` unless this process belongs to the executor it was meant for."""
+    """Raise `WrongExecutor` unless this process belongs to the expected executor."""
     host = os.environ.get("SPARK_LOCAL_HOSTNAME") or os.uname().nodename
     if host != place.host:
         raise WrongExecutor(f"the task of worker {place.worker} was sent to {place.host} but runs on {host}")
 
 
 def store_root(environment: Environment) -> Path:
-    """Where the queries of this machine keep their stores."""
+    """The directory of the stores of all queries on this machine."""
     base = environment.directory or os.environ.get(STORE_DIRECTORY)
     return Path(base) if base else Path(tempfile.gettempdir()) / f"binshift-{os.getuid()}-state"
 
 
 def store_path(environment: Environment, operator: str, worker: Worker) -> Path:
-    """Where a worker keeps the bins of an operator on this machine."""
+    """The directory of a worker's bins of an operator on this machine."""
     return store_root(environment) / environment.query / f"{operator}-{worker}"
 
 
 @functools.cache
 def freeze_gc(after: str) -> None:
-    """Take all that is loaded by now out of garbage collection; once a process for each ``after``.
+    """Exclude everything loaded so far from garbage collection; once per process for each ``after``.
 
-    PySpark's daemon collects garbage after every task, which with all modules loaded takes 30-40 ms of a core. What is
-    loaded stays loaded, so looking at it again is in vain.
+    PySpark's daemon collects garbage after every task, which with all modules loaded takes 30-40 ms of a core. Loaded modules
+    stay loaded, so scanning them again is useless.
     """
     gc.collect()
     gc.freeze()
@@ -200,12 +200,12 @@ def freeze_gc(after: str) -> None:
 
 @functools.lru_cache(maxsize=16)
 def storage_of(location: LogLocation) -> Storage:
-    """The log's storage, opened once a process."""
+    """The log's storage, opened once per process."""
     return open_storage(location.url, dict(location.options))
 
 
 def store_of(environment: Environment, operator: str, worker: Worker) -> BinStore:
-    """The worker's store, opened once a process."""
+    """The worker's store, opened once per process."""
     path, identity = store_path(environment, operator, worker), f"{environment.query}/{operator}/{worker}"
     store = open_store(path, environment.bins, environment.store, identity)
     abandoned.mark(path.parent)
@@ -213,14 +213,14 @@ def store_of(environment: Environment, operator: str, worker: Worker) -> BinStor
 
 
 def pickled(operator: Operator) -> bytes:
-    """The operator, pickled once a query (Spark would do it once an epoch)."""
+    """The operator, pickled once per query (Spark would do it once per epoch)."""
     data: bytes = cloudpickle.dumps(operator)  # type: ignore[no-untyped-call]
     return data
 
 
 @functools.lru_cache(maxsize=4)
 def operator_from(pickled: bytes) -> Operator:
-    """The operator, unpickled once a process: it carries the user's function."""
+    """The operator, unpickled once per process: it holds the user's function."""
     operator: Operator = cloudpickle.loads(pickled)
     return operator
 

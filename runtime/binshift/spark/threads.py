@@ -1,4 +1,4 @@
-"""The two threads of a query's driver: the one that Spark's stream calls with each batch, and the background's."""
+"""The two threads of a query's driver: Spark's stream thread, which passes each batch, and the background thread."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from binshift.spark.jobs import BACKGROUND_POOL, SparkJobs
 from binshift.spark.jvm import Jvm
 
 INTERRUPTED = "(py4j.protocol.Py4JJavaError: An error occurred while calling sleep: java.lang.InterruptedException)"
-"""By this text Spark knows that a function of `foreachBatch` ended because the query was stopped, and keeps its stack to itself.
-It has to be short: Spark looks for it by a regular expression that takes a frame of Java's stack for each character after it."""
+"""Spark recognises by this text that a `foreachBatch` function ended because the query was stopped, and logs no stack trace.
+It must be short: Spark matches it with a regular expression that takes a Java stack frame for each character after it."""
 
 
 class BatchCallback:
-    """The epoch's side: called by the thread of Spark's stream."""
+    """The epoch loop's side: called by the thread of Spark's stream."""
 
     def __init__(self, epochs: EpochLoop[DataFrame], jvm: Jvm) -> None:
         self._epochs, self._jvm = epochs, jvm
 
     def epoch(self, batch: DataFrame, batch_id: int) -> None:
-        """What `foreachBatch` calls. Errors leave here short and typed; where the query is being stopped, waits for its end."""
+        """The `foreachBatch` function. Its errors are short and typed; while the query is being stopped, it waits for that."""
         if not self._epochs.run(batch, Epoch(batch_id)):
             self._jvm.await_interrupt(STOP_SECONDS_MAX)
             raise EpochFailed(f"the query is being stopped {INTERRUPTED}")
@@ -50,6 +50,6 @@ class BackgroundThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the job that runs."""
+        """End after the running job."""
         self._loop.stop()
         self._thread.join()

@@ -1,7 +1,7 @@
-"""A short program of all that a dataflow has Spark do, run once by `binshift.cds` so that the JVM knows which classes to archive.
+"""A short program that uses everything a dataflow uses of Spark; `binshift.cds` runs it once to record the classes to archive.
 
-Driver and executor are one process here, so that one archive serves both. It is plain PySpark, as it runs in the image's build
-before binshift is installed there: a stream with files, an exchange, Python, Arrow and a sink that is given batches.
+Driver and executor are one process here, so that one archive serves both. It is plain PySpark, because the image's build runs it
+before binshift is installed: a stream with files, an exchange, Python, Arrow and a `foreachBatch` sink.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _kept(directory: Path, batch: DataFrame, epoch: int) -> None:
 
 
 def main(directory: Path) -> None:
-    """Run the program; what it writes goes into ``directory``."""
+    """Run the program; it writes to ``directory``."""
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -62,7 +62,7 @@ def main(directory: Path) -> None:
     deadline = time.monotonic() + SECONDS_MAX
     while not list((directory / "out").glob(f"{EPOCHS - 1}/*.parquet")):
         if not query.isActive or time.monotonic() > deadline:
-            raise SystemExit(f"the training did not get to its end: {query.exception()}")
+            raise SystemExit(f"the training did not finish: {query.exception()}")
         time.sleep(0.05)
     query.stop()
     spark.stop()

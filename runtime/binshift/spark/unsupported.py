@@ -1,7 +1,7 @@
-"""What of PySpark's interface a stateful query does not have, by name, and what to do instead.
+"""The parts of PySpark's interface that a stateful query does not support, by name, with the alternative.
 
-Every public name of `pyspark.sql.DataFrame` and `GroupedData` is either a method here beside, or in one of these tables:
-a test walks them. A name in a table raises as soon as it is touched, so that nothing fails later and less clearly.
+Every public name of `pyspark.sql.DataFrame` and `GroupedData` is either a method of this package or in one of these tables;
+a test checks this. A name in a table raises on access, so that errors are early and clear.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ _PER_KEY = "not yet; use applyInArrowWithState, which gets the rows and states o
 GROUPED: Mapping[str, str] = {
     **dict.fromkeys(("apply", "applyInArrow", "applyInPandas"), _PER_GROUP),
     **dict.fromkeys(("applyInPandasWithState", "transformWithState", "transformWithStateInPandas"), _PER_KEY),
-    "cogroup": "not yet; union the two streams with a column that tells them apart, then applyInArrowWithState",
+    "cogroup": "not yet; union the two streams with a column that distinguishes them, then applyInArrowWithState",
     "pivot": "a stream's values are not known in advance; name them: agg(F.sum(F.when(F.col('k') == 'a', F.col('v'))))",
 }
 """Names of `pyspark.sql.GroupedData`."""
 
 
 def unsupported(owner: str, name: str, instead: str) -> Unsupported:
-    """The error for a name that is not there.
+    """The error for an unsupported name.
 
     >>> str(unsupported("StatefulFrame", "rdd", "use mapInArrow"))
     'StatefulFrame.rdd is not supported: use mapInArrow'

@@ -1,8 +1,8 @@
 """Warms an executor before its first bin: the JVM's code, and two Python workers with modules loaded and store open.
 
-A cold executor costs its first epoch a second or more, and its first background round another half: classes are loaded,
-Python is forked and imports its modules. Two tasks at once make Spark fork two Python workers, which then wait in its
-pool for the epoch and for the background. To be sure that they are two, each waits (a bounded time) until it sees the
+A cold executor delays its first epoch by a second or more, and its first background round by another half: classes are loaded,
+Python is forked and imports its modules. Two simultaneous tasks make Spark fork two Python workers, which then wait in its
+pool for the epoch and for the background work. To ensure that they are two, each waits (for a bounded time) until it sees the
 other: a rendezvous by files in the store's directory.
 """
 
@@ -46,12 +46,12 @@ RENDEZVOUS_SECONDS_MAX = 10.0
 POLL_SECONDS = 0.01
 TASKS_PER_WORKER = 2
 REHEARSALS = 4
-"""Epochs rehearsed: a JVM needs a few until most of what an epoch runs is compiled."""
+"""Rehearsed epochs: a JVM needs several until most of an epoch's code is compiled."""
 MADE_UP_ROWS = 8192
 
 
 class WarmFunction:
-    """Runs in place of S: loads everything an epoch needs, takes no rows, returns none."""
+    """Runs in place of S: loads everything an epoch needs, takes no rows and returns none."""
 
     def __init__(
         self, places: tuple[Place, ...], environment: Environment, name: str, operator: bytes, token: str
@@ -96,20 +96,20 @@ def synthetic_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def runs_python(frame: DataFrame) -> bool:
-    """Whether a batch frame calls the user's Python functions, which must never see rows that do not exist."""
+    """Whether a batch frame calls the user's Python functions, which must never see made-up rows."""
     plan: Any = frame._jdf
     return "EvalPython" in plan.queryExecution().executedPlan().toString()
 
 
 def rendezvous(directory: Path, partition: int) -> bool:
-    """Wait until `TASKS_PER_WORKER` tasks have come to ``directory``; whether they did in time. The last to know removes it."""
+    """Wait until `TASKS_PER_WORKER` tasks have reached ``directory``; whether they did in time. The last one removes it."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / str(partition)).touch()
     deadline = time.monotonic() + RENDEZVOUS_SECONDS_MAX
     while time.monotonic() < deadline:
         if len(list(directory.iterdir())) >= TASKS_PER_WORKER:
             (directory / f"{partition}.met").touch()
-            with suppress(FileNotFoundError):  # both may be the last
+            with suppress(FileNotFoundError):  # both may act as the last
                 if sum(each.suffix == ".met" for each in directory.iterdir()) >= TASKS_PER_WORKER:
                     shutil.rmtree(directory, ignore_errors=True)
             return True

@@ -1,9 +1,9 @@
-"""Cancels jobs that wait for executors that are gone.
+"""Cancels jobs that wait for lost executors.
 
-Spark fails a job at once when an executor takes a running task with it. A task that was not yet launched is not lost with
-its executor: it waits for another, and where no executor is left, or none has room, it waits for ever. Every job of ours
-is pinned to executors that it cannot do without, so once one of them is gone the job is cancelled, and its owner decides
-anew from who is there then.
+Spark fails a job at once when an executor is lost with a running task. A task that was not yet launched is not lost with its
+executor: it waits for another one, and if no executor is left or has a free slot, it waits forever. Every binshift job is pinned
+to executors that it needs. Once one of them is lost, the job is cancelled, and its owner decides again from the executors
+that are then registered.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from binshift.spark.executors import ExecutorView
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 0.5
-"""Between two looks; jobs younger than this are not looked at, so that a short epoch costs nothing."""
+"""Interval of the checks; younger jobs are not checked, so that a short epoch costs nothing."""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A job under way.
+    """A running job.
 
     Attributes:
-        tag: its job tag, as Spark knows it.
-        executors: those that it needs.
+        tag: its job tag in Spark.
+        executors: the executors that it needs.
         since: when it began (monotonic).
     """
 
@@ -42,15 +42,15 @@ class Watched:
     since: float
 
     def gone(self, alive: Mapping[Worker, Executor]) -> list[Worker]:
-        """Workers whose executor is gone, or was replaced."""
+        """Workers whose executor was lost or replaced."""
         return sorted(worker for worker, executor in self.executors.items() if alive.get(worker) != executor)
 
 
 class JobWatch:
-    """A thread of the driver that looks after the jobs of one query.
+    """A thread of the driver that supervises the jobs of one query.
 
     Args:
-        context: to cancel in.
+        context: the context whose jobs are cancelled.
         view: the live executors.
         name: of the query; part of the jobs' tags.
     """
@@ -64,17 +64,17 @@ class JobWatch:
         self._thread = threading.Thread(target=self._loop, name="binshift-watch", daemon=True)
 
     def start(self) -> JobWatch:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._closed.set()
 
     @contextmanager
     def over(self, kind: str, executors: Mapping[Worker, Executor]) -> Iterator[None]:
-        """Spark jobs that this thread runs in here need all these executors.
+        """Declare that Spark jobs run by this thread in this context need all these executors.
 
         Args:
             kind: "epoch", "round"; at most one of a kind at a time.
@@ -90,11 +90,11 @@ class JobWatch:
             self._context.removeJobTag(tag)
 
     def working(self, kind: str) -> bool:
-        """Whether Spark runs a job of this kind now."""
+        """Whether Spark is running a job of this kind."""
         try:
             tagged = self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag(kind))
             return not set(tagged).isdisjoint(self._context.statusTracker().getActiveJobsIds())
-        except Exception as error:  # the context may have ended: nothing works in it
+        except Exception as error:  # the context may have ended: it runs no job
             log.warning("the running jobs could not be read: %s", error)
             return False
 
@@ -106,7 +106,7 @@ class JobWatch:
             old = [job for job in list(self._jobs.values()) if time.monotonic() - job.since > PERIOD_SECONDS]
             try:
                 self._look(old)
-            except Exception as error:  # the edge of a thread: the context may end before the query does
+            except Exception as error:  # outermost frame of a thread: the context may end before the query does
                 log.warning("the executors of running jobs could not be read: %s", error)
 
     def _look(self, jobs: Sequence[Watched]) -> None:
@@ -115,5 +115,5 @@ class JobWatch:
             gone = job.gone(alive)
             if not gone or self._jobs.get(job.tag) is not job:
                 continue
-            log.warning("workers %s have lost their executors: %s is cancelled", gone, job.tag)
+            log.warning("workers %s have lost their executors: cancelling %s", gone, job.tag)
             self._context.cancelJobsWithTag(job.tag)

@@ -1,8 +1,8 @@
 # ruff: noqa: N802, N803 (PySpark's own names, for methods and for their parameters)
-"""`writeStream` of a stateful frame: says where results go and starts the query.
+"""`writeStream` of a stateful frame: sets the destination of results and starts the query.
 
-The methods are PySpark's; what can be refused is refused here, before anything runs, and where Spark has the check it is
-Spark that makes it. Nothing is written, and no sink is made, before `start`.
+The methods are PySpark's. Invalid arguments are rejected here, before anything runs, by Spark's own check where it has one.
+Nothing is written, and no sink is created, before `start`.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class StatefulStreamWriter:
         self._options: dict[str, str] = {}
 
     def queryName(self, queryName: str) -> StatefulStreamWriter:
-        """As `DataStreamWriter.queryName`; also the name on binshift's log."""
+        """As `DataStreamWriter.queryName`; also the name in binshift's log."""
         self._spark_checks().queryName(queryName)
         self._query_name = queryName
         return self
 
     def format(self, source: str | Sink) -> StatefulStreamWriter:
-        """As `DataStreamWriter.format`: see `binshift.spark.sinks`. A `Sink` of one's own is taken as well."""
+        """As `DataStreamWriter.format`: see `binshift.spark.sinks`. A custom `Sink` is accepted as well."""
         if not isinstance(source, str) and not callable(getattr(source, "write", None)):
             raise InvalidQuery(f"format got {source!r}; it takes the name of a format")
         self._target = source
@@ -96,7 +96,7 @@ class StatefulStreamWriter:
     def option(self, key: str, value: Primitive) -> StatefulStreamWriter:
         """As `DataStreamWriter.option`; keys that start with "binshift." are settings of the query."""
         if value is not None:
-            # As Spark: keys are the same in any case, and the last one counts.
+            # As in Spark: keys are case-insensitive, and the last one counts.
             for known in [each for each in self._options if each.lower() == key.lower()]:
                 del self._options[known]
             self._options[key] = str(value).lower() if isinstance(value, bool) else str(value)
@@ -113,7 +113,7 @@ class StatefulStreamWriter:
         given = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
         wrong = [each for each in given if not isinstance(each, str)]
         if wrong:
-            raise InvalidQuery(f"partitionBy got {wrong[0]!r}; it takes names of columns")
+            raise InvalidQuery(f"partitionBy got {wrong[0]!r}; it takes column names")
         self._partition_by = tuple(given)
         return self
 
@@ -152,7 +152,7 @@ class StatefulStreamWriter:
         return self
 
     def clusterBy(self, *cols: object) -> StatefulStreamWriter:
-        """Not there.
+        """Not supported.
 
         Raises:
             Unsupported: always.
@@ -160,7 +160,7 @@ class StatefulStreamWriter:
         raise unsupported("StatefulStreamWriter", "clusterBy", "use foreachBatch with df.writeTo(table)")
 
     def toTable(self, tableName: str, *args: object, **kwargs: object) -> query.StreamingQuery:
-        """Not there.
+        """Not supported.
 
         Raises:
             Unsupported: always.
@@ -180,10 +180,10 @@ class StatefulStreamWriter:
         """As `DataStreamWriter.start`.
 
         Raises:
-            InvalidQuery: there is no checkpoint location, the sink, the output mode and the operator do not fit, or the query
-                runs already in this application.
-            InvalidSettings: a setting, the Spark conf, or too few task slots for one query more.
-            Unsupported: an aggregate that binshift does not have.
+            InvalidQuery: the checkpoint location is missing; sink, output mode and operator do not fit; or the query is already running
+                in this application.
+            InvalidSettings: a setting or the Spark conf is wrong, or there are too few task slots for another query.
+            Unsupported: an aggregate that binshift does not support.
         """
         self.options(**options)
         if outputMode is not None:
@@ -236,7 +236,7 @@ class StatefulStreamWriter:
                 partition_by=self._partition_by,
             )
         if self._partition_by:
-            raise InvalidQuery(f"partitionBy has no meaning for {target.name}; it is for files")
+            raise InvalidQuery(f"partitionBy does not apply to {target.name}; it is for files")
         return target
 
     def _checkpoint_location(self) -> str:
@@ -255,10 +255,10 @@ class StatefulStreamWriter:
             return f"{base.rstrip('/')}/{self._query_name}"
         if base:
             raise InvalidQuery(
-                f"{CHECKPOINTS_CONF} is set, but the query has no queryName(...) to find its own part by"
+                f"{CHECKPOINTS_CONF} is set, but the query has no queryName(...) that identifies its part"
             )
         raise InvalidQuery(
-            f"a stateful query needs a place for its log: option({CHECKPOINT_OPTION!r}, a directory or URL that driver "
+            f"a stateful query needs a location for its log: option({CHECKPOINT_OPTION!r}, a directory or URL that driver "
             "and executors share)"
         )
 
@@ -266,5 +266,5 @@ class StatefulStreamWriter:
         return next((value for key, value in self._options.items() if key.lower() == name.lower()), None)
 
     def _spark_checks(self) -> Any:
-        """A writer of Spark's that is never started: its methods refuse what Spark would."""
+        """A Spark writer that is never started: its methods reject what Spark rejects."""
         return self._stand_in.writeStream

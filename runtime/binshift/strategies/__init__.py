@@ -1,8 +1,8 @@
-"""How a plan is cut into steps: Megaphone's four strategies (PVLDB 12(9), 2019, section 3.4).
+"""Cuts a plan into steps: Megaphone's four strategies (PVLDB 12(9), 2019, section 3.4).
 
 This module decides which bins move together and in which order, never where they go (`binshift.planner`) or when
-(`binshift.migration`). A step is what flips in one epoch, so its largest share on one worker is the peak that users see,
-and the number of steps is how long a migration takes:
+(`binshift.migration`). A step flips in one epoch, so its largest share on one worker is the peak that users see,
+and the number of steps determines how long a migration takes:
 
 | strategy | a step is | peak | steps |
 |---|---|---|---|
@@ -11,7 +11,7 @@ and the number of steps is how long a migration takes:
 | Batched | n bins, taken from all pairs of workers in turn | n bins on one worker, at worst | bins / n |
 | Optimized | a maximum matching: a worker sends n bins to at most one and receives from at most one | n bins | least |
 
-Within a pair of workers the order is by weight, heaviest first, so that bins which share a step are of a size.
+Within a pair of workers the order is by weight, heaviest first, so that bins that share a step have similar sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Strategy", "cut"]
 
 
 class Strategy(StrEnum):
-    """How to cut a plan, by the names users write in the resource and in the API."""
+    """How to cut a plan; the values are the names in the resource and in the API."""
 
     ALL_AT_ONCE = "AllAtOnce"
     FLUID = "Fluid"
@@ -42,7 +42,7 @@ class Strategy(StrEnum):
 def cut(moves: Moves, strategy: Strategy, batch_size: int = 64, weights: npt.NDArray[np.number] | None = None) -> Plan:
     """The plan that makes all of ``moves``, each exactly once.
 
-    ``batch_size`` is how many bins a step of Batched has, and how many a matched pair of workers moves in a step of
+    ``batch_size`` is the number of bins in a step of Batched, and of bins that a matched pair of workers moves in a step of
     Optimized; the other two ignore it. ``weights`` has one number for each bin of the route. Optimized needs exactly
     as many steps as its busiest worker has batches to send or to receive, ``max(sum(ceil(bins to one peer / n)))``:
     fewer are impossible (Koenig, 1916).
@@ -56,7 +56,7 @@ def cut(moves: Moves, strategy: Strategy, batch_size: int = 64, weights: npt.NDA
     """
     if batch_size < 1:
         raise MigrationRefused(f"a batch of {batch_size} bins moves nothing: set the batch size to 1 or more")
-    invariant(not (moves.sources == moves.destinations).any(), "a bin moves to where it is")
+    invariant(not (moves.sources == moves.destinations).any(), "a bin moves to its own worker")
     grouped = _grouped(moves, weights)
     if not len(grouped):
         return Plan(Steps(grouped, np.zeros(0, dtype=np.int64)))
@@ -76,7 +76,7 @@ def cut(moves: Moves, strategy: Strategy, batch_size: int = 64, weights: npt.NDA
 
 
 def _grouped(moves: Moves, weights: npt.NDArray[np.number] | None) -> Moves:
-    """The moves of one (source, destination) pair next to each other, its heaviest bin first."""
+    """The moves, grouped by (source, destination), the heaviest bin of each pair first."""
     keys = (moves.bins, moves.destinations, moves.sources)
     if weights is None:
         return moves[np.lexsort(keys)]
@@ -89,12 +89,12 @@ def _pair_starts(grouped: Moves) -> npt.NDArray[np.int64]:
 
 
 def _ranks(grouped: Moves, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The place of each move within its pair."""
+    """The position of each move within its pair."""
     return np.arange(len(grouped)) - np.repeat(starts, np.diff(starts, append=len(grouped)))
 
 
 def _in_turn(grouped: Moves) -> npt.NDArray[np.int64]:
-    """The place of each move when every pair gives one bin in turn."""
+    """The position of each move when every pair gives one bin in turn."""
     places = np.empty(len(grouped), dtype=np.int64)
     places[np.argsort(_ranks(grouped, _pair_starts(grouped)), kind="stable")] = np.arange(len(grouped))
     return places

@@ -2,14 +2,14 @@
 
 Sources and destinations are the two sides of a bipartite graph, and a pair with u batches to move is an edge that must be
 in u rounds. No round may use a worker twice on the same side, so no schedule is shorter than the busiest worker's
-number of batches. Koenig's theorem says that this many rounds suffice; they are reached by one rule: *every round is a
-matching that covers all busiest workers*. Such a matching exists (Hall), can be had as a maximum one (an alternating
-path never uncovers a worker it has covered, except on purpose), and leaves the busiest with one batch less.
+number of batches. Koenig's theorem states that this many rounds suffice; one rule reaches them: *every round is a
+matching that covers all busiest workers*. Such a matching exists (Hall), can be a maximum one (an alternating path never
+uncovers a worker that it has covered, except on purpose), and leaves the busiest with one batch less.
 
-A round is found from the one before it instead of anew. The same matching is used until one of its pairs has
-nothing left or an idle worker becomes one of the busiest; then one search, from the worker concerned, mends it: removing
-one pair can open at most one augmenting path, and that begins or ends there. So the work grows with the number of
-pairs of workers that exchange anything, not with bins. Sets of workers are Python integers used as bit sets.
+A round is derived from the previous one. The same matching is used until one of its pairs has nothing left or an idle worker
+becomes one of the busiest; then one search, from the worker concerned, repairs it: removing one pair can open at most one
+augmenting path, which begins or ends there. So the work grows with the number of pairs of workers that exchange bins, not
+with the number of bins. Sets of workers are Python integers used as bit sets.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NOBODY = -1
 
 
 def rounds(sources: npt.NDArray[np.integer], destinations: npt.NDArray[np.integer], batches: Ints) -> Ints:
-    """For each batch the round, from 0, in which it moves; batches of a pair stand together, in the pairs' order.
+    """For each batch its round, from 0; batches of a pair are adjacent, in the order of the pairs.
 
     Pair ``i`` moves ``batches[i] >= 1`` batches from ``sources[i]`` to ``destinations[i]``. Pairs are distinct and sorted.
-    In each round a worker sends to at most one and receives from at most one other, no more pairs could be added
-    to it (it is a maximum matching of what is left), and there are as few rounds as possible.
+    In each round a worker sends to at most one other and receives from at most one other, and no pair could be added (it is a
+    maximum matching of the remaining batches). The number of rounds is the least possible.
 
     >>> rounds(np.array([0, 0, 1]), np.array([2, 3, 2]), np.array([2, 1, 1])).tolist()
     [1, 2, 0, 0]
@@ -71,7 +71,7 @@ def _schedule(left: Ints, right: Ints, keys: Ints, batches: Ints) -> tuple[Ints,
 
 
 def _cover_busiest(matching: _Matching, degrees: list[Ints], busiest: int) -> list[Ints]:
-    """Make the matching cover every worker with ``busiest`` batches left; give it as arrays, one for each side."""
+    """Make the matching cover every worker with ``busiest`` batches left; return it as arrays, one for each side."""
     for side in (0, 1):
         idle = np.array(matching.mate[side]) == NOBODY
         for vertex in np.flatnonzero(idle & (degrees[side] == busiest)).tolist():
@@ -93,7 +93,7 @@ class _Matching:
     def cover(self, side: int, start: int, spare: npt.NDArray[np.bool_] | None = None) -> bool:
         """Match the idle ``start`` along an alternating path to an idle worker of the other side.
 
-        With ``spare``, a worker of its own side for which that is true may become idle instead.
+        With ``spare``, a worker of its own side for which it is true may become idle instead.
         """
         near, partner = self.near[side], self.mate[1 - side]
         path, seen = [start], 0
@@ -125,7 +125,7 @@ class _Matching:
             mine[vertex], other[last], last = last, vertex, mine[vertex]
 
     def remove(self, source: int, destination: int) -> None:
-        """Forget a pair that has nothing left; at most one search finds what can take its place."""
+        """Remove a pair that has nothing left; at most one search finds a replacement."""
         ends = (source, destination)
         for side in (0, 1):
             self.near[side][ends[side]] &= ~(1 << ends[1 - side])
@@ -138,7 +138,7 @@ class _Matching:
 
 
 def _neighbours(these: Ints, others: Ints) -> list[int]:
-    """For each worker of one side, whom of the other side it exchanges bins with, as a bit set."""
+    """For each worker of one side, the workers of the other side that it exchanges bins with, as a bit set."""
     order = np.argsort(these, kind="stable")
     bounds = np.searchsorted(these[order], np.arange(int(these.max()) + 2))
     sets = []

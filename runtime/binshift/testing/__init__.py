@@ -1,7 +1,7 @@
-"""Testing dataflows without Spark and without a cluster: a reference, a simulated cluster, faults by number.
+"""Tests dataflows without Spark and without a cluster: a reference, a simulated cluster, numbered faults.
 
-`SimulatedCluster` runs the real protocol, log and stores in one process and holds every epoch against the `Reference`.
-Describe what to run as a `StateFlow` (the function given to `applyInArrowWithState`) or as `Totals`.
+`SimulatedCluster` runs the real protocol, log and stores in one process and compares every epoch with the `Reference`.
+Describe the operator as a `StateFlow` (the function given to `applyInArrowWithState`) or as `Totals`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to, or looked at."""
+"""A clock that advances only on request, or when it is read."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 @dataclass
 class ManualClock:
-    """Seconds that only grow.
+    """Seconds that never decrease.
 
     Attributes:
-        now: seconds since it was made.
-        tick_seconds: by how much each look moves it, so that budgets run out.
+        now: seconds since it was created.
+        tick_seconds: how far each reading advances it, so that budgets run out.
     """
 
     now: float = 0.0
     tick_seconds: float = 0.0
 
     def __call__(self) -> float:
-        """Look at it."""
+        """The current time; advances by a tick."""
         self.now += self.tick_seconds
         return self.now
 
@@ -28,11 +28,11 @@ class ManualClock:
         return self.now
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Let time pass, unless ``event`` is set already; whether it is."""
+        """Advance the time, unless ``event`` is already set; whether it is."""
         if not event.is_set():
             self.sleep(seconds)
         return event.is_set()
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.now += seconds

@@ -1,9 +1,9 @@
 """A whole dataflow in one process: the real protocol, log and stores, with simulated workers and without Spark.
 
-For unit tests of a dataflow (does it give the same answer when it is rescaled while its workers die?) and for our own
-oracle. A test feeds rows, one call an epoch, and lets rounds of background work happen between; it moves bins, kills
-and restarts what it likes. After every epoch the cluster is compared with the `Reference`, and all invariants are
-checked (`Witness`); a difference raises `Contradiction`.
+For unit tests of a dataflow (is the result the same when it is rescaled while its workers die?) and for binshift's own
+oracle. A test passes rows, one call per epoch, and runs rounds of background work in between; it moves bins, and kills and
+restarts processes. After every epoch the cluster is compared with the `Reference`, and all invariants are checked
+(`Witness`); a difference raises `Contradiction`.
 
     cluster = SimulatedCluster(Totals(), workers=2)
     cluster.epoch([{"key": "a", "value": 1}])
@@ -13,7 +13,7 @@ checked (`Witness`); a difference raises `Contradiction`.
     cluster.epoch([{"key": "a", "value": 1}])
     assert cluster.state() == {("a",): {"rows": 2, "sum": 2, "least": 1, "greatest": 1}}
 
-Nothing in it waits, and nothing depends on the time of day; all chance comes from ``seed``.
+It never waits and never depends on the time of day; all randomness comes from ``seed``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from binshift.testing.witness import Contradiction, Witness
 from binshift.testing.world import Tuning, World
 
 SETTLE_EPOCHS_MAX = 400
-"""Epochs within which a migration without further faults has to end; it needs about two a step."""
+"""Epochs within which a migration without further faults must end; it needs about two per step."""
 
 OPENING_TRIES_MAX = 200
 EPOCH_MS = 1_000
@@ -50,10 +50,10 @@ class SimulatedCluster:
     """See the module.
 
     Args:
-        flow: the stateful operator; or several by name, each of which gets all rows.
-        bins: how many bins; a power of two.
-        workers: how many the query starts with: slots 0 to workers-1.
-        slots: how many machines there are; by default two more than ``workers``.
+        flow: the stateful operator; or several by name, each of which receives all rows.
+        bins: the number of bins; a power of two.
+        workers: the number of workers at the start: slots 0 to workers-1.
+        slots: the number of machines; by default two more than ``workers``.
         tuning: settings, with short cycles by default.
         files: where the log is; by default in memory. Any `binshift.log.storage.opening.open_storage` will do.
         new_store: makes a worker's local store; by default in memory.
@@ -64,8 +64,8 @@ class SimulatedCluster:
 
     Attributes:
         world: everything that outlives a driver.
-        witness: what is compared.
-        ends: what made drivers stop, other than being killed.
+        witness: makes the comparisons.
+        ends: the errors that stopped drivers, other than being killed.
     """
 
     def __init__(
@@ -94,31 +94,31 @@ class SimulatedCluster:
         self.ends: list[BinshiftError] = []
         self._driver: Driver | None = None
 
-    # --------------------------------------------------------------------------------------- what a program does
+    # ------------------------------------------------------------------------------------------- actions of a program
 
     @property
     def driver(self) -> Driver:
-        """The driver that is there; one is started if none is."""
+        """The current driver; one is started if none is running."""
         for _ in range(OPENING_TRIES_MAX):
             if self._driver is not None:
                 return self._driver
             try:
                 started = Driver(self.world)
             except (Killed, StorageUnavailable):
-                continue  # whoever starts drivers starts another one
-            # Another one may have been started while this one stood still: the younger one counts.
+                continue  # a supervisor would start another driver
+            # Another driver may have been started while this one was suspended: the newer one counts.
             if self._driver is None or self._driver.log.term < started.log.term:
                 self._driver = started
-        raise EpochFailed(f"no driver came up in {OPENING_TRIES_MAX} tries")
+        raise EpochFailed(f"no driver started in {OPENING_TRIES_MAX} attempts")
 
     def epoch(self, rows: Sequence[Row] = ()) -> Mapping[str, Sequence[Row]]:
-        """Process one micro-batch, whatever it takes; returns its output by flow.
+        """Process one micro-batch, with as many attempts as needed; returns its output by flow.
 
         A batch that an earlier call left without Spark's commit is finished first.
 
         Raises:
-            Contradiction: the cluster is not as it should be.
-            EpochFailed: a worker that is needed is away.
+            Contradiction: the cluster is in a wrong state.
+            EpochFailed: a required worker is missing.
         """
         self.finish()
         batch = self.world.stream.offer(rows, EPOCH_MS * len(self.world.stream.batches))
@@ -127,7 +127,7 @@ class SimulatedCluster:
         return self.world.stream.outputs[batch.epoch]
 
     def finish(self) -> None:
-        """Run the batch that has offsets and no commit, if there is one, until it has."""
+        """Run the batch that has offsets and no commit, if any, until it is committed."""
         stream = self.world.stream
         while (batch := stream.pending) is not None:
             driver = self.driver
@@ -143,7 +143,7 @@ class SimulatedCluster:
                 self.witness.check_epoch(batch.epoch, driver.log.index)
 
     def background(self, beside: Sequence[Beside] = ()) -> bool:
-        """One round of work on every worker; whether there was anything to do. ``beside`` happens, in order, while it runs."""
+        """One round of work on every worker; whether there was work. The calls in ``beside`` run, in order, during the round."""
         self.world.clock.sleep(self.world.tuning.round_seconds)
         driver = self.driver
         busy = True
@@ -152,14 +152,14 @@ class SimulatedCluster:
         except Killed as death:
             self._ended(driver, death)
         except Retryable:
-            pass  # what was not done is planned again, as in production
+            pass  # unfinished work is planned again, as in production
         except BinshiftError as error:
             self._stopped(driver, error)
         self.witness.check_stores()
         return busy
 
     def settle(self, beside: Sequence[Beside] = ()) -> None:
-        """Rounds, and epochs without input where one is wanted, until no migration is under way; see `background`.
+        """Run rounds, and epochs without input where one is wanted, until no migration is in progress; see `background`.
 
         Raises:
             Contradiction: a migration does not end.
@@ -173,10 +173,10 @@ class SimulatedCluster:
         raise Contradiction(f"migrations do not end: {self.driver.migrations.history}")
 
     def rescale(self, workers: int | Sequence[int], strategy: str | None = None, **given: Any) -> Migration:
-        """Ask for all bins to be shared by slots 0 to ``workers``-1, or by these slots.
+        """Request that slots 0 to ``workers``-1, or the given slots, share all bins.
 
         Raises:
-            Killed: the driver was killed meanwhile; it is not known whether the request counts.
+            Killed: the driver was killed meanwhile; it is unknown whether the request was accepted.
             StorageUnavailable: as `TargetController.rescale`.
         """
         slots = range(workers) if isinstance(workers, int) else workers
@@ -189,10 +189,10 @@ class SimulatedCluster:
             raise
 
     def move(self, moves: Mapping[int, int], **given: Unpack[MigrationOverrides]) -> Migration:
-        """Ask for single bins to be on certain workers."""
+        """Request that single bins move to certain workers."""
         return self.driver.targets.move({Bin(b): Worker(w) for b, w in moves.items()}, **given)
 
-    # --------------------------------------------------------------------------------------- what befalls it
+    # ------------------------------------------------------------------------------------------------------- faults
 
     def restart_driver(self) -> None:
         """Kill the driver; the next call that needs one starts it."""
@@ -202,13 +202,13 @@ class SimulatedCluster:
             self._driver = None
 
     def take_over(self) -> None:
-        """Start another driver while the one that is there believes to be alone."""
+        """Start another driver while the current one believes that it is the only one."""
         self.world.calm = False
         self._driver = None
         _ = self.driver
 
     def kill(self, worker: int) -> None:
-        """Kill a worker's executor; another one starts in its place, on the same disk."""
+        """Kill a worker's executor; another one starts in its place, with the same disk."""
         self.world.calm = False
         self.world.machines[Worker(worker)].restart()
 
@@ -218,23 +218,23 @@ class SimulatedCluster:
         self.world.machines[Worker(worker)].wipe()
 
     def forget(self, worker: int) -> None:
-        """A worker's stores are found damaged and thrown away, and nobody is told."""
+        """Discard a worker's stores, as after damage, without a report."""
         self.world.calm = False
         self.world.machines[Worker(worker)].forget()
 
     def away(self, worker: int) -> None:
-        """A worker goes away."""
+        """Remove a worker."""
         self.world.calm = False
         self.world.machines[Worker(worker)].leave()
 
     def back(self, worker: int) -> None:
-        """A worker that was away comes back, with its disk."""
+        """Return a removed worker, with its disk."""
         machine = self.world.machines[Worker(worker)]
         if not machine.alive:
             machine.restart()
 
     def wake_zombies(self) -> None:
-        """Tasks of failed runs that stood still go on to their end, whatever that is; nothing that counts may change."""
+        """Suspended tasks of failed runs continue to their end, whatever it is; nothing that counts may change."""
         zombies, self.world.zombies = self.world.zombies, []
         for zombie in zombies:
             try:
@@ -243,7 +243,7 @@ class SimulatedCluster:
             except Killed as death:
                 self.world.died(death.process)
             except BinshiftError:
-                pass  # being stopped is what is expected of it
+                pass  # it is expected to be stopped
         self.witness.check_stores()
 
     def _ended(self, driver: Driver, death: Killed) -> None:
@@ -253,20 +253,20 @@ class SimulatedCluster:
             self._driver = None
 
     def _stopped(self, driver: Driver, error: BinshiftError) -> None:
-        """A driver gave up. One that has been replaced should; if its successor died meanwhile, another one comes."""
+        """A driver gave up. One that was replaced must; if its successor died meanwhile, another one starts."""
         self.ends.append(error)
         replaced = driver is not self._driver
         if not replaced:
             self._driver = None
         newer = self.world.files.exists(term_name(Term(driver.log.term + 1)))
         if isinstance(error, Fenced) and not newer:
-            raise Contradiction(f"I8: the newest driver is shut out: {error}") from error
+            raise Contradiction(f"I8: the newest driver is fenced: {error}") from error
         if not replaced and not isinstance(error, Fenced):
             raise error
 
     @property
     def route(self) -> Route | None:
-        """Who owns which bin; None before the first epoch."""
+        """The owner of each bin; None before the first epoch."""
         return self.driver.coordinator.route
 
     @property
@@ -276,16 +276,16 @@ class SimulatedCluster:
 
     @property
     def outputs(self) -> Mapping[Epoch, Mapping[str, Sequence[Row]]]:
-        """What the sink holds: by epoch and flow."""
+        """The contents of the sink: by epoch and flow."""
         return self.world.stream.outputs
 
     def state(self, flow: str | None = None) -> Mapping[Key, Row]:
-        """Each key's state. It has been compared with what the workers hold, byte by byte."""
+        """Each key's state. It has been compared with the workers' stores, byte by byte."""
         self.witness.check_epoch(self.last)
         return self.witness.references[flow or next(iter(self.world.flows))].state
 
     def leftovers(self) -> Mapping[Worker, BinSet]:
-        """Bins that workers hold copies of, or own without having a right to."""
+        """Bins that workers hold copies of, or own without being the owner in the route."""
         found = {}
         for worker, machine in self.world.machines.items():
             for name in self.world.flows:

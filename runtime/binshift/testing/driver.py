@@ -1,7 +1,7 @@
-"""One driver's life: the engine of production on simulated machines.
+"""One driver's lifetime: the production engine on simulated machines.
 
-A driver opens the log (which takes a term), runs epochs until their record exists, and between them does background
-rounds; both are the engine's own loops.
+A driver opens the log (which takes a term), runs each epoch until its record exists, and runs background rounds in between;
+both loops are the engine's own.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from binshift.testing.world import World
 
 
 class Driver:
-    """One driver's term. Raises, while it is made, what `Log.on` does.
+    """One driver's term. Its constructor raises the errors of `Log.on`.
 
     Attributes:
-        process: can be killed.
-        log: opened by it.
-        coordinator: of its epochs.
-        migrations: of its bins.
-        targets: takes requests.
-        batches: the stream, as its loops see it.
-        dataflow: all of that, with its loops.
+        process: the process, which can be killed.
+        log: the log that it opened.
+        coordinator: coordinates its epochs.
+        migrations: migrates its bins.
+        targets: accepts requests.
+        batches: the stream as seen by its loops.
+        dataflow: all of these, with its loops.
     """
 
     def __init__(self, world: World) -> None:
@@ -70,19 +70,19 @@ class Driver:
 
         Raises:
             Killed: this driver was killed.
-            EpochFailed: a worker is away, or every attempt failed.
-            GiveUp: what the protocol gives up for.
+            EpochFailed: a worker is missing, or every attempt failed.
+            GiveUp: an error that ends a driver.
         """
         self.dataflow.epochs.run(batch, batch.epoch)
 
     def round(self, beside: Sequence[Beside] = ()) -> bool:
-        """One background round; whether there was anything to do.
+        """Run one background round; whether there was work.
 
-        It is ordered before any of ``beside`` happens, and reported after all of it; tasks run at any time between.
+        It is ordered before the first call in ``beside``, and reported after the last one; its tasks run at any time in between.
 
         Raises:
             Killed: this driver was killed.
-            StorageUnavailable: the log's files did not answer.
+            StorageUnavailable: the log's storage did not respond.
             Fenced: a newer driver has taken over.
         """
         self._jobs.beside = beside
@@ -91,7 +91,7 @@ class Driver:
         except Interrupted as end:
             raise end.error from end
         left, self._jobs.beside = self._jobs.beside, ()
-        for each in left:  # there was no job for it to be beside of
+        for each in left:  # there was no job to run them with
             each()
         return busy
 

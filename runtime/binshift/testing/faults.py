@@ -1,12 +1,12 @@
-"""Faults by number: every effect a simulated process has is counted, and one of them may go wrong.
+"""Numbered faults: every effect of a simulated process is counted, and each may fail.
 
 An effect is a write to the log's files, a transaction of a local store, or a step between processes (a task starts, a
-summary is sent, Spark commits). What happens at it is decided before it is done, by a plan from effects to faults: the
-process is killed there, the file system refuses, the reply is lost although it was done, or the process stands still
-while the rest of the world goes on. So one number, or one seed, repeats a run.
+summary is sent, Spark commits). A plan from effects to faults decides the outcome before the effect: the process is killed, the
+file system returns an error, the response is lost although the effect took place, or the process is suspended while all others
+continue. So one number, or one seed, reproduces a run.
 
-`Killed` is no `Exception`: nothing but the simulation may catch it, as nothing catches SIGKILL. What a dying process
-does in its ``finally`` blocks has no effect.
+`Killed` is not an `Exception`: only the simulation may catch it, as nothing catches SIGKILL. The ``finally`` blocks of a
+dying process have no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from binshift.errors import BinshiftError, StorageUnavailable
 T = TypeVar("T")
 
 TRACE_LENGTH_MAX = 2000
-"""Effects remembered for messages; older ones are forgotten."""
+"""Effects kept for messages; older ones are dropped."""
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class Process:
 
     Attributes:
         name: for messages.
-        dead: whether it has been.
+        dead: whether it was killed.
     """
 
     name: str
@@ -47,13 +47,13 @@ class Killed(BaseException):  # like KeyboardInterrupt: no handler for errors ma
 
 
 class Effect(NamedTuple):
-    """One thing that a process is about to do.
+    """An operation that a process is about to perform.
 
     Attributes:
-        number: how many effects there were before it, plus one.
-        process: who.
+        number: its number, counted from 1.
+        process: the process.
         kind: ``write`` (files), ``read`` (files), ``store`` (a transaction), ``step`` (between processes).
-        what: of which file, or which step.
+        what: the file or step.
     """
 
     number: int
@@ -63,7 +63,7 @@ class Effect(NamedTuple):
 
 
 class Fault(enum.Enum):
-    """What may go wrong at an effect, beside standing still (`Meanwhile`)."""
+    """What may go wrong at an effect, in addition to a suspension (`Meanwhile`)."""
 
     KILL = "the process is killed before it"
     REFUSE = "it is not done, and fails"
@@ -71,28 +71,28 @@ class Fault(enum.Enum):
 
 
 Meanwhile = Callable[[], None]
-"""What the rest of the world does while the process stands still."""
+"""What other processes do while the process is suspended."""
 
 Plan = Callable[[Effect], Fault | Meanwhile | None]
 
 
 def at(faults: Mapping[int, Fault | Meanwhile]) -> Plan:
-    """The plan in which the effects with these numbers go wrong, and no others."""
+    """The plan in which only the effects with these numbers fail."""
     return lambda effect: faults.get(effect.number)
 
 
 def nothing(effect: Effect) -> None:
-    """The plan in which nothing goes wrong."""
+    """The plan without faults."""
 
 
 @dataclass
 class Faults:
-    """Counts effects and makes some of them go wrong.
+    """Counts effects and makes some of them fail.
 
     Attributes:
-        plan: what goes wrong.
-        count: effects so far.
-        struck: the effects that went wrong, in order, as text.
+        plan: decides which.
+        count: the number of effects so far.
+        struck: the effects that failed, in order, as text.
         trace: the newest effects, as text.
     """
 
@@ -109,11 +109,11 @@ class Faults:
         act: Callable[[], T],
         error: type[BinshiftError] = StorageUnavailable,
     ) -> T:
-        """Do ``act``, unless the plan has something else in mind.
+        """Perform ``act``, unless the plan has a fault for it.
 
         Raises:
-            Killed: the process dies here, or is dead already.
-            error: the fault is a refusal or a lost reply.
+            Killed: the process dies here, or is already dead.
+            error: the fault is an error or a lost response.
         """
         if process.dead:
             raise Killed(process, what)
@@ -144,9 +144,9 @@ class Faults:
                 return act()
 
     def step(self, process: Process, what: str) -> None:
-        """A step between processes, at which one may be killed or stand still."""
+        """A step between processes, at which one may be killed or suspended."""
         self.effect(process, "step", what, _done)
 
 
 def _done() -> None:
-    """A step has no content of its own."""
+    """A step has no operation of its own."""

@@ -1,4 +1,4 @@
-"""The log's files and a worker's store, as one simulated process sees them: every effect passes `Faults` first."""
+"""The log's files and a worker's store, as one simulated process sees them: every effect goes through `Faults` first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from binshift.testing.faults import Faults, Killed, Process
 
 
 class Files:
-    """A `Storage` in a dictionary: the plainest there is, and quick to compare.
+    """A `Storage` in a dictionary: simple, and fast to compare.
 
     >>> files = Files()
     >>> files.put_if_absent("a", b"1"), files.put_if_absent("a", b"1"), files.put_if_absent("a", b"2")
@@ -30,11 +30,11 @@ class Files:
         self.content[name] = bytes(data)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Create a file; a repetition with the same content is fine."""
+        """Create a file; a repetition with the same content succeeds."""
         return self.content.setdefault(name, bytes(data)) == data
 
     def upload(self, name: str) -> Upload:
-        """Begin a file written in parts."""
+        """Begin a file that is written in parts."""
         return _PlainUpload(self, name)
 
     def get(self, name: str) -> bytes:
@@ -44,7 +44,7 @@ class Files:
         return self.content[name]
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Whole files, one after the other."""
+        """Whole files, in order."""
         return map(self.get, names)
 
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
@@ -59,7 +59,7 @@ class Files:
         return iter([Listed(name, len(data)) for name, data in sorted(self.content.items()) if name.startswith(prefix)])
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists."""
         return name in self.content
 
     def delete(self, names: Collection[str]) -> None:
@@ -90,7 +90,7 @@ class FaultyStorage:
 
     @property
     def url(self) -> str:
-        """Where the files are."""
+        """The location of the files."""
         return self._inner.url
 
     def put(self, name: str, data: bytes) -> None:
@@ -104,7 +104,7 @@ class FaultyStorage:
         )
 
     def upload(self, name: str) -> Upload:
-        """Its end is an effect: before, nothing is visible."""
+        """Only its end is an effect: nothing is visible before."""
         return _FaultyUpload(self._inner.upload(name), name, self._faults, self._process)
 
     def get(self, name: str) -> bytes:
@@ -112,7 +112,7 @@ class FaultyStorage:
         return self._faults.effect(self._process, "read", name, lambda: self._inner.get(name))
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Whole files, one after the other."""
+        """Whole files, in order."""
         return map(self.get, names)
 
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
@@ -125,10 +125,10 @@ class FaultyStorage:
 
     def exists(self, name: str) -> bool:
         """May fail."""
-        return self._faults.effect(self._process, "read", f"look for {name}", lambda: self._inner.exists(name))
+        return self._faults.effect(self._process, "read", f"find {name}", lambda: self._inner.exists(name))
 
     def delete(self, names: Collection[str]) -> None:
-        """An effect for each file: a process may die between two."""
+        """One effect per file: a process may die between two."""
         for name in names:
             delete = functools.partial(self._inner.delete, [name])
             self._faults.effect(self._process, "write", f"delete {name}", delete)
@@ -145,7 +145,7 @@ class _FaultyUpload:
         self._faults.effect(self._process, "write", f"finish {self._name}", self._inner.finish)
 
     def abort(self) -> None:
-        if not self._process.dead:  # the dead tidy nothing up
+        if not self._process.dead:  # a dead process cleans nothing up
             self._inner.abort()
 
 
@@ -165,13 +165,13 @@ class FaultyStore:
 
     @contextmanager
     def write(self, timeout_seconds: float) -> Iterator[Transaction]:
-        """An effect: all of the transaction, or nothing."""
+        """One effect: all of the transaction, or nothing."""
         self._faults.effect(self._process, "store", "a transaction", lambda: None, StoreBusy)
         with self._inner.write(timeout_seconds) as transaction:
             yield transaction
 
     def size_bytes(self) -> int:
-        """Bytes the rows take."""
+        """The size of the rows in bytes."""
         return self._inner.size_bytes()
 
     def row_count(self) -> int:
@@ -179,4 +179,4 @@ class FaultyStore:
         return self._inner.row_count()
 
     def close(self) -> None:
-        """Nothing: what is on the machine's disk outlives the process."""
+        """Nothing: the machine's disk outlives the process."""

@@ -1,11 +1,11 @@
-"""What a simulated cluster runs: a keyed stateful operator, and what the JVM would do to its rows first.
+"""What a simulated cluster runs: a keyed stateful operator, and the work of the JVM on its rows.
 
-A *flow* describes one operator three times: as the real `Operator` that tasks run, as F (rows to bins, late rows away,
+A *flow* describes one operator three times: as the real `Operator` that tasks run, as F (rows to bins, removal of late rows,
 partial aggregates, order), and, through its plain fields, to the `Reference`. Rows are dictionaries from column to
 value. F is plain Python here, in place of generated code; everything after it is binshift's own.
 
-It must never take a shortcut that the reference takes as well: the state's bytes are made by the operator on one side
-and from the reference's dictionaries on the other.
+It must never share a shortcut with the reference: the operator produces the state's bytes on one side, and the reference's
+dictionaries produce them on the other.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ State = Mapping[Key, Row]
 """Each key's state, in plain values."""
 
 Packed = dict[int, dict[bytes, bytes]]
-"""State as stores and log have it: bin to key to value."""
+"""State as it is in stores and log: bin to key to value."""
 
 OneKey = Callable[[Key, Sequence[Row], Row | None], tuple[Sequence[Row], Row | None]]
-"""``function(key, rows, state) -> (output, state)``: all rows of one key in one epoch; None is no state."""
+"""``function(key, rows, state) -> (output, state)``: all rows of one key in one epoch; None means no state."""
 
 
 class Flow(Protocol):
@@ -46,11 +46,11 @@ class Flow(Protocol):
 
     @property
     def name(self) -> str:
-        """Names it in files and errors."""
+        """The name in files and errors."""
 
     @property
     def delay_ms(self) -> int | None:
-        """How far the watermark stays behind the latest event of all input; None without a watermark."""
+        """How far the watermark is behind the latest event of all input; None without a watermark."""
 
     @property
     def time(self) -> str:
@@ -58,7 +58,7 @@ class Flow(Protocol):
 
     @property
     def operator(self) -> Operator:
-        """What tasks run."""
+        """The operator that tasks run."""
 
     def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
         """F: an epoch's rows as S takes them, with their bins, in S's order."""
@@ -78,17 +78,17 @@ def bin_of(key: Key, bins: int) -> Bin:
 
 @dataclass(frozen=True)
 class Totals:
-    """Rows, sum, least and greatest of a column, for each key, or for each key and window of event time.
+    """Rows, sum, minimum and maximum of a column, for each key, or for each key and window of event time.
 
     Attributes:
         name: see `Flow`.
         key: the grouping column, text.
-        value: the column that is added up, whole numbers; null is skipped.
-        time: the column with the event time, milliseconds; used with a window.
+        value: the summed column, whole numbers; null is skipped.
+        time: the event-time column, milliseconds; used with a window.
         window_ms: length of the windows; None to group by key alone.
-        delay_ms: see `Flow`; takes a window.
-        where: the rows that reach the operator; what it drops still moves the watermark. None for all.
-        mode: emit changed groups in every epoch, or finished ones once.
+        delay_ms: see `Flow`; requires a window.
+        where: the rows that reach the operator; dropped rows still move the watermark. None means all.
+        mode: emit changed groups in every epoch, or closed ones once.
     """
 
     name: str = "totals"
@@ -108,12 +108,12 @@ class Totals:
 
     @property
     def buffer_schema(self) -> pa.Schema:
-        """The state's columns, which are those of the output too."""
+        """The state's columns, which are also the output's."""
         return pa.schema([(name, pa.int64()) for name in ("rows", "sum", "least", "greatest")])
 
     @property
     def expires(self) -> bool:
-        """Whether groups end."""
+        """Whether groups expire."""
         return self.window_ms is not None and self.delay_ms is not None
 
     @property
@@ -130,11 +130,11 @@ class Totals:
         return row[self.key], row[self.time] // self.window_ms * self.window_ms
 
     def expiry_of(self, key: Key) -> int:
-        """When a group is over, in milliseconds: the end of its window."""
+        """The end of a group in milliseconds: the end of its window."""
         return int(key[1] + self.window_ms)
 
     def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
-        """One row a group, with partial aggregates."""
+        """One row per group, with partial aggregates."""
         groups: dict[Key, list[Row]] = {}
         for row in filter(self.where, rows) if self.where else rows:
             groups.setdefault(self.key_of(row), []).append(row)
@@ -161,7 +161,7 @@ class Totals:
         }
 
     def packed(self, state: State, bins: int) -> Packed:
-        """State rows, and the expiry index where groups end."""
+        """State rows, and the expiry index if groups expire."""
         found = _packed(state, bins, self.key_schema, self.buffer_schema)
         if self.expires:
             codes = RowCodec(self.key_schema).pack(_batch(self.key_schema, state)).to_pylist()
@@ -179,7 +179,7 @@ class StateFlow:
         keys: names of the grouping columns.
         rows: all input columns.
         state: the state's columns, without the keys.
-        output: the columns of what the function returns first.
+        output: the columns of the function's first result.
         one_key: the same function for one key in plain Python; None: the reference calls ``function`` key by key.
         name: see `Flow`.
         group_bytes_max: see `VectorisedState`; small here, so that it is called for several groups.
@@ -225,7 +225,7 @@ class StateFlow:
         return tuple(row[column] for column in self.keys)
 
     def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
-        """All rows by bin, key and the order they came in."""
+        """All rows by bin, key and input order."""
         keys = [self.key_of(row) for row in rows]
         order = sorted(range(len(rows)), key=lambda at: (bin_of(keys[at], bins), keys[at], at))
         columns = {name: [rows[at][name] for at in order] for name in self.rows.names}
@@ -281,6 +281,6 @@ def _for_many_keys(one_key: OneKey, keys: pa.Schema, state: pa.Schema, output: p
 
 
 def shares(batch: pa.RecordBatch, owners: np.ndarray, workers: Sequence[int]) -> dict[int, pa.RecordBatch]:
-    """The exchange: each worker's rows of an arranged epoch, in order."""
+    """The exchange: each worker's rows of an epoch, in order."""
     owner = owners[batch.column(BIN_COLUMN).to_numpy()]
     return {worker: batch.filter(pa.array(owner == worker)) for worker in workers}

@@ -1,8 +1,8 @@
-"""The engine's ports on simulated machines: executors, jobs and batches, with real tasks and stores below them.
+"""The engine's ports on simulated machines: executors, jobs and batches, with real tasks and stores.
 
-Tasks are stepped in random order, an output batch at a time. A run is all or nothing, as on Spark: when one task fails, the
-others are left where they are (see `World.leave`). Epochs may pass while a background job runs: what is ``beside`` it happens
-between its tasks.
+Tasks are advanced in random order, one output batch at a time. A run is all or nothing, as on Spark: when one task fails, the
+others stop where they are (see `World.leave`). Epochs may pass while a background job runs: the calls in ``beside`` run between
+its tasks.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from binshift.worker.background_task import Budget
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 Beside = Callable[[], object]
-"""Something that happens while a round of background work runs: epochs, mostly."""
+"""Something that happens while a round of background work runs: usually an epoch."""
 
 LOOKS_PER_PIECE = 3
-"""How often a `Budget` looks at its clock for one piece of work."""
+"""How often a `Budget` reads its clock for one piece of work."""
 
 
-class Interrupted(BaseException):  # like `Killed`: no loop may take it for trouble of its own
-    """An error of the simulation itself, or of what happens beside a job; it ends the call of the driver.
+class Interrupted(BaseException):  # like `Killed`: no loop may treat it as its own error
+    """An error of the simulation itself, or of a call that runs during a job; it ends the call of the driver.
 
     Attributes:
-        error: what was raised.
+        error: the error raised.
     """
 
     def __init__(self, error: Exception) -> None:
@@ -72,8 +72,8 @@ class SimulatedBatches:
     """A world's stream for one driver; see `binshift.engine.ports.Batches`.
 
     Attributes:
-        world: has the stream.
-        woken: whether an epoch is wanted, with input or without.
+        world: the owner of the stream.
+        woken: whether an epoch is wanted, with or without input.
     """
 
     world: World
@@ -99,11 +99,11 @@ class SimulatedJobs:
     """The jobs of one driver; see `binshift.engine.ports.Jobs`.
 
     Args:
-        world: has the machines.
-        process: the driver's.
+        world: the owner of the machines.
+        process: the driver's process.
 
     Attributes:
-        beside: what happens while the next background job runs.
+        beside: calls that run during the next background job.
     """
 
     def __init__(self, world: World, process: Process) -> None:
@@ -113,10 +113,10 @@ class SimulatedJobs:
         self.beside: Sequence[Beside] = ()
 
     def publish(self, epoch: Epoch) -> None:
-        """See `Jobs`; the sink shows what it got at once."""
+        """See `Jobs`; the sink shows its rows at once."""
 
     def working(self) -> bool:
-        """See `Jobs`; nobody asks while one does."""
+        """See `Jobs`; never called while a job runs."""
         return False
 
     # ---------------------------------------------------------------------------------------------------------- epochs
@@ -173,7 +173,7 @@ class SimulatedJobs:
                 raise
 
     def _lost(self, death: Killed, who: str) -> None:
-        """An executor died: that fails what runs on it. Our own death passes through."""
+        """An executor died: this fails its tasks. The death of this process itself is raised."""
         self._world.died(death.process)
         if death.process is not self._process:
             raise EpochFailed(f"{who}: {death}") from death
@@ -194,14 +194,14 @@ class SimulatedJobs:
         on: Mapping[Worker, Executor],
         report: Callable[[BackgroundReport], None],
     ) -> None:
-        """See `Jobs`. A task that dies takes those with it that have not run."""
+        """See `Jobs`. A task that dies prevents the remaining ones from running."""
         broken, beside = list[str](), self.beside
         self.beside = ()
 
         def task(spec: BackgroundSpec) -> None:
             machine = self._world.machine(on[spec.worker])
             if machine.registered != on[spec.worker] or not machine.alive:
-                broken.append(f"the executor of worker {spec.worker} went away")
+                broken.append(f"the executor of worker {spec.worker} was lost")
             if broken:
                 return
             try:
@@ -214,12 +214,12 @@ class SimulatedJobs:
 
         with _jobs_errors_alone():
             self._mixed([partial(task, spec) for spec in specs], beside)
-            self._world.faults.step(self._process, "taking in a round")
+            self._world.faults.step(self._process, "receiving a round")
         if broken:
             raise EpochFailed("; ".join(broken))
 
     def _mixed(self, tasks: Sequence[Beside], beside: Sequence[Beside]) -> None:
-        """Do all of it: the tasks in any order, ``beside`` in its own."""
+        """Run everything: the tasks in any order, ``beside`` in its own order."""
         rng = self._world.rng
         left, ahead = rng.sample(tasks, len(tasks)), list(beside)
         while left or ahead:
@@ -229,10 +229,10 @@ class SimulatedJobs:
                 _aside(ahead.pop(0))
 
     def _round(self, spec: BackgroundSpec, machine: Machine) -> BackgroundReport:
-        """One task; what goes wrong in it is reported, as on Spark."""
+        """One task; its errors are reported, as on Spark."""
         pieces = self._world.rng.randint(1, self._world.tuning.budget_pieces)
         clock = ManualClock(tick_seconds=1.0)
-        # Asked once before an order and once before its first piece, a budget must still allow that piece.
+        # A budget that is checked once before an order and once before its first piece must still allow that piece.
         budget = Budget(float((pieces + 2) * LOOKS_PER_PIECE), 1.0, clock, lambda: 0.0, clock.sleep)
         try:
             return machine.background(spec, budget)

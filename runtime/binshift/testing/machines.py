@@ -1,7 +1,7 @@
-"""Worker slots: a machine with a disk, and the executor process on it, which comes and goes.
+"""Worker slots: a machine with a disk, and the executor process on it.
 
-The disk outlives the executor: a new executor finds the stores as the last one left them. `wipe` is another machine in
-the same slot.
+The disk outlives the executor: a new executor finds the stores as the last one left them. `wipe` replaces the machine of
+the slot.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from binshift.worker.epoch_task import EpochTask
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 NewStore = Callable[[str, Worker], KeyValueStore]
-"""Makes an empty store for an operator on a worker."""
+"""Creates an empty store for an operator on a worker."""
 
 
 @dataclass
 class Task:
-    """One worker's part of a run of an epoch, under way.
+    """One worker's part of a run of an epoch, in progress.
 
     Attributes:
-        spec: what it does.
-        steps: its output, as it comes.
+        spec: the task's order.
+        steps: its output, batch by batch.
         rows: the output so far.
     """
 
@@ -45,7 +45,7 @@ class Task:
     rows: list[Row] = field(default_factory=list)
 
     def advance(self) -> bool:
-        """One step; whether there are more."""
+        """Advance by one step; whether there are more."""
         batch = next(self.steps, None)
         if batch is None:
             return False
@@ -58,11 +58,11 @@ class Machine:
 
     Attributes:
         unfit: why no epoch can be rehearsed there.
-        slot: which one.
-        executor: counts the executors there were; a new one has another number.
-        process: the executor that is there, or was.
-        alive: whether one is there.
-        broken: why no task of the background can be done there; "killed" takes the task's process with it.
+        slot: its number.
+        executor: counts the executors so far; a new one has the next number.
+        process: the current executor, or the last one.
+        alive: whether an executor is running.
+        broken: why no background task can run there; "killed" also kills the task's process.
     """
 
     def __init__(
@@ -83,33 +83,33 @@ class Machine:
 
     @property
     def registered(self) -> Executor:
-        """The executor that is there, or was, as a driver knows it."""
+        """The current or last executor as a driver knows it."""
         return Executor(str(self.executor), str(self.slot), 2)
 
     def restart(self) -> None:
-        """The executor ends, if it has not, and another one begins."""
+        """End the executor, if it has not ended, and start another one."""
         self.process.dead = True
         self.executor += 1
         self.process = Process(f"executor {self.slot}.{self.executor}")
         self.alive = True
 
     def leave(self) -> None:
-        """The executor ends; none begins."""
+        """End the executor; none is started."""
         self.process.dead = True
         self.alive = False
 
     def wipe(self) -> None:
-        """The disk is empty, and whoever worked with it is gone."""
+        """Empty the disk and end its processes."""
         self._disk.clear()
         if self.alive:
             self.restart()
 
     def forget(self) -> None:
-        """The stores are empty, and nobody is told: as after damage that a store finds in itself."""
+        """Empty the stores without a report: as after damage that a store detects itself."""
         self._disk.clear()
 
     def disk(self, operator: str) -> KeyValueStore:
-        """The rows on disk, for whoever looks from outside."""
+        """The rows on disk, for checks from outside."""
         if operator not in self._disk:
             self._disk[operator] = self._new_store(operator, self.slot)
         return self._disk[operator]
@@ -122,7 +122,7 @@ class Machine:
         return BinStore(FaultyStore(self.disk(operator), self._faults, self.process), self._bins, self._limits)
 
     def _scratch(self) -> BinStore:
-        """A store for one task, which is gone afterwards."""
+        """A store for one task, which is discarded afterwards."""
         return BinStore(FaultyStore(MemoryStore(self._limits), self._faults, self.process), self._bins, self._limits)
 
     def _storage(self) -> Storage:
@@ -160,5 +160,5 @@ class Machine:
 
 
 def _stepped(steps: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
-    """The same steps, as something that can be closed."""
+    """The same steps as a generator that can be closed."""
     yield from steps

@@ -1,7 +1,7 @@
-"""The reference: one process, dictionaries, one record at a time. Slow, and obviously right.
+"""The reference: one process, dictionaries, one record at a time. Slow, and obviously correct.
 
-It knows nothing of bins, workers, epochs that run twice, or logs. Whatever the cluster goes through, its output and its
-state have to be these (invariant I5).
+It knows nothing of bins, workers, repeated runs of an epoch, or logs. Whatever happens to the cluster, its output and its
+state must equal the reference's (invariant I5).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Reference:
 
     Attributes:
         flow: what it runs.
-        state: each key's state now.
-        watermark_ms: of the next epoch; 0 before the first event.
-        outputs: what each epoch emitted.
+        state: each key's current state.
+        watermark_ms: the watermark of the next epoch; 0 before the first event.
+        outputs: the output of each epoch.
 
     >>> reference = Reference(Totals())
     >>> reference.epoch([{"key": "a", "value": 2}, {"key": "a", "value": 3}])
@@ -38,14 +38,14 @@ class Reference:
         self._watermark_before = 0
 
     def epoch(self, rows: Sequence[Row]) -> list[Row]:
-        """Process one epoch's rows; returns what it emits, in no particular order."""
+        """Process one epoch's rows; returns its output, in no particular order."""
         match self.flow:
             case Totals():
                 output = self._totals(self.flow, rows)
             case StateFlow():
                 output = self._function(self.flow, rows)
             case _:
-                raise TypeError(f"the reference does not know how to run {self.flow!r}")
+                raise TypeError(f"the reference cannot run {self.flow!r}")
         self.outputs.append(output)
         return output
 
@@ -56,7 +56,7 @@ class Reference:
                 continue
             key = flow.key_of(row)
             if flow.expires and flow.expiry_of(key) <= before:
-                continue  # late: the group was given up in the epoch before, or earlier
+                continue  # late: the group was closed in an earlier epoch
             self.state[key] = _added(self.state.get(key), row[flow.value])
             changed.add(key)
         finished = self._finished(flow, watermark)

@@ -1,8 +1,8 @@
-"""What Spark remembers of a stream, and what a sink does: the offset log, the commit log, the output by epoch.
+"""What Spark stores of a stream, and a sink: the offset log, the commit log, the output by epoch.
 
-Spark writes a batch's offsets, and its watermark by the batches before, ahead of calling `foreachBatch`, and its commit after; a driver that comes back runs the
-batch without a commit again, with the same input and the same batch time. The sink is idempotent by epoch: what is
-delivered again replaces what was there. Every delivery is kept, since each has to be the same.
+Spark writes a batch's offsets and its watermark before calling `foreachBatch`, and its commit afterwards. A restarted driver runs a
+batch without a commit again, with the same input and the same batch time. The sink is idempotent by epoch: a repeated delivery
+replaces the earlier one. All deliveries are kept, since they must be equal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from binshift.model import BEFORE_FIRST, Epoch
 from binshift.testing.flows import Row
 
 Outputs = Mapping[str, Sequence[Row]]
-"""What an epoch emitted, by flow."""
+"""An epoch's output, by flow."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Batch:
         epoch: its id.
         rows: its input.
         time_ms: its batch timestamp.
-        watermark_ms: the stream's, by the batches before.
+        watermark_ms: the stream's watermark, computed from earlier batches.
     """
 
     epoch: Epoch
@@ -36,7 +36,7 @@ class Batch:
 
     @property
     def digest(self) -> str:
-        """Of its offsets."""
+        """The hash of its offsets."""
         return hashlib.blake2b(repr((self.epoch, self.rows)).encode(), digest_size=8).hexdigest()
 
 
@@ -45,13 +45,13 @@ class Stream:
     """Spark's checkpoint and the sink.
 
     Attributes:
-        marks: the columns with an event time, and how far in milliseconds the watermark stays behind each.
+        marks: the event-time columns, and how far in milliseconds the watermark is behind each.
         batches: the offset log.
         committed: the newest epoch in the commit log.
-        outputs: what the sink holds, by epoch.
+        outputs: the contents of the sink, by epoch.
         deliveries: how often each epoch was delivered.
-        final_epoch_required: whether one more epoch belongs to the input so far.
-        watch: is shown every delivery before the sink takes it.
+        final_epoch_required: whether the input so far requires one more epoch.
+        watch: is called with every delivery before the sink takes it.
     """
 
     marks: Sequence[tuple[str, int]] = ()
@@ -64,7 +64,7 @@ class Stream:
 
     @property
     def pending(self) -> Batch | None:
-        """The batch whose offsets are written and whose commit is not."""
+        """The batch whose offsets are written but whose commit is not."""
         return self.batches[-1] if self.committed < len(self.batches) - 1 else None
 
     def offer(self, rows: Sequence[Row], time_ms: int) -> Batch:
@@ -76,7 +76,7 @@ class Stream:
 
     @property
     def watermark_ms(self) -> int:
-        """As Spark follows it at the marks: 0 before the first event, then the one furthest behind."""
+        """The watermark as Spark computes it: 0 before the first event, then the lowest of all marks."""
         seen = [row for batch in self.batches for row in batch.rows]
         latest = (max((row[column] - delay for row in seen), default=0) for column, delay in self.marks)
         return max(0, min(latest, default=0))
@@ -88,5 +88,5 @@ class Stream:
         self.deliveries[epoch] = self.deliveries.get(epoch, 0) + 1
 
     def commit(self, epoch: Epoch) -> None:
-        """Write Spark's commit of ``epoch``; a repetition is fine."""
+        """Write Spark's commit of ``epoch``; a repetition succeeds."""
         self.committed = max(self.committed, epoch)

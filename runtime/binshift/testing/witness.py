@@ -1,11 +1,10 @@
-"""Watches a simulated cluster and contradicts it: the invariants, stated once more, independently of the protocol.
+"""Checks a simulated cluster: the invariants, stated a second time, independently of the protocol.
 
-The *truth* is what the records say: the deltas they name, applied in order to dictionaries. Everything else is held
-against it: what each store owns and the copies it keeps, at any moment (I2); the owners of the newest epoch (I1); what
-can be rebuilt from the log alone (I4). The truth itself, and every delivery to the sink, is held against the reference
-(I3, I5), if the flow is deterministic.
+The *truth* is in the records: the deltas that they name, applied in order to dictionaries. Everything else is compared with
+it: each store's bins and copies, at any moment (I2); the owners in the newest epoch (I1); the state rebuilt from the log alone
+(I4). If the flow is deterministic, the truth itself and every delivery to the sink are compared with the reference (I3, I5).
 
-It reads files and disks from outside, past all faults, and never changes anything.
+It reads files and disks directly, without faults, and never changes anything.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from binshift.testing.world import World
 from binshift.worker.bring_up import bring_up
 
 LOAD_EVERY_EPOCHS = 4
-"""How often the log is read anew to see whether it is enough; otherwise the driver's picture of it is used."""
+"""How often the log is read again to check that it is complete; otherwise the driver's index is used."""
 
 
 class Contradiction(AssertionError):
-    """The cluster is not as it should be: a bug in binshift, or a flow that is not deterministic."""
+    """The cluster is in a wrong state: a bug in binshift, or a flow that is not deterministic."""
 
 
 class Witness:
@@ -43,9 +42,9 @@ class Witness:
 
     Attributes:
         references: by flow.
-        records: all there ever were, in order.
+        records: all records, in order.
         owners: by epoch, the worker of each bin.
-        spoiled: files of the log that were damaged on purpose: nothing is expected of them.
+        spoiled: files of the log that were damaged on purpose and are not checked.
     """
 
     def __init__(self, world: World, deterministic: bool) -> None:
@@ -61,16 +60,16 @@ class Witness:
         self._contents: dict[str, tuple[bytes, Packed]] = {}
         world.stream.watch = self._delivered
 
-    # ------------------------------------------------------------------------------------------- what should be
+    # ------------------------------------------------------------------------------------------- expectations
 
     def expect(self, batch: Batch) -> None:
-        """This batch comes next: run the references."""
+        """Run the references on the next batch."""
         self._expected.append({name: reference.epoch(batch.rows) for name, reference in self.references.items()})
         for name, reference in self.references.items():
             self._images[name].append(self._world.flows[name].packed(reference.state, self._world.bins))
 
     def _delivered(self, epoch: Epoch, outputs: Outputs) -> None:
-        """Every delivery of an epoch is the same, the first and the last."""
+        """Check that every delivery of an epoch is the same."""
         for name, wanted in self._expected[epoch].items():
             if self._deterministic and (found := _in_order(outputs[name])) != _in_order(wanted):
                 missing, extra = _unlike(_in_order(wanted), found), _unlike(found, _in_order(wanted))
@@ -83,7 +82,7 @@ class Witness:
     # ------------------------------------------------------------------------------------------- the log's truth
 
     def read_log(self) -> None:
-        """Take in the records that are new, and check what they say."""
+        """Read the new records and check them."""
         while True:
             epoch = Epoch(len(self.records))
             name = record_name(epoch)
@@ -139,9 +138,9 @@ class Witness:
     # ------------------------------------------------------------------------------------------- checks
 
     def check_epoch(self, epoch: Epoch, index: Index | None = None) -> None:
-        """After ``epoch``: it is recorded, its owners hold it, and the log alone can rebuild it.
+        """Check after ``epoch``: it is recorded, its owners hold it, and the log alone can rebuild it.
 
-        ``index`` is the driver's; now and then, and without it, the log is read anew instead.
+        ``index`` is the driver's; from time to time, and if it is not given, the log is read again instead.
         """
         self.read_log()
         if epoch >= len(self.records):
@@ -153,7 +152,7 @@ class Witness:
 
     def check_stores(self) -> None:
         """Whatever any store shows is a state that was recorded, or, of the running epoch, one that may be."""
-        self.read_log()
+        """Check that every state in a store was recorded or, for the running epoch, may be recorded."""
         for worker, machine in self._world.machines.items():
             for name in self._world.flows:
                 with machine.look(name).reader() as reader:
@@ -180,18 +179,18 @@ class Witness:
         _same(f"I2: {what} at {status.stamp}", _held(reader, status.owned), wanted, status.owned)
 
     def _check_kept(self, what: str, worker: Worker, status: Status) -> None:
-        """Until one more record exists, a source keeps what it gave away: the epoch of the flip may be replayed."""
+        """Check that a source keeps the bins it gave away until one more record exists: the epoch of the flip may be replayed."""
         if len(self.owners) < 2:
             return
         before, now = self.owners[-2:]
         given = BinSet([b for b in range(self._world.bins) if before[b] == worker != now[b]])
         if gone := given - status.visible:
-            raise Contradiction(f"{what} has dropped {gone} already, which left with epoch {len(self.owners) - 1}")
+            raise Contradiction(f"{what} has already dropped {gone}, which moved away in epoch {len(self.owners) - 1}")
 
     def _check_owners(self, epoch: Epoch) -> None:
-        """The workers of the newest epoch own exactly the bins its route gives them, in the state its record names.
+        """Check that the workers of the newest epoch own exactly the bins of its route, in the state of its record.
 
-        What a worker that is away holds does not count: it is brought to where it should be when it comes back.
+        The stores of a missing worker do not count: they are brought up to date when it returns.
         """
         for name in self._world.flows:
             for worker, stamp in self._stamps(name, epoch).items():
@@ -202,11 +201,11 @@ class Witness:
                 if status.stamp != stamp or status.owned != owned:
                     raise Contradiction(
                         f"I1: {name} on worker {worker} is at {status.stamp} with {status.owned}; "
-                        f"the record says {stamp} and {owned}"
+                        f"the record has {stamp} and {owned}"
                     )
 
     def check_log(self, index: Index | None = None) -> None:
-        """The files that the log names for it give every bin at the newest epoch and at the one before."""
+        """Check that the files that the log names for every bin give its state at the newest epoch and at the previous one."""
         for name, epoch, plan in self._bring_ups(index):
             found: Packed = {}
             for part in plan.parts:
@@ -217,7 +216,7 @@ class Witness:
             _same(f"I4: {name} at epoch {epoch}, by the files the log names", rows, self.image(name, epoch), built)
 
     def rebuild(self) -> None:
-        """The same with binshift's own bring-up, into an empty store."""
+        """Check the same with binshift's own bring-up, into an empty store."""
         for name, epoch, plan in self._bring_ups(None):
             bins = plan.bins - plan.lost_bins
             store = BinStore(MemoryStore(), self._world.bins)
@@ -229,7 +228,7 @@ class Witness:
                 _same(f"I4: {name} rebuilt at epoch {epoch}", _held(reader, bins), self.image(name, epoch))
 
     def _bring_ups(self, index: Index | None) -> Iterator[tuple[str, Epoch, BringUp]]:
-        """What the log names for every bin of every flow at the newest epoch and at the one before."""
+        """The files that the log names for every bin of every flow at the newest epoch and at the previous one."""
         if not self.records:
             return
         if index is None:
@@ -246,7 +245,7 @@ class Witness:
                 yield name, epoch, plan
 
     def _content(self, file: FileRef) -> Mapping[int, dict[bytes, bytes]]:
-        """A file's rows, read once as long as it stays the same."""
+        """A file's rows, read once while it is unchanged."""
         data = self._world.files.get(file.name)
         held = self._contents.get(file.name)
         if held is None or held[0] != data:
@@ -267,7 +266,7 @@ def _rows(batches: Iterator[object]) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def _same(what: str, held: Packed, wanted: Packed, bins: BinSet | None = None) -> None:
-    """Raise unless both hold the same rows of these bins (of all)."""
+    """Raise unless both hold the same rows of these bins (or of all)."""
     for b in sorted({*held, *wanted}) if bins is None else bins:
         found, right = held.get(b, {}), wanted.get(b, {})
         if found != right:

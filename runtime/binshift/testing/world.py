@@ -1,7 +1,7 @@
-"""What drivers come and go in: settings, files, machines, Spark's checkpoint, faults, chance and time.
+"""The environment of drivers: settings, files, machines, Spark's checkpoint, faults, randomness and time.
 
-Everything here outlives a driver. One seed decides all that chance decides: the order in which tasks run, how rows are
-cut into batches.
+Everything here outlives a driver. One seed determines all randomness: the order in which tasks run, and how rows are cut into
+batches.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ QUERY = "simulated"
 
 @dataclass(frozen=True)
 class Tuning:
-    """The settings of a simulated query; short cycles, so that all that happens rarely happens.
+    """The settings of a simulated query; cycles are short, so that rare events happen.
 
     Attributes:
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
         manifest_every_epochs: epochs between two manifests.
         collect_every_epochs: epochs between two collections of garbage.
-        grace_seconds: how long garbage is left; a round takes `round_seconds`.
-        round_seconds: how long a background round takes by the simulated clock.
+        grace_seconds: how long garbage is kept; a round takes `round_seconds`.
+        round_seconds: the duration of a background round by the simulated clock.
         budget_pieces: pieces of work (a group of bins, a delta) in one round on one worker.
         attempts_max: runs of one epoch before the query fails.
         rows_at_once: rows in a batch of a task's input.
-        undo: whether epochs keep the way back.
-        epoch_seconds: how long a run of an epoch takes, and
-        flip_seconds: how much longer for each bin that flips in it.
+        undo: whether epochs write undo records.
+        epoch_seconds: the duration of a run of an epoch, and
+        flip_seconds: the additional time for each bin that flips in it.
         executor_wait_seconds: how long a migration waits for the executors of its workers.
         lost_worker_seconds: how long an epoch waits for a worker.
-        take_over: whether an epoch that lacks a worker gives its bins to others then, instead of failing.
+        take_over: whether an epoch then gives the bins of a missing worker to others instead of failing.
         limits: of migrations.
         stores: of local stores.
         defaults: of requests.
@@ -72,19 +72,19 @@ class Tuning:
 
 
 class World:
-    """See the module. ``zombies`` are tasks of failed runs that stand still; ``zombie_share`` of those left become such.
-    ``calm`` is whether every process and disk there ever was is still there.
+    """See the module. ``zombies`` are suspended tasks of failed runs; ``zombie_share`` is the share of tasks that become zombies.
+    ``calm`` is whether every process and disk so far still exists.
 
     Args:
-        flows: the stateful operators; each gets all input.
-        bins: how many bins.
-        workers: how many a new query starts with.
-        slots: how many machines there are.
+        flows: the stateful operators; each receives all input.
+        bins: the number of bins.
+        workers: the number of workers of a new query.
+        slots: the number of machines.
         tuning: settings.
-        files: where the log is.
-        new_store: makes local stores.
-        faults: what goes wrong.
-        seed: of everything that chance decides.
+        files: the log's storage.
+        new_store: creates local stores.
+        faults: the faults to inject.
+        seed: the seed of all randomness.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class World:
         self.zombie_share = 0.0
 
     def leave(self, tasks: Iterable[Task]) -> None:
-        """The run these tasks belong to has failed: they are cancelled, or stand still until someone wakes them."""
+        """The run of these tasks has failed: they are cancelled, or suspended until they are resumed."""
         for task in tasks:
             if self.rng.random() < self.zombie_share:
                 self.zombies.append(task)
@@ -127,13 +127,13 @@ class World:
                 task.steps.close()
 
     def died(self, process: Process) -> None:
-        """A process was killed: if it was an executor, another one takes its place."""
+        """A process was killed: if it was an executor, another one replaces it."""
         for machine in self.machines.values():
             if machine.process is process and machine.alive:
                 machine.restart()
 
     def machine(self, executor: Executor) -> Machine:
-        """The machine that this executor is, or was, on."""
+        """The machine that this executor runs on, or ran on."""
         return self.machines[Worker(int(executor.host))]
 
     @property
@@ -143,14 +143,14 @@ class World:
 
     @property
     def format(self) -> LogFormat:
-        """What the log holds."""
+        """The format of the log."""
         return LogFormat(
             bins=self.bins, query=QUERY, operators=tuple(OperatorFormat(name, "simulated") for name in self.flows)
         )
 
     @property
     def policy(self) -> MigrationPolicy:
-        """Under which bins move."""
+        """The policy by which bins move."""
         tuning = self.tuning
         return MigrationPolicy(
             self.bins, self.workers, tuning.limits, duty=1.0, snapshot_cycle_epochs=tuning.snapshot_cycle_epochs

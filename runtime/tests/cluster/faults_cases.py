@@ -1,8 +1,8 @@
-"""What is done to whom, and where: the cases of the fault campaign, and how one is played.
+"""The cases of the fault campaign, by fault, victim and point, and how a case is run.
 
-A case holds the process that comes to a point, then kills the victim, or stops it for longer than every timeout and lets it
-go on. Whatever dies is started again, as a supervisor would. What follows is the same for all: some epochs more, every
-one of them compared with the reference.
+A case holds the process that reaches a point, then kills the victim, or suspends it for longer than every timeout and resumes
+it. Dead processes are restarted, as by a supervisor. The rest is the same for all cases: some more epochs, each of them
+compared with the reference.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from binshift.model import Worker
 EPOCHS_AFTER = 3
 CALM_EPOCHS = 20
 SLOW = 2.0
-"""An epoch that takes so many times as long as a calm one is slow."""
+"""An epoch is slow if it takes this many times as long as a calm one."""
 
 TASK_POINTS = (
     *("epoch.fenced", "sink.middle", "delta.before", "delta.after", "commit.before", "commit.inside", "commit.after"),
@@ -35,13 +35,13 @@ HOUSE_POINTS = (
     *("retention.before", "retention.between"),
 )
 FILE_POINTS = ("publish.before", "publish.chosen", "publish.between", "publish.after")
-"""Only where results are files."""
+"""Only if results are files."""
 POINTS = (*TASK_POINTS, *DRIVER_POINTS, *MOVE_POINTS, *HOUSE_POINTS)
 VICTIMS = ("python", "executor", "worker", "driver", "master", "all")
 STOPPED = ("python", "machine", "worker", "driver")
-"""Whom to stop instead; a machine is an executor with its Pythons."""
+"""Victims to suspend instead; a machine is an executor with its Python processes."""
 GIVEN_UP = "because we got no heartbeat"
-"""What the master says of a worker that it takes for lost."""
+"""The master's message about a worker that it considers lost."""
 
 
 class Case(NamedTuple):
@@ -56,14 +56,14 @@ class Case(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What it took.
+    """The cost of a case.
 
     Attributes:
-        epochs: slow ones until an epoch was as quick as before.
-        silence: longest time between two commits, seconds.
-        runs: most runs of one epoch.
-        restarts: of the driver.
-        seconds: the whole case.
+        epochs: the number of slow ones until an epoch was as fast as before.
+        silence: the longest time between two commits, seconds.
+        runs: the most runs of one epoch.
+        restarts: the restarts of the driver.
+        seconds: the duration of the whole case.
     """
 
     epochs: int
@@ -75,19 +75,19 @@ class Cost(NamedTuple):
 
 @dataclass
 class Played:
-    """A case and what came of it; it raises if the answer was another one."""
+    """A case and its result; a wrong result raises."""
 
     case: Case
     cost: Cost
 
 
 def play(world: World, case: Case) -> Played:
-    """Play one case on a world that runs."""
+    """Run one case on a running world."""
     begun = time.monotonic()
     starts = world.starts
     world.arm(case.point)
     provoke(world, case.point)
-    world.until(lambda: bool(world.held()), f"somebody comes to {case.point}")
+    world.until(lambda: bool(world.held()), f"a process reaches {case.point}")
     (held,) = world.held()
     struck = time.time()
     victims = victims_of(world, case.victim, held)
@@ -96,21 +96,21 @@ def play(world: World, case: Case) -> Played:
     else:
         send(signal.SIGKILL, victims)
         world.release()
-        # Only now: whoever starts things again does not know what else is about to die.
+        # Only now: a supervisor does not know in advance what else is about to die.
         wait_dead(victims)
-    world.until(lambda: not unsettled(world), "moves come to an end")
+    world.until(lambda: not unsettled(world), "moves end")
     world.advance(EPOCHS_AFTER)
     return Played(case, cost(world, struck, world.starts - starts, time.monotonic() - begun))
 
 
 def provoke(world: World, point: str) -> None:
-    """Moves have to be asked for; all else comes by itself."""
+    """Request moves; everything else happens by itself."""
     if point in MOVE_POINTS:
         world.rescale(2 if len(world.status()["workers"]) == 3 else 3)
 
 
 def victims_of(world: World, victim: str, held: int) -> list[int]:
-    """The processes to hurt: those of the slot that is held, or of slot 0 if it is the driver that is."""
+    """The victims: the processes of the held slot, or of slot 0 if the driver is held."""
     slot = slot_of(world, held)
     cluster = world.cluster
     match victim:
@@ -133,7 +133,7 @@ def victims_of(world: World, victim: str, held: int) -> list[int]:
 
 
 def slot_of(world: World, pid: int) -> Worker | None:
-    """Whose task runs in a process; None for the driver's."""
+    """The worker whose task runs in a process; None for the driver's."""
     for worker in range(world.cluster.workers):
         if pid in world.cluster.python_pids(Worker(worker)):
             return Worker(worker)
@@ -141,15 +141,15 @@ def slot_of(world: World, pid: int) -> Worker | None:
 
 
 def wait_dead(pids: list[int]) -> None:
-    """Until none of them lives (one that waits for its parent to ask has no command line)."""
+    """Wait until none of them is alive (a process that waits for its parent has no command line)."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while any(command_line(pid) for pid in pids):
-        assert time.monotonic() < deadline, "a killed process lives"
+        assert time.monotonic() < deadline, "a killed process is alive"
         time.sleep(POLL_SECONDS)
 
 
 def freeze(world: World, case: Case, victims: list[int]) -> None:
-    """Stop the victims, let the rest of the world go on past every timeout, and wake them."""
+    """Suspend the victims, let the rest of the world continue past every timeout, and resume them."""
     send(signal.SIGSTOP, victims)
     world.release()
     match case.victim:
@@ -159,7 +159,7 @@ def freeze(world: World, case: Case, victims: list[int]) -> None:
             hold_still(world.conf["tester"]["python_seconds"])
             send(signal.SIGCONT, victims)
         case _:
-            if case.victim == "worker":  # its executor runs on, until the master tells the driver
+            if case.victim == "worker":  # its executor continues until the master notifies the driver
                 given_up = world.cluster.master_words.count(GIVEN_UP)
                 world.until(lambda: world.cluster.master_words.count(GIVEN_UP) > given_up, "the master gives it up")
             before = world.published()
@@ -169,18 +169,18 @@ def freeze(world: World, case: Case, victims: list[int]) -> None:
 
 
 def overtake(world: World, frozen: list[int]) -> None:
-    """Another driver takes over while the first one stands still; then that one wakes, and has to stop by itself."""
+    """Another driver takes over while the first one is suspended; then that one resumes, and must stop by itself."""
     old, world.program = world.program, None
     assert old is not None
     before = world.published()
     world.until(lambda: world.published() >= before + EPOCHS_AFTER, "another driver takes over")
     send(signal.SIGCONT, frozen)
     until_or(lambda: old.poll() is not None, PATIENCE_SECONDS, world.repair)
-    assert old.poll() is not None, "the driver that was replaced goes on"
+    assert old.poll() is not None, "the replaced driver continues"
 
 
 def until_or(wanted: Callable[[], bool], seconds: float, meanwhile: Callable[[], None]) -> None:
-    """Wait until something is so, or for so many seconds."""
+    """Wait until a condition holds, or for this many seconds."""
     deadline = time.monotonic() + seconds
     while not wanted() and time.monotonic() < deadline:
         meanwhile()
@@ -188,18 +188,18 @@ def until_or(wanted: Callable[[], bool], seconds: float, meanwhile: Callable[[],
 
 
 def hold_still(seconds: float) -> None:
-    """A process stands still for so long: the time itself is the fault."""
+    """Suspend a process for this long: the delay itself is the fault."""
     until_or(lambda: False, seconds, lambda: None)
 
 
 def unsettled(world: World) -> bool:
-    """Whether bins move, or may be about to."""
+    """Whether bins move, or may begin to."""
     status = world.status()
     return status["epoch"] < 0 or any(each not in ("settled", "cancelled", "failed") for each in status["migrations"])
 
 
 def cost(world: World, struck: float, restarts: int, seconds: float) -> Cost:
-    """From the program's own timings."""
+    """The cost, from the program's own timings."""
     timings = world.timings()
     before = [each for each in timings if each["at"] <= struck][-CALM_EPOCHS:]
     after = [each for each in timings if each["at"] > struck]

@@ -1,8 +1,8 @@
-"""A user's program for the fault campaign: counts, publishes each epoch as a file, rescales when told, says how it is.
+"""A user's program for the fault campaign: counts, publishes each epoch as a file, rescales on request, reports its status.
 
 ``program MASTER CHECKPOINT OUT CONF``; ``CONF`` is JSON: Spark conf under ``spark``, settings under ``binshift``. A line on
-its standard input is a number of workers to rescale to. An epoch that is published again has to be the same: if not, the
-second one is kept beside the first, as ``N.again``.
+its standard input is a number of workers to rescale to. An epoch that is published again must be the same: if not, the
+second one is kept next to the first, as ``N.again``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from binshift.spark import conf
 
 POLL_SECONDS = 0.05
 FILES = "files"
-"""Where the epochs are, if they are to be files of Spark's own formats."""
+"""The directory of the epochs, if they are files of Spark's own formats."""
 
 
 class Publisher:
@@ -35,7 +35,7 @@ class Publisher:
         self.out = out
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
-        """Publish an epoch: all of it or nothing."""
+        """Publish an epoch completely or not at all."""
         rows = sorted([[r[0], str(r[1]), r[2], r[3], r[4], r[5]] for r in frame.collect()], key=str)
         text, place = json.dumps(rows), self.out / f"{epoch}.json"
         failpoints.reached("sink.before")
@@ -48,7 +48,7 @@ class Publisher:
 
 
 def told(query: Any, out: Path) -> None:
-    """Say how the query is, for as long as this process lives."""
+    """Report the query's status, for the life of this process."""
     seen = -1
     with (out / "timings.jsonl").open("a") as log:
         while True:
@@ -72,7 +72,7 @@ def told(query: Any, out: Path) -> None:
 
 
 def steered(query: Any) -> None:
-    """Rescale to what is said on standard input."""
+    """Rescale to the numbers on standard input."""
     for line in sys.stdin:
         with contextlib.suppress(BinshiftError):
             query.rescale(int(line))
@@ -99,7 +99,7 @@ def main(master: str, checkpoint: str, out: str, settings: str) -> None:
     try:
         query.awaitTermination()
     finally:
-        os._exit(1)  # not to wait for a cluster that may be gone
+        os._exit(1)  # do not wait for a cluster that may have ended
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the campaign found, as a table for people and as JSON; kept in the repository if the environment asks for it."""
+"""The campaign's results, as a table and as JSON; kept in the repository if the environment requests it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from faults_cases import FILE_POINTS, POINTS, Case, Cost, Played
 
 KEEP_VARIABLE = "BINSHIFT_KEEP_FAULTS"
-"""Environment: with it, results are merged into the kept ones and the page is written anew."""
+"""Environment variable: if set, results are merged into the kept ones and the page is rewritten."""
 ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / "runtime" / "tests" / "cluster" / "results" / "faults.json"
 PAGE = ROOT / "docs" / "faults.md"
@@ -25,12 +25,12 @@ Results = dict[str, dict[str, Any]]
 
 
 def merged(kept: Results, played: Iterable[Played]) -> Results:
-    """The kept results with newer ones in place of older ones."""
+    """The kept results, replaced by newer ones."""
     return kept | {str(each.case): each.case._asdict() | each.cost._asdict() for each in played}
 
 
 def table(results: Results) -> str:
-    """Points down, victims across; in each cell the slow epochs and the longest silence."""
+    """Points as rows, victims as columns; each cell has the slow epochs and the longest silence."""
     by_case = {(r["point"], r["victim"], r["stop"]): r for r in results.values()}
     used = [column for column in COLUMNS if any(key[1:] == column for key in by_case)]
     heads = [f"{victim} {'stopped' if stop else 'killed'}" for victim, stop in used]
@@ -43,18 +43,18 @@ def table(results: Results) -> str:
 
 
 def cell(result: Mapping[str, Any] | None) -> str:
-    """Same answer (it would not be here otherwise): slow epochs, longest silence in seconds."""
+    """Slow epochs and longest silence in seconds; the result was correct, otherwise it would not be listed."""
     return "" if result is None else f"{result['epochs']} ({result['silence']:.1f} s)"
 
 
 def case_of(result: Mapping[str, Any]) -> Played:
-    """A kept result as it was."""
+    """A kept result in its original form."""
     case = Case(*(result[name] for name in Case._fields))
     return Played(case, Cost(*(result[name] for name in Cost._fields)))
 
 
 def tell(played: list[Played]) -> str:
-    """The table of what was played now; also kept, if asked for."""
+    """The table of the current results; also kept, if requested."""
     now = merged({}, played)
     if os.environ.get(KEEP_VARIABLE):
         kept = merged(json.loads(KEPT.read_text()) if KEPT.exists() else {}, played)

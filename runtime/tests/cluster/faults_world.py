@@ -1,8 +1,7 @@
-"""A cluster, a program on it, and a tester that holds them at named points and hurts them.
+"""A cluster, a program on it, and a tester that holds processes at named points and kills or suspends them.
 
-The `World` plays whoever looks after the processes: what is dead is started again, with the same arguments, at once. It
-keeps what the program published and compares every epoch with the reference; it ends processes by their ids, and only
-those that it, or a process of its own, has started.
+The `World` acts as a supervisor: dead processes are restarted at once, with the same arguments. It keeps the program's output and
+compares every epoch with the reference. It ends processes by their ids, and only its own processes and their descendants.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ WORKERS = 3
 
 @dataclass
 class HurtCluster(LocalCluster):
-    """A local cluster whose master keeps what it knows in files, and whose processes know the failpoints' folder.
+    """A local cluster whose master keeps its state in files, and whose processes use the failpoints' folder.
 
     Attributes:
         points: the failpoints' folder.
-        timeout_seconds: after which the master believes that a worker is gone.
+        timeout_seconds: the time after which the master considers a worker lost.
     """
 
     points: Path = Path()
     timeout_seconds: int = 60
 
     def start(self) -> HurtCluster:
-        """Start everything, and wait until the master knows every worker: else one with room would get every executor."""
+        """Start everything, and wait until the master has every worker: otherwise one with free capacity would get every executor."""
         super().start()
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self.master_words.count("Registering worker ") < self.workers:
@@ -71,15 +70,15 @@ class HurtCluster(LocalCluster):
 
     @property
     def master_words(self) -> str:
-        """All that the master has said since the cluster was started."""
+        """The master's log since the cluster was started."""
         return (self.directory / "master.log").read_text(errors="replace")
 
     def master_pids(self) -> list[int]:
-        """The master's."""
+        """The master's process ids."""
         return self.pids("deploy.master.Master", self._master)
 
     def worker_pids(self, worker: Worker) -> list[int]:
-        """A Spark worker's, without its executors."""
+        """A Spark worker's process ids, without its executors."""
         return self.pids("deploy.worker.Worker", self._workers.get(worker))
 
     def python_pids(self, worker: Worker) -> list[int]:
@@ -89,7 +88,7 @@ class HurtCluster(LocalCluster):
 
 
 def send(sig: signal.Signals, pids: Iterable[int]) -> None:
-    """A signal to processes of ours; one that is gone hears nothing."""
+    """Send a signal to the tester's own processes; ended ones are ignored."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sig)
@@ -100,12 +99,12 @@ class World:
     """See the module.
 
     Attributes:
-        folder: everything is in it.
-        cluster: of Spark.
-        conf: of the program, see `faults_program`.
+        folder: the parent of all files.
+        cluster: the Spark cluster.
+        conf: the conf of the program, see `faults_program`.
         program: the driver.
         starts: how often the program was started.
-        checked: epochs compared so far.
+        checked: the number of epochs compared so far.
     """
 
     folder: Path
@@ -122,18 +121,18 @@ class World:
 
     @property
     def out(self) -> Path:
-        """Where the program publishes."""
+        """The directory that the program publishes to."""
         return self.folder / "out"
 
     @property
     def points(self) -> Path:
-        """Where failpoints are armed."""
+        """The folder of the failpoints."""
         return self.cluster.points
 
     # ------------------------------------------------------------------------------------------------- processes
 
     def start_program(self) -> subprocess.Popen[bytes]:
-        """Start a driver, beside any that is there."""
+        """Start a driver, in addition to a running one."""
         self.starts += 1
         command = [sys.executable, str(HERE / "faults_program.py"), self.cluster.url, str(self.folder / "checkpoint")]
         command += [str(self.out), json.dumps(self.conf)]
@@ -145,7 +144,7 @@ class World:
             )
 
     def repair(self) -> None:
-        """Start again what is dead."""
+        """Restart dead processes."""
         if not self.cluster.alive:
             self.cluster.start_master()
         for worker in range(self.cluster.workers):
@@ -166,12 +165,12 @@ class World:
         self.cluster.stop()
 
     def log_end(self) -> str:
-        """The last words of the program, for messages."""
+        """The end of the program's log, for messages."""
         path = self.folder / "program.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
     def rescale(self, workers: int) -> None:
-        """Ask for another number of workers; a program that is just dying does not hear it."""
+        """Request another number of workers; a program that is dying ignores it."""
         assert self.program is not None
         assert self.program.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -180,34 +179,34 @@ class World:
 
     @property
     def trigger_seconds(self) -> float:
-        """Between two epochs of a calm program, at least."""
+        """The minimum time between two epochs of a calm program."""
         return float(self.conf["tester"]["trigger_seconds"])
 
     # ------------------------------------------------------------------------------------------------- failpoints
 
     def arm(self, point: str) -> None:
-        """Hold the next process that comes to ``point``."""
+        """Hold the next process that reaches ``point``."""
         for old in self.points.iterdir():
             old.unlink(missing_ok=True)
         (self.points / point).touch()
 
     def held(self) -> dict[int, str]:
-        """Who waits where, by process id."""
+        """The held processes: points by process id."""
         found = [path.name.removesuffix(".held") for path in self.points.glob("*.held")]
         return {int(name.rpartition(".")[2]): name.rpartition(".")[0] for name in found}
 
     def release(self) -> None:
-        """Let go whoever waits, and disarm."""
+        """Release all held processes, and disarm."""
         for path in list(self.points.iterdir()):
             if path.suffix == ".held":
                 path.with_suffix(".go").touch()
             elif path.suffix != ".go":
                 path.unlink(missing_ok=True)
 
-    # ------------------------------------------------------------------------------------------------- looking
+    # ------------------------------------------------------------------------------------------------- observations
 
     def status(self) -> dict[str, Any]:
-        """What the program said last."""
+        """The program's last report."""
         try:
             found: dict[str, Any] = json.loads((self.out / "status.json").read_text())
         except (OSError, ValueError):
@@ -215,7 +214,7 @@ class World:
         return found
 
     def published(self) -> int:
-        """The newest epoch whose output is there, with all before it."""
+        """The newest epoch whose output exists, with that of all earlier epochs."""
         last = self.checked - 1
         while self._place(last + 1).exists():
             last += 1
@@ -233,13 +232,13 @@ class World:
             time.sleep(POLL_SECONDS)
 
     def advance(self, epochs: int) -> None:
-        """Let so many more epochs be published, and check all there are."""
+        """Wait until this many more epochs are published, and check all of them."""
         last = self.published() + epochs
         self.until(lambda: self.published() >= last, f"epoch {last} is published")
         self.check()
 
     def check(self) -> None:
-        """Every epoch published so far is what the reference says, and none was ever another."""
+        """Check that every epoch published so far equals the reference, and never changed."""
         again = list(self.out.glob("*.again"))
         assert not again, f"published twice, and differently: {again}"
         for epoch in range(self.checked, self.published() + 1):
@@ -258,7 +257,7 @@ class World:
         return bool(self.conf["tester"].get("files"))
 
     def _place(self, epoch: int) -> Path:
-        """What is there once an epoch is published."""
+        """The file or directory that exists once an epoch is published."""
         return self.out / (f"files/epoch={epoch}/_SUCCESS" if self._files else f"{epoch}.json")
 
     def _rows(self, epoch: int) -> list[list[Any]]:
@@ -270,12 +269,12 @@ class World:
         return sorted([[row[0], str(row[1]), *row[2:6]] for row in rows], key=str)
 
     def check_all(self) -> None:
-        """As `check`, of every epoch from the first on: none has changed since it was published."""
+        """As `check`, for every epoch from the first on: none has changed since it was published."""
         self.reference, self.checked = Reference(), 0
         self.check()
 
     def timings(self) -> list[dict[str, float]]:
-        """When each epoch was recorded, how long it took and in how many runs; in the order of time."""
+        """When each epoch was recorded, how long it took and in how many runs; in order of time."""
         path = self.out / "timings.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         found = [json.loads(line) for line in lines if line.endswith("}")]

@@ -1,4 +1,4 @@
-"""A user's program: counts words from one Kafka topic into another, and keeps moving its bins. ``program MASTER CHECKPOINT SERVERS JARS``."""
+"""A user's program: counts Kafka records by key into another topic, while bins move. ``program MASTER CHECKPOINT SERVERS JARS``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONF = {
 
 
 def main(master: str, checkpoint: str, servers: str, jars: str) -> None:
-    """Run for ever; every few epochs the query goes from 2 workers to 3, or back."""
+    """Run until killed; every few epochs the query is rescaled from 2 workers to 3, or back."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("words").config("spark.jars", jars)
     for key, value in (conf.required() | CONF).items():

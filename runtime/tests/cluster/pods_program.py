@@ -1,6 +1,6 @@
-"""A user's program for a driver pod: fails while a file says so, else counts. ``program FAILING``.
+"""A user's program for a driver pod: fails while a file has text, otherwise counts. ``program FAILING``.
 
-It names no master, no conf and no checkpoint: it is given all of them. Secrets it is not given.
+It names no master, conf or checkpoint: it is started with all of them. It gets no secrets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The processes of pods, on loopback addresses of this machine: their environment as the operator would set it."""
+"""The processes of pods, on loopback addresses of this machine, with the operator's environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 ADMIN, DRAIN, SECRET = "admin-token-of-pods", "drain-token-of-pods", "spark-secret-of-pods"
 WAIT_SECONDS = 300.0
 MARK = "BINSHIFT_TEST_PODS"
-"""In the environment of everything that a test starts, so that what is left can be found."""
+"""In the environment of everything that a test starts, so that remaining processes can be found."""
 PORTS = ("CONTROL", "HEALTH", "DRIVER", "DRIVER_BLOCKS", "MASTER", "MASTER_STATUS", "WORKER", "EXECUTOR_BLOCKS")
 DEFAULTS = """
 spark.executor.memory 600m
@@ -33,7 +33,7 @@ spark.default.parallelism 2
 
 
 def free_ports() -> list[int]:
-    """As many ports as pods have, that nobody listens on now."""
+    """As many unused ports as pods have."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in PORTS]
         for each in sockets:
@@ -50,7 +50,7 @@ class Pods:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def environment(self, pod: str, host: str) -> dict[str, str]:
-        """What the operator sets."""
+        """The variables that the operator sets."""
         conf, directory = self.folder / "conf", self.folder / pod
         conf.mkdir(exist_ok=True)
         (conf / "spark-defaults.conf").write_text(DEFAULTS)
@@ -98,7 +98,7 @@ class Pods:
         return self.start("driver", "driver", "127.0.0.1", str(program), *arguments, **ours)
 
     def end(self, pod: str, seconds: float = 60.0) -> int:
-        """SIGTERM, and the exit status."""
+        """Send SIGTERM and return the exit status."""
         process = self.processes.pop(pod)
         process.send_signal(signal.SIGTERM)
         try:
@@ -108,7 +108,7 @@ class Pods:
             raise
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What the control API answers."""
+        """The response of the control API."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {ADMIN}", "Content-Type": "application/json"}
         url = f"http://127.0.0.1:{self.ports['CONTROL']}{path}"
@@ -122,10 +122,10 @@ class Pods:
         """The dataflow as a whole."""
         return self.ask("GET", "/v1/dataflow")
 
-    def awaited(self, wanted: Callable[[Any], bool], look: Callable[[], Any] | None = None) -> Any:
-        """What ``look`` gives (the dataflow by default), as soon as it is ``wanted``."""
+    def awaited(self, wanted: Callable[[Any], bool], observe: Callable[[], Any] | None = None) -> Any:
+        """The result of ``observe`` (the dataflow by default), as soon as it is ``wanted``."""
         deadline = time.monotonic() + WAIT_SECONDS
-        while not wanted(seen := (look or self.dataflow)()):
+        while not wanted(seen := (observe or self.dataflow)()):
             assert time.monotonic() < deadline, f"{seen}\n{self.said('driver')[-3000:]}"
             time.sleep(0.1)
         return seen
@@ -135,7 +135,7 @@ class Pods:
         return (self.folder / f"{pod}.log").read_text(errors="replace")
 
     def left(self) -> list[str]:
-        """The living processes that carry the mark."""
+        """The living processes with the mark."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -152,7 +152,7 @@ _OPENER = build_opener(ProxyHandler({}))
 
 @contextmanager
 def pods(folder: Path) -> Iterator[Pods]:
-    """Pods whose processes are gone afterwards, whatever happened."""
+    """Pods whose processes are ended afterwards in any case."""
     made = Pods(folder)
     try:
         yield made

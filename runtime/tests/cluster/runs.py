@@ -1,4 +1,4 @@
-"""`binshift run` in the background of a test, other commands beside it, and what they leave."""
+"""`binshift run` in the background of a test, other commands at the same time, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import awaiting
 WAIT_SECONDS = 180.0
 awaited = partial(awaiting.awaited, seconds=WAIT_SECONDS)
 MARK = "BINSHIFT_TEST_RUN"
-"""In the environment of everything that a test's run starts, so that what is left can be found."""
+"""In the environment of everything that a test's run starts, so that remaining processes can be found."""
 
 
 def command(*arguments: str) -> list[str]:
@@ -27,19 +27,19 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A place of its own for the run's folder, and a mark."""
+    """A separate place for the run's folder, and a mark."""
     runs = folder / "runs"
     runs.mkdir(exist_ok=True)
     return dict(os.environ) | {"XDG_RUNTIME_DIR": str(runs), MARK: str(folder)}
 
 
 def asked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What another shell's command gives."""
+    """The result of a command in another shell."""
     return subprocess.run(command(*arguments), env=environment(folder), capture_output=True, text=True, timeout=300)
 
 
 def left(folder: Path) -> list[str]:
-    """The living processes that carry the mark of ``folder``."""
+    """The living processes with the mark of ``folder``."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -57,7 +57,7 @@ def left(folder: Path) -> list[str]:
 def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """`binshift run` in the background; its output is in ``run.log``."""
     with (folder / "run.log").open("wb") as out:
-        # `binshift run` leaves SIGINT ignored where it is, as for tests that a shell runs in the background.
+        # `binshift run` leaves SIGINT ignored if it was, as for tests that a shell runs in the background.
         line = ["env", "--default-signal=INT", *command("run", *arguments)]
         process = subprocess.Popen(line, env=environment(folder), stdout=out, stderr=out)
         try:
@@ -69,6 +69,6 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def status(folder: Path) -> Any:
-    """`binshift status --output json`; the words on stderr while there is nothing yet."""
+    """`binshift status --output json`; stderr while there is no status yet."""
     answer = asked(folder, "status", "--output", "json")
     return json.loads(answer.stdout) if answer.returncode == 0 else {"dataflow": {"epoch": -1}, "said": answer.stderr}

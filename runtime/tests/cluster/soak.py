@@ -1,7 +1,7 @@
-"""A dataflow that is moved, hurt and loaded at random for as long as one likes, and a ledger that knows the right answer.
+"""A dataflow that is moved, disturbed and loaded at random for any time, and a ledger with the correct result.
 
-The load is part of the stream, so that a replay meets the same: epochs come in phases, and in a light one only one row of
-twenty is there. Every epoch's rows are compared with the ledger, those of a replayed epoch once more.
+The load is part of the stream, so that a replay gets the same: epochs come in phases, and in a light one only one row of
+twenty exists. Every epoch's rows are compared with the ledger; those of a replayed epoch again.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PHASE_EPOCHS = 25
 LIGHT = 20
 WORKERS = 4
 ENDING_SECONDS = 240.0
-"""How long an epoch or a migration may take on a machine that is busy with starting executors."""
+"""The time limit of an epoch or a migration on a machine that is busy with starting executors."""
 ACTIONS = {"rescale": 5, "kill executor": 1, "kill python": 2, "rest": 3}
 
 Numbers = npt.NDArray[np.int64]
 
 
 def present(values: Numbers) -> npt.NDArray[np.bool_]:
-    """Which rows there are: all in heavy phases, one of `LIGHT` in light ones."""
+    """The existing rows: all in heavy phases, one of `LIGHT` in light ones."""
     heavy: npt.NDArray[np.bool_] = values // ROWS // PHASE_EPOCHS % 2 == 0
     return heavy | (values % LIGHT == 0)
 
@@ -56,7 +56,7 @@ def stream(session: SparkSession) -> DataFrame:
 
 
 class Ledger:
-    """The answer, epoch by epoch; a sink of `foreachBatch` that holds every row against it."""
+    """The result, epoch by epoch; a `foreachBatch` sink that compares every row with it."""
 
     def __init__(self) -> None:
         self.counts: Numbers = np.zeros(KEYS, np.int64)
@@ -92,10 +92,10 @@ class Soak:
     """One run, from one seed.
 
     Attributes:
-        seed: of all chance.
-        ledger: what is right.
-        done: how often what was done.
-        samples: of the whole time.
+        seed: the seed of all randomness.
+        ledger: the correct result.
+        done: how often each action was done.
+        samples: the samples of the whole time.
     """
 
     def __init__(self, seed: int, cluster: LocalCluster, session: SparkSession, checkpoint: Path) -> None:
@@ -104,17 +104,17 @@ class Soak:
         self.done: Counter[str] = Counter()
         self._random = random.Random(seed)
         self._cluster, self._session, self._checkpoint = cluster, session, checkpoint
-        # PySpark's own folder is below that of all temporary files of the application.
+        # PySpark's own folder is below the folder of the application's temporary files.
         temporary = Path(session.sparkContext._temp_dir).parent
         self.samples = Samples(self._roots, cluster.directory, checkpoint / "binshift", temporary)
 
     def _roots(self) -> dict[str, list[int]]:
-        """The driver is this process and its JVM; the cluster's daemons, which are below it too, count with neither."""
+        """The driver is this process and its JVM; the cluster's daemons, which are below it too, are not counted."""
         executors = [pid for slot in range(WORKERS) for pid in self._cluster.executor_pids(Worker(slot))]
         return {"driver": [os.getpid(), *gateways()], "executors": family(executors)}
 
     def start(self) -> Any:
-        """The query, with cycles short enough to see the log breathe within minutes."""
+        """The query, with cycles short enough to see the log grow and shrink within minutes."""
         frame = binshift.stateful(
             stream(self._session), bins=BINS, workers=2, manifest_every_epochs=20, log_grace_seconds=20.0
         )
@@ -123,7 +123,7 @@ class Soak:
         return writer.foreachBatch(self.ledger).start()
 
     def run(self, seconds: float) -> None:
-        """Disturb for so long, then let it come to rest and check the end."""
+        """Disturb the query for this long, then let it settle and check the end."""
         query = self.start()
         query.await_epoch(2, ENDING_SECONDS)
         try:
@@ -142,7 +142,7 @@ class Soak:
         assert query.epoch == self.ledger.epochs - 1
 
     def act(self, query: Any) -> None:
-        """One random thing, and a few epochs after it."""
+        """One random action, and a few epochs after it."""
         action = self._random.choices([*ACTIONS], [*ACTIONS.values()])[0]
         self.done[action] += 1
         match action:
@@ -163,7 +163,7 @@ class Soak:
         query.await_epoch(query.epoch + self._random.randint(1, 12), ENDING_SECONDS)
 
     def _kill_python(self) -> None:
-        """A Python process of a random executor: one that works, or the one that starts others."""
+        """Kill a Python process of a random executor: a worker, or the daemon that forks workers."""
         executors = self._cluster.executor_pids(Worker(self._random.randrange(WORKERS)))
         below = sorted(set(family(executors)) - set(executors))
         if below:
@@ -171,11 +171,11 @@ class Soak:
                 os.kill(self._random.choice(below), signal.SIGKILL)
 
     def told(self, seconds: float) -> str:
-        """What happened, for people."""
+        """A summary of the run."""
         heavy = sum(1 for epoch in range(self.ledger.epochs) if epoch // PHASE_EPOCHS % 2 == 0)
         done = ", ".join(f"{action} {times}" for action, times in sorted(self.done.items()))
         head = f"soak: seed {self.seed}, {seconds:.0f} s, {self.ledger.epochs} epochs ({heavy} heavy), "
-        head += f"{self.ledger.replays} outputs repeated, {int(self.ledger.counts.sum())} rows right; {done}"
+        head += f"{self.ledger.replays} outputs repeated, {int(self.ledger.counts.sum())} rows correct; {done}"
         return f"{head}; {threading.active_count()} threads of Python at the end\n{self.samples.table(seconds)}"
 
 

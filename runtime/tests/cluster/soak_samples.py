@@ -1,8 +1,8 @@
-"""What a dataflow holds, sampled while it runs for long: memory, files, threads, processes, bytes on disk; and what is flat.
+"""The resources of a dataflow, sampled during a long run: memory, files, threads, processes, bytes on disk; and which are flat.
 
-Two medians are compared, of the second third of the samples and of the last: a start that is still warming up is in
-neither, and a process that is away for a moment moves no median. What grows without end shows in any run that is long
-enough; the bounds say how much a figure may differ and still be called flat.
+Two medians are compared, of the second third of the samples and of the last: a warm-up phase is in neither, and a process that
+is briefly missing does not change a median. Unbounded growth shows in any run that is long enough; the bounds state how much a
+figure may differ and still count as flat.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SAMPLE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Bound:
-    """A figure is flat if its last median is at most ``share`` and ``slack`` above the one before.
+    """A figure is flat if its last median is at most ``share`` and ``slack`` above the previous one.
 
     Attributes:
         share: of the earlier median.
@@ -54,19 +54,19 @@ BOUNDS: Mapping[str, Bound] = {
     "temporary files": Bound(0.05, 8),
     "temporary MiB": Bound(0.05, 4),
 }
-"""Memory is what processes have for themselves (RssAnon): pages of files belong to the system."""
+"""Memory is the processes' private memory (RssAnon): pages of files belong to the system."""
 
 WARMING_SECONDS, WARMING = 400.0, 4
-"""In a run of few minutes heaps, compiled code and the log still grow: figures may differ so many times more."""
+"""In a run of a few minutes heaps, compiled code and the log still grow: this factor applies to the bounds."""
 
 
 @dataclass
 class Samples:
-    """Figures over time, taken by a thread.
+    """Figures over time, sampled by a thread.
 
     Attributes:
-        processes: gives those of the driver and of the executors.
-        stores: the folder below which the local stores are.
+        processes: returns those of the driver and of the executors.
+        stores: the folder of the local stores.
         log: the folder of the log.
         temporary: the folder of the driver's temporary files.
         taken: by name, in the order of time.
@@ -94,7 +94,7 @@ class Samples:
                 self.taken.setdefault(name, []).append(value)
 
     def look(self) -> dict[str, float]:
-        """All figures now."""
+        """All current figures."""
         found: dict[str, float] = {"processes": 0}
         for who, pids in self.processes().items():
             usage = [used for pid in pids if (used := usage_of(pid)) is not None]
@@ -107,7 +107,7 @@ class Samples:
         return found | {"temporary files": len(temporary), "temporary MiB": sum(temporary) / MIB}
 
     def verdict(self, seconds: float) -> list[tuple[str, float, float, float, bool]]:
-        """For each figure: the medians of the second and last third, the greatest, and whether it is flat."""
+        """For each figure: the medians of the second and last third, the maximum, and whether it is flat."""
         found = []
         for name, bound in BOUNDS.items():
             values = self.taken[name]
@@ -119,7 +119,7 @@ class Samples:
         return found
 
     def table(self, seconds: float) -> str:
-        """The same for people."""
+        """The verdict as a readable table."""
         lines = [f"{'':18} {'2nd third':>10} {'last third':>10} {'greatest':>10}"]
         for name, before, after, most, flat in self.verdict(seconds):
             lines.append(f"{name:18} {before:10.1f} {after:10.1f} {most:10.1f}  {'flat' if flat else 'GROWS'}")
@@ -127,19 +127,19 @@ class Samples:
 
 
 def usage_of(pid: int) -> tuple[float, int, int] | None:
-    """Memory of its own in MiB, open files, threads; None for a process that is gone, or only a zombie."""
+    """Private memory in MiB, open files, threads; None for a process that has ended, or is a zombie."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        told = {name: rest.split()[0] for name, _, rest in (line.partition(":") for line in lines) if rest.split()}
-        if told["State"] == "Z":
+        fields = {name: rest.split()[0] for name, _, rest in (line.partition(":") for line in lines) if rest.split()}
+        if fields["State"] == "Z":
             return None
-        return int(told["RssAnon"]) / 1024, len(os.listdir(f"/proc/{pid}/fd")), int(told["Threads"])
+        return int(fields["RssAnon"]) / 1024, len(os.listdir(f"/proc/{pid}/fd")), int(fields["Threads"])
     except (OSError, KeyError, ValueError):
         return None
 
 
 def sizes(folder: Path, name: str = "") -> list[int]:
-    """Bytes on disk of every file below ``folder``, or of those with a name; files may come and go meanwhile."""
+    """Bytes on disk of every file below ``folder``, or of those with a name; files may be created and deleted meanwhile."""
     found = []
     for root, _, files in os.walk(folder):
         for each in files:

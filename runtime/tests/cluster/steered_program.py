@@ -1,4 +1,4 @@
-"""A user's program for `binshift run`: it knows nothing of clusters, workers or the control API. ``program CHECKPOINT``."""
+"""A user's program for `binshift run`, without any code for clusters, workers or the control API. ``program CHECKPOINT``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hot bins on a real cluster: shared by their records, at a rebalance and at a rescale, through the control API."""
+"""Hot bins on a real cluster are balanced by their records, in a rebalance and in a rescale, through the control API."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BINS = 64
 HOT = 32
 HOT_RECORDS = 0.9
 BOUND = 1.1
-"""Of the planner; it holds as no bin weighs a tenth of a worker's mean load."""
+"""The planner's bound; it holds because no bin weighs a tenth of a worker's mean load."""
 CYCLE_EPOCHS = 4096
-"""Longer than the test: the bytes of bins stay unknown, and records alone weigh."""
+"""Longer than the test: the bytes of bins stay unknown, and only records count."""
 awaited = partial(awaiting.awaited, seconds=180.0)
 
 
@@ -61,10 +61,10 @@ def test_hot_bins_are_shared(session: SparkSession, tmp_path: Path) -> None:
         api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
 
         def settled(migration: Any) -> Any:
-            def look() -> Any:
+            def observe() -> Any:
                 return api.get(f"/v1/migrations/{migration['id']}").raise_for_status().json()
 
-            done = awaited(look, lambda seen: seen["endedAt"] is not None)
+            done = awaited(observe, lambda seen: seen["endedAt"] is not None)
             assert done["phase"] == "settled", done
             return done
 

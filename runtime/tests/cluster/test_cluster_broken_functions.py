@@ -1,4 +1,4 @@
-"""User functions that raise, return nonsense, take all memory, die or hang: told in a few lines, and no state is lost."""
+"""User functions that raise, return nonsense, use all memory, die or hang: the error is short, and no state is lost."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.cluster
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not have the tests' folder
 
 BROKEN = 2
-"""The epoch in which things go wrong."""
+"""The epoch in which the function fails."""
 GIB = 1 << 30
 TOKEN = "admin-token-0123456789"
 awaited = partial(awaiting.awaited, seconds=60.0)
 
 
 def at_epoch(epoch: int, does: Callable[[], object]) -> Step:
-    """The right function, but for one epoch."""
+    """The correct function, except for one epoch."""
 
     def step(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> Tables:
         if pc.max(rows["value"]).as_py() >= epoch * ROWS:
@@ -54,7 +54,7 @@ def at_epoch(epoch: int, does: Callable[[], object]) -> Step:
 
 
 def raises() -> None:
-    """Two errors, one because of the other."""
+    """Two errors, one caused by the other."""
     try:
         {}["the price list"]
     except KeyError as missing:
@@ -62,18 +62,18 @@ def raises() -> None:
 
 
 def reset() -> None:
-    """An error whose text looks like that of a lost executor."""
+    """An error whose text resembles that of a lost executor."""
     raise ConnectionResetError(104, "Connection reset by peer")
 
 
 def nonsense() -> object:
-    """Other columns than declared."""
+    """Return other columns than declared."""
     table = pa.table({"name": ["a"], "sum": [1]})
     return table, table
 
 
 def greedy() -> None:
-    """More memory than the process may have."""
+    """Use more memory than the process may."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + GIB // 4, before[1]))
@@ -84,12 +84,12 @@ def greedy() -> None:
 
 
 def killed() -> None:
-    """What the kernel does to a process that takes too much."""
+    """Kill the process, as the kernel does when it uses too much memory."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def resumed(session: SparkSession, checkpoint: Path) -> None:
-    """The fixed program goes on from the last epoch, and its rows are as if nothing had been."""
+    """The fixed program continues from the last epoch, and its rows are as without the failure."""
     assert committed(open_storage(str(checkpoint))) == BROKEN - 1
     check_log(checkpoint)
     kept = Kept()
@@ -101,17 +101,17 @@ def resumed(session: SparkSession, checkpoint: Path) -> None:
 
 
 def failed(query: Any) -> str:
-    """What the query ends with."""
-    with pytest.raises((UserFunctionFailed, EpochFailed)) as told:
+    """The error that ends the query."""
+    with pytest.raises((UserFunctionFailed, EpochFailed)) as caught:
         query.awaitTermination(120)
     assert query.epoch == BROKEN - 1
     assert not query.isActive
-    return f"{type(told.value).__name__}: {told.value}"
+    return f"{type(caught.value).__name__}: {caught.value}"
 
 
 CASES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
     "raises": (raises, ("UserFunctionFailed", "ValueError: the answer is not 42", "KeyError", "in raises")),
-    "looks lost": (reset, ("UserFunctionFailed", "ConnectionResetError", "in reset")),
+    "resembles a lost executor": (reset, ("UserFunctionFailed", "ConnectionResetError", "in reset")),
     "nonsense": (nonsense, ("UserFunctionFailed", "['name', 'sum']", "['name', 'total', 'seen']")),
     "greedy": (greedy, ("UserFunctionFailed", "MemoryError", "in greedy")),
     "killed": (killed, ("EpochFailed", "epoch 2 failed 2 times", "Python worker exited unexpectedly")),
@@ -120,15 +120,15 @@ CASES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_broken_function_costs_nothing(case: str, session: SparkSession, tmp_path: Path) -> None:
-    """Its end is told by the user's own lines; state stays at the epoch before; the fixed program goes on from there."""
-    does, told = CASES[case]
+    """The error shows the user's own lines; state stays at the previous epoch; the fixed program continues from there."""
+    does, expected = CASES[case]
     query = writer(framed(session, at_epoch(BROKEN, does), epoch_attempts_max=2), tmp_path).start()
-    check_told(failed(query), *told)
+    check_told(failed(query), *expected)
     resumed(session, tmp_path)
 
 
 def test_a_function_before_the_state_is_told_too(session: SparkSession, tmp_path: Path) -> None:
-    """A Python function of a column, which runs in another task than the state, fails by its own name."""
+    """A Python function of a column, which runs in another task than the state, fails with its own name."""
 
     @F.udf("long")
     def doubled(value: int) -> int:
@@ -144,7 +144,7 @@ def test_a_function_before_the_state_is_told_too(session: SparkSession, tmp_path
 
 
 def test_a_function_that_hangs_is_seen_and_can_be_left(session: SparkSession, tmp_path: Path) -> None:
-    """The epoch under way grows older; aborting the query ends the process that hangs; the fixed program goes on."""
+    """The running epoch grows older; aborting the query ends the hanging process; the fixed program continues."""
     here = tmp_path / "hangs"
 
     def hang() -> None:
@@ -172,11 +172,11 @@ def test_a_function_that_hangs_is_seen_and_can_be_left(session: SparkSession, tm
 def test_a_module_that_executors_lack_is_named(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A function from a module that is on the driver alone: the query does not start, and a few lines say which module."""
+    """If a function's module is only on the driver, the query does not start, and a short error names the module."""
     (tmp_path / "only_here.py").write_text("def step(keys, rows, state):\n    return rows, state\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     import only_here
 
-    with pytest.raises(UserFunctionFailed) as told:
+    with pytest.raises(UserFunctionFailed) as caught:
         writer(framed(session, only_here.step), tmp_path / "checkpoint").start()
-    check_told(str(told.value), "No module named 'only_here'")
+    check_told(str(caught.value), "No module named 'only_here'")

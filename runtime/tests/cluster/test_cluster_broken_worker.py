@@ -1,4 +1,4 @@
-"""A worker that registers with a file in the place of its store: the others keep copying and writing snapshots, and it is named."""
+"""If a worker has a file in place of its store directory, the others keep copying and writing snapshots, and it is named."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ awaited = partial(awaiting.awaited, seconds=180.0)
 
 @pytest.fixture
 def broken(cluster: LocalCluster) -> Iterator[Path]:
-    """The file that is in the place of a worker's stores; afterwards they are there again."""
+    """The file in place of a worker's stores; they are restored afterwards."""
     place = cluster.directory / f"worker-{BROKEN}" / "store"
     aside = place.with_name("aside")
     if place.exists():
@@ -47,7 +47,7 @@ def snapshots(query: Any) -> int:
 
 
 def test_a_store_that_cannot_be_opened(session: SparkSession, broken: Path, tmp_path: Path) -> None:
-    """Snapshots are named as ever and bins move between the others; a move to the broken worker ends with its error."""
+    """Snapshots are recorded as usual and bins move between the others; a move to the broken worker ends with its error."""
     outputs = Outputs()
     frame = aggregated(
         stream(session), bins=32, workers=2, snapshot_cycle_epochs=CYCLE_EPOCHS, store_map_bytes=64 << 20

@@ -1,4 +1,4 @@
-"""A query on a real cluster, steered over HTTP from its first target to its stop."""
+"""A query on a real cluster, controlled over HTTP from its first target to its stop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scraped(url: str) -> dict[str, float]:
 
 
 def test_a_query_is_steered_over_http(session: SparkSession, tmp_path: Path) -> None:
-    """Loading, then running; a target settles, a worker drains, metrics follow, and a stop ends in Stopped."""
+    """The state is Loading, then Running; a target settles, a worker drains, metrics follow, and a stop ends in Stopped."""
     with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:
         api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
 
@@ -81,7 +81,7 @@ def test_a_query_is_steered_over_http(session: SparkSession, tmp_path: Path) -> 
 
 
 def test_an_epoch_that_hangs_is_told_from_no_input(session: SparkSession, tmp_path: Path) -> None:
-    """While a sink blocks, its epoch is under way and grows older; once it is through, and no input is left, none is."""
+    """While a sink blocks, its epoch is running and grows older; after it, without input, no epoch is running."""
     folder, goes_on = tmp_path / "in", threading.Event()
     session.range(40).selectExpr("id % 5 as k").write.parquet(str(folder))
     counted = binshift.stateful(session.readStream.schema("k long").parquet(str(folder)), bins=32, workers=2)

@@ -19,11 +19,11 @@ CALLS = (
 )
 FAULTS = 14
 HISTORIES = max(1, int(os.environ.get("BINSHIFT_CLUSTER_HISTORIES", "24")) // 3)
-"""How many are played; each takes about a minute and a half."""
+"""The number of histories; each takes about a minute and a half."""
 
 
 class History:
-    """A query on one faulty disk, hurt from one seed."""
+    """A query on one faulty disk, disturbed with a seed."""
 
     def __init__(self, chance: random.Random, disk: FaultyDisk, subject: DiskQuery, told: list[object]) -> None:
         self.chance = chance
@@ -32,13 +32,13 @@ class History:
         self.told = told
 
     def go_on(self) -> None:
-        """Two more epochs; the query is started again if the last fault has ended it."""
+        """Two more epochs; the query is restarted if the last fault has ended it."""
         query = self.subject.query
         try:
             query.await_epoch(query.epoch + 2, 120)
         except TimeoutError:
             raise
-        except Exception as error:  # of any kind: what it is, is kept
+        except Exception as error:  # any error: it is kept
             self.told.append(error)
             query.abort()
             query = self.subject.start()
@@ -49,7 +49,7 @@ class History:
         fault = (self.chance.choice(ERRORS), *self.chance.sample(CALLS, self.chance.randint(1, 4)))
         self.told.append((self.subject.query.epoch, fault))
         self.disk.refuse(*fault)
-        time.sleep(self.chance.uniform(0.5, 3))  # how long is the random input here, not a wait for anything
+        time.sleep(self.chance.uniform(0.5, 3))  # the duration is the random input, not a wait for a condition
         self.disk.mend()
 
 
@@ -57,7 +57,7 @@ class History:
 @pytest.mark.oracle
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_disk_history(seed: int, session: SparkSession, tmp_path: Path) -> None:
-    """Bins move meanwhile; what ends is started again on the same checkpoint."""
+    """Bins move meanwhile; an ended query is restarted on the same checkpoint."""
     told = list[object]([seed])
     with faulty_disk(tmp_path / "faulty") as disk:
         log, store = disk.path / "log", disk.path / "store"

@@ -1,4 +1,4 @@
-"""The driver's process dies by SIGKILL, again and again; the files it leaves are those of a run that never failed."""
+"""If the driver's process is repeatedly killed by SIGKILL, its files are those of a run that never failed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def finished(out: Path) -> list[int]:
 
 
 def start(cluster: LocalCluster, folder: Path) -> subprocess.Popen[bytes]:
-    """The program, in a process group of its own."""
+    """The program, in a separate process group."""
     arguments = [cluster.url, str(folder / "checkpoint"), str(folder / "out")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent.parent)])}
     log = (folder / "program.log").open("ab")
@@ -49,7 +49,7 @@ def rows(path: Path) -> Answer:
 @pytest.mark.oracle
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killed_drivers_lose_nothing(seed: int, tmp_path: Path) -> None:
-    """Three drivers in a row are killed at random moments; the fourth one's files hold every epoch exactly once."""
+    """Three consecutive drivers are killed at random moments; the fourth one's files have every epoch exactly once."""
     chance = random.Random(seed)
     with LocalCluster(tmp_path / "cluster", workers=2) as cluster:
         for kill in range(KILLS + 1):

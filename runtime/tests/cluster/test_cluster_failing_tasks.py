@@ -1,4 +1,4 @@
-"""Tasks that fail in Java, as those of a source or a sink do: their epoch is run again as often as Spark would run such a task."""
+"""If tasks of a source or a sink fail in Java, their epoch is run again as often as Spark would run such a task."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from binshift.errors import TaskFailed
 pytestmark = pytest.mark.cluster
 
 BROKEN = 2
-"""The epoch in which things go wrong."""
+"""The epoch in which tasks fail."""
 
 
 class Away(Kept):
-    """A sink whose disk is away for some calls."""
+    """A sink whose disk is unavailable for some calls."""
 
     def __init__(self, times: int) -> None:
         super().__init__()
@@ -33,13 +33,13 @@ class Away(Kept):
             self.calls += 1
             if self.calls <= self.times:
                 frame.select(
-                    F.reflect(F.lit("java.lang.Integer"), F.lit("parseInt"), F.lit("the disk is away"))
+                    F.reflect(F.lit("java.lang.Integer"), F.lit("parseInt"), F.lit("the disk is unavailable"))
                 ).collect()
         super().__call__(frame, epoch)
 
 
 def test_a_disk_that_comes_back_in_time(session: SparkSession, tmp_path: Path) -> None:
-    """As many failures as Spark lets one task have without giving up: the answer is right, and nobody is told."""
+    """With as many failures as Spark allows one task, the result is correct, and no error is reported."""
     sink = Away(TASK_FAILURES_MAX - 1)
     query = writer(framed(session, summed), tmp_path, sink).start()
     query.await_epoch(BROKEN + 1, 120)
@@ -50,12 +50,12 @@ def test_a_disk_that_comes_back_in_time(session: SparkSession, tmp_path: Path) -
 
 
 def test_a_disk_that_stays_away(session: SparkSession, tmp_path: Path) -> None:
-    """The query ends by what the task said, at the epoch before; with the disk back it goes on."""
+    """The query ends with the task's error, at the previous epoch; with the disk restored it continues."""
     sink = Away(1000)
     query = writer(framed(session, summed), tmp_path, sink).start()
-    with pytest.raises(TaskFailed, match="the disk is away") as told:
+    with pytest.raises(TaskFailed, match="the disk is unavailable") as caught:
         query.awaitTermination(120)
-    assert len(str(told.value).splitlines()) == 1
+    assert len(str(caught.value).splitlines()) == 1
     assert sink.calls == TASK_FAILURES_MAX
     assert query.epoch == BROKEN - 1
     check_log(tmp_path)

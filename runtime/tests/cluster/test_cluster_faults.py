@@ -1,4 +1,4 @@
-"""The fault campaign: processes are killed, or stopped and woken, at named points; the answer is that of a calm run."""
+"""The fault campaign: processes are killed, or suspended and resumed, at named points; the result is that of a calm run."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ QUICK = {
     "spark.network.timeoutInterval": "1s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "8s",
 }
-"""Timeouts short enough to be outlasted."""
+"""Timeouts that are short enough to exceed."""
 SHARE = {"spark.executor.cores": "2", "spark.executor.memory": "600m", "spark.cores.max": str(2 * WORKERS)}
-"""What an application may have of workers with room for several: an executor on each."""
+"""The share of an application on workers with capacity for several: one executor on each."""
 DRIVERS = 3
-"""That may have executors at one time: one that stands still, its successor, and one whose executors are just ending. A worker
-without room for one more would get none, and another worker two."""
+"""The number of applications that may have executors at one time: a suspended one, its successor, and one whose executors are
+just ending. A worker without capacity for one more would get no executor, and another worker two."""
 SETTINGS = {
     "bins": 32,
     "workers": 2,
@@ -64,15 +64,15 @@ RESULTS: list[Played] = []
 @pytest.fixture(scope="session", autouse=True)
 def _told(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    said = request.config.pluginmanager.get_plugin("terminalreporter")
-    if RESULTS and said is not None:
-        said.write_line("\n" + tell(RESULTS))
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if RESULTS and reporter is not None:
+        reporter.write_line("\n" + tell(RESULTS))
 
 
 def worlds(folder: Path, *, quick: bool, drivers: int = 1, files: bool = False) -> Iterator[World]:
-    """A cluster with a program on it that has run for a while; at the end the log alone must be enough.
+    """A cluster with a program on it that has run for a while; at the end the log alone must be sufficient.
 
-    With ``files``, its results are parquet files; else those of a function of its own.
+    With ``files``, its results are parquet files; otherwise those of its own function.
     """
     cluster = HurtCluster(folder / "cluster", WORKERS, 2 * drivers, f"{650 * drivers}m")
     cluster.points, cluster.timeout_seconds = folder / "points", 5 if quick else 12
@@ -93,7 +93,7 @@ def worlds(folder: Path, *, quick: bool, drivers: int = 1, files: bool = False) 
 
 
 def finish(world: World) -> None:
-    """Everything is gone but the checkpoint: it is in order, and goes on with the right state."""
+    """Only the checkpoint is left: it is intact, and a new program continues with the correct state."""
     world.advance(2)
     world.close()
     findings = verify(str(world.folder / "checkpoint" / "binshift"))
@@ -108,19 +108,19 @@ def finish(world: World) -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Ordinary timeouts: for victims that die."""
+    """Ordinary timeouts: for killed victims."""
     yield from worlds(tmp_path_factory.mktemp("hurt"), quick=False)
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Short timeouts: for victims that stand still."""
+    """Short timeouts: for suspended victims."""
     yield from worlds(tmp_path_factory.mktemp("still"), quick=True)
 
 
 @pytest.fixture(scope="module")
 def roomy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """The same with room for several drivers."""
+    """The same with capacity for several drivers."""
     yield from worlds(tmp_path_factory.mktemp("roomy"), quick=True, drivers=DRIVERS)
 
 
@@ -139,33 +139,33 @@ REPLACED = [Case(point, "driver", stop=True) for point in POINTS]
 
 @pytest.mark.parametrize("case", CORE, ids=str)
 def test_a_killed_process_changes_no_answer(case: Case, world: World) -> None:
-    """Each epoch's output is the reference's, whoever died wherever."""
+    """Each epoch's output equals the reference's, for every victim and point."""
     RESULTS.append(play(world, case))
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("case", KILLED, ids=str)
 def test_any_killed_process_changes_no_answer(case: Case, world: World) -> None:
-    """The same for every victim at every point."""
+    """The same holds for every victim at every point."""
     RESULTS.append(play(world, case))
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("case", FROZEN, ids=str)
 def test_a_process_that_stood_still_changes_no_answer(case: Case, quick: World) -> None:
-    """Stopped past every timeout and woken again, it finds itself replaced, or goes on where it was."""
+    """A process suspended past every timeout finds itself replaced when it resumes, or continues."""
     RESULTS.append(play(quick, case))
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("case", REPLACED, ids=str)
 def test_a_driver_that_stood_still_changes_no_answer(case: Case, roomy: World) -> None:
-    """Another one has taken over meanwhile: the old one changes nothing that counts, and ends."""
+    """Another driver has taken over meanwhile: the old one changes nothing that counts, and ends."""
     RESULTS.append(play(roomy, case))
 
 
 def test_the_points_are_told_apart() -> None:
-    """Every point is of one kind, and each is somewhere in the code."""
+    """Every point is of one kind, and each occurs in the code."""
     assert len(POINTS) == len({*TASK_POINTS, *DRIVER_POINTS, *MOVE_POINTS, *HOUSE_POINTS})
     here = Path(__file__).resolve()
     code = "".join(

@@ -1,4 +1,4 @@
-"""Disks that are slow, stand still, fail or are write-protected under a running query: it takes its time, or says what is wrong."""
+"""If disks are slow, hang, fail or are write-protected under a running query, it takes longer, or names the problem."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from binshift.spark import offsets
 pytestmark = pytest.mark.cluster
 
 CALL_SECONDS = 0.02
-"""Of each call to a slow disk: that of a busy file server. Writing one file of the log takes about twelve of them."""
+"""The delay of each call to a slow disk, as on a busy file server. Writing one file of the log takes about twelve calls."""
 
 STILL_SECONDS = 25.0
 """Longer than two heartbeats of an executor."""
 
 
 def _threads() -> list[str]:
-    """Those that queries have begun."""
+    """The threads that queries have started."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("binshift-")]
 
 
 @pytest.mark.parametrize("faulty", ["log", "store"])
 def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_path: Path) -> None:
-    """Calls take 20 ms, then none is answered for 25 s, with bins to move both times: the same answer, and no epoch fails."""
+    """Calls take 20 ms, then none returns for 25 s, with bins moving both times: the result is the same, and no epoch fails."""
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
         with disk_query(session, places["log"], places["store"], disk.mend, faulty) as subject:
@@ -49,13 +49,15 @@ def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_pat
             query.await_epoch(query.epoch + 2, 120)
             migration = query.rescale(2, batch_size=4)
             disk.stand_still()
-            time.sleep(STILL_SECONDS)  # what is tried out, not a wait for anything
+            time.sleep(STILL_SECONDS)  # the tested delay, not a wait for a condition
             assert query.isActive, query.exception()
             disk.mend()
             assert migration.wait(120).value == "settled"
             query.await_epoch(query.epoch + 2, 120)
             committed = [each.committed_at for each in query.timings]
-            assert max(after - before for before, after in pairwise(committed)) > STILL_SECONDS / 2, "nobody noticed"
+            assert max(after - before for before, after in pairwise(committed)) > STILL_SECONDS / 2, (
+                "the delay had no effect"
+            )
             assert all(each.runs == 1 for each in query.timings)
 
 
@@ -63,22 +65,22 @@ def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_pat
 def test_a_failing_disk_is_waited_for(
     faulty: str, session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each call fails as if the disk were broken; once it is not, the query goes on with the right answer."""
+    """Each call fails as on a broken disk; once the disk is repaired, the query continues with the correct result."""
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
         with disk_query(session, places["log"], places["store"], disk.mend, faulty) as subject:
             query = subject.query
             query.await_epoch(4, 120)
-            with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"), java_words(session) as said:
+            with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"), java_words(session) as captured:
                 disk.refuse("EIO")
-                awaited(lambda: caplog.text + said(), lambda text: str(disk.path) in text, 120)
+                awaited(lambda: caplog.text + captured(), lambda text: str(disk.path) in text, 120)
             assert query.isActive, query.exception()
             disk.mend()
             query.await_epoch(query.epoch + 3, 120)
 
 
 def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSession, tmp_path: Path) -> None:
-    """Write-protected, as a kernel does with a disk that it no longer trusts: said with the directory; mended, all is there."""
+    """The disk is write-protected, as by a kernel after an error: the error names the directory; once repaired, everything is kept."""
     with (
         faulty_disk(tmp_path / "faulty") as disk,
         disk_query(session, disk.path, tmp_path / "store", disk.mend, "protected") as subject,
@@ -100,13 +102,13 @@ def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSessio
 def test_an_epoch_waits_for_its_offsets(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They cannot be read for a moment, between Spark's writing them and the epoch: it begins once they can."""
+    """Offsets cannot be read between Spark's writing them and the epoch: the epoch begins once they can."""
     read, failed = offsets.read, list[Epoch]()
 
     def now_and_then(checkpoint: Storage, epoch: Epoch) -> offsets.BatchOffsets:
         if epoch == 2 and len(failed) < 3:
             failed.append(epoch)
-            raise StorageUnavailable("the file server is away; it is tried again")
+            raise StorageUnavailable("the file server is unavailable; the read is retried")
         return read(checkpoint, epoch)
 
     monkeypatch.setattr(offsets, "read", now_and_then)
@@ -115,13 +117,13 @@ def test_an_epoch_waits_for_its_offsets(
         disk_query(session, tmp_path / "log", tmp_path / "store", lambda: None, "offsets") as subject,
     ):
         subject.query.await_epoch(4, 120)
-    assert caplog.text.count("epoch 2 cannot begin: the file server is away") == len(failed) == 3
+    assert caplog.text.count("epoch 2 cannot begin: the file server is unavailable") == len(failed) == 3
 
 
 def test_results_on_a_disk_that_fills_up_and_fails(
     session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Full, it is waited for; with one on which nothing can be made the query ends and says so; every row is there in the end."""
+    """A full disk is waited for; with a write-protected one the query ends with an error; every row exists in the end."""
     with faulty_disk(tmp_path / "faulty") as disk:
         out = disk.path / "out"
 

@@ -52,7 +52,7 @@ def _rounded(rows: list[Any]) -> list[Any]:
 
 
 def test_one_group_emits_what_spark_emits(session: SparkSession, tmp_path: Path) -> None:
-    """Every epoch has one row with Spark's values: also epochs without rows, which here come first and in between."""
+    """Every epoch has one row with Spark's values, including epochs without rows, at the start and in between."""
     source = (
         session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2).load()
     )

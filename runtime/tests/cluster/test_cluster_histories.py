@@ -22,11 +22,11 @@ BINS = 64
 ACTIONS = ("epochs", "rescale", "rescale", "move", "kill", "restart", "crash", "cancel")
 STEPS = 7
 HISTORIES = int(os.environ.get("BINSHIFT_CLUSTER_HISTORIES", "24"))
-"""How many of the long list are played; each takes about half a minute."""
+"""The number of histories in the long list; each takes about half a minute."""
 
 
 class Story:
-    """One history: a query that is steered, hurt and restarted from one seed."""
+    """One history: a query that is controlled, disturbed and restarted with one seed."""
 
     def __init__(self, seed: int, cluster: LocalCluster, spark: SparkSession, checkpoint: Path) -> None:
         self.seed = seed
@@ -39,14 +39,14 @@ class Story:
         self.query: Any = self.start()
 
     def start(self) -> Any:
-        """Start, or start again, on the same checkpoint."""
+        """Start, or restart, on the same checkpoint."""
         settings = {"bins": BINS, "workers": 2, "snapshot_cycle_epochs": 6, "manifest_every_epochs": 5, "batch_size": 4}
         frame = aggregated(stream(self.spark), **settings)
         writer = frame.writeStream.outputMode("update").foreachBatch(self.outputs)
         return writer.option("checkpointLocation", str(self.checkpoint)).start()
 
     def play(self) -> None:
-        """Do some random things, then let it run calmly."""
+        """Do some random actions, then let it run calmly."""
         for _ in range(STEPS):
             action = self.random.choice(ACTIONS)
             self.told.append(action)
@@ -59,7 +59,7 @@ class Story:
         self.query.await_epoch(self.query.epoch + self.random.randint(1, 4), 120)
 
     def rescale(self) -> None:
-        """Move to another number of workers, and wait for it or not."""
+        """Move to another number of workers, with or without waiting for it."""
         migration = self.query.rescale(
             self.random.randint(1, WORKERS),
             strategy=self.random.choice([s.value for s in Strategy]),
@@ -79,7 +79,7 @@ class Story:
         self.epochs()
 
     def cancel(self) -> None:
-        """Begin a move and cancel it somewhere on its way."""
+        """Begin a move and cancel it before its end."""
         migration = self.query.rescale(self.random.randint(1, WORKERS), strategy="Fluid")
         self.query.await_epoch(self.query.epoch + self.random.randint(0, 3), 120)
         migration.cancel()
@@ -99,7 +99,7 @@ class Story:
         self.epochs()
 
     def crash(self) -> None:
-        """Have Spark stop the stream in the middle of whatever it does, and start again."""
+        """Let Spark stop the stream at any point, and start again."""
         self.query.abort()
         self.query = self.start()
         self.epochs()
@@ -121,7 +121,7 @@ def run(seed: int, cluster: LocalCluster, session: SparkSession, tmp_path: Path)
 @pytest.mark.cluster
 @pytest.mark.parametrize("seed", [1, 2])
 def test_history(seed: int, cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
-    """Whatever happens to the query, each epoch emits what the reference emits."""
+    """With any actions, each epoch's output equals the reference's."""
     run(seed, cluster, session, tmp_path)
 
 
@@ -129,5 +129,5 @@ def test_history(seed: int, cluster: LocalCluster, session: SparkSession, tmp_pa
 @pytest.mark.oracle
 @pytest.mark.parametrize("seed", range(100, 100 + HISTORIES))
 def test_many_histories(seed: int, cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
-    """The same for many seeds."""
+    """The same holds for many seeds."""
     run(seed, cluster, session, tmp_path)

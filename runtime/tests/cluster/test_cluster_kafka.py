@@ -30,7 +30,7 @@ WORDS, WAVES, ROWS_A_WAVE = 97, 4, 4_000
 TIMEOUT_SECONDS = 240.0
 
 Totals = dict[str, tuple[int, int]]
-"""By word: how many rows, and the sum of their numbers."""
+"""By key: the number of rows, and the sum of their numbers."""
 
 
 def wave(number: int) -> list[tuple[str, str]]:
@@ -40,7 +40,7 @@ def wave(number: int) -> list[tuple[str, str]]:
 
 
 def totals(waves: int) -> Totals:
-    """What the query must have counted after so many waves."""
+    """The correct counts of the query after this many waves."""
     found: dict[str, list[int]] = defaultdict(list)
     for number in range(waves):
         for word, value in wave(number):
@@ -49,7 +49,7 @@ def totals(waves: int) -> Totals:
 
 
 def start(cluster: LocalCluster, folder: Path, servers: str, jars: str) -> subprocess.Popen[bytes]:
-    """The program, in a process group of its own."""
+    """The program, in a separate process group."""
     environment = os.environ | {"PYTHONPATH": str(HERE.parent.parent)}
     command = [sys.executable, str(HERE / "kafka_program.py"), cluster.url, str(folder / "checkpoint"), servers, jars]
     with (folder / "program.log").open("ab") as log:
@@ -57,7 +57,7 @@ def start(cluster: LocalCluster, folder: Path, servers: str, jars: str) -> subpr
 
 
 def newest(records: Sequence[tuple[int, str, str]]) -> Totals:
-    """By word: what the newest epoch that has it says."""
+    """By key: the value in its newest epoch."""
     found: dict[str, tuple[int, str]] = {}
     for epoch, word, value in records:
         found[word] = max(found.get(word, (-1, "")), (epoch, value))
@@ -66,7 +66,7 @@ def newest(records: Sequence[tuple[int, str, str]]) -> Totals:
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_consumer_can_tell_every_duplicate(seed: int, tmp_path: Path) -> None:
-    """State is exactly-once; the output of an epoch may come twice, and then says the same under the same epoch and key."""
+    """State is exactly-once; the output of an epoch may be repeated, with the same values under the same epoch and key."""
     chance, jars, half = random.Random(seed), connector_jars(), ROWS_A_WAVE // 2
     with broker(tmp_path / "kafka") as kafka, LocalCluster(tmp_path / "cluster", workers=3) as cluster:
         kafka.create("in", 3)
@@ -95,12 +95,12 @@ def test_a_consumer_can_tell_every_duplicate(seed: int, tmp_path: Path) -> None:
 
 
 def seen(kafka: Broker) -> list[tuple[int, str, str]]:
-    """(epoch, word, value) of every record of the output."""
+    """(epoch, key, value) of every record of the output."""
     return [(int(record.headers[EPOCH_HEADER]), record.key, record.value) for record in kafka.read("out")]
 
 
 def kept(kafka: Broker) -> Totals:
-    """What a consumer has that does as the guide for results says."""
+    """The table of a consumer that follows the guide for results."""
     take, table = functions("results.md")["take"], dict[str, tuple[int, str]]()
     for record in kafka.read("out"):
         take(table, record.key, record.value, list(record.headers.items()))
@@ -108,12 +108,12 @@ def kept(kafka: Broker) -> Totals:
 
 
 def check(records: Sequence[tuple[int, str, str]]) -> None:
-    """Every epoch and word has one value, however often it came; and no epoch counted more rows than it could have read."""
+    """Every epoch and key has one value, however often it was sent; and no epoch counted more rows than it could have read."""
     values: dict[tuple[int, str], set[str]] = defaultdict(set)
     for epoch, word, value in records:
         values[epoch, word].add(value)
     torn = {key: found for key, found in values.items() if len(found) > 1}
-    assert not torn, f"an epoch that came again said something else: {torn}"
+    assert not torn, f"a repeated epoch has other values: {torn}"
     counted: dict[str, int] = defaultdict(int)
     fresh: dict[int, int] = defaultdict(int)
     for (epoch, word), (value,) in sorted(values.items()):

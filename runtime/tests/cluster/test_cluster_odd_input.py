@@ -1,4 +1,4 @@
-"""Input that nobody wishes for, through binshift and through plain Spark: awkward keys, skew, sizes, and time that jumps."""
+"""Unusual input, through binshift and through plain Spark: difficult keys, skew, sizes, and time that jumps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONG = tuple(start + "x" * (MEGABYTE - 2) + end for start, end in (("a", "a"), (
 
 
 def put(folder: Path, number: int, table: pa.Table) -> None:
-    """A file that becomes batch ``number``: Spark takes files by their time."""
+    """A file that becomes batch ``number``: Spark orders files by their time."""
     folder.mkdir(exist_ok=True)
     hidden = folder.parent / f"{number}.parquet"
     pq.write_table(table, hidden)
@@ -42,7 +42,7 @@ def put(folder: Path, number: int, table: pa.Table) -> None:
 
 
 class Sink:
-    """Keeps the rows of each epoch that has any, in a form that tells NaN, -0.0 and spellings apart."""
+    """Keeps the rows of each epoch that has any, in a form that distinguishes NaN, -0.0 and spellings."""
 
     def __init__(self) -> None:
         self.epochs: dict[int, Rows] = {}
@@ -55,23 +55,23 @@ class Sink:
 
     @property
     def rows(self) -> list[Rows]:
-        """In the order of epochs."""
+        """The rows in the order of epochs."""
         return [self.epochs[epoch] for epoch in sorted(self.epochs)]
 
 
 def spelt(value: object) -> str:
-    """A value as text; long ones by their hash."""
+    """A value as text; long ones as their hash."""
     text = repr(value)
     return text if len(text) < 200 else f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def source(session: SparkSession, folder: Path, schema: str) -> DataFrame:
-    """A file a batch."""
+    """A stream with one file per batch."""
     return session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
 def taken(frame: Any, checkpoint: Path, mode: str = "update") -> list[Rows]:
-    """What a query, of binshift or of Spark, emits of all files there are."""
+    """The output of a query, of binshift or of Spark, over all files."""
     sink = Sink()
     writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
     assert writer.trigger(availableNow=True).start().awaitTermination(240)
@@ -79,7 +79,7 @@ def taken(frame: Any, checkpoint: Path, mode: str = "update") -> list[Rows]:
 
 
 def compared(both: Sequence[list[Rows]]) -> None:
-    """The same rows in each batch, and not none."""
+    """Check that each batch has the same rows, and that there are batches."""
     ours, sparks = both
     assert len(sparks) > 1
     assert len(ours) == len(sparks)
@@ -90,7 +90,7 @@ def compared(both: Sequence[list[Rows]]) -> None:
 
 
 def test_awkward_keys_stay_apart_while_they_move(session: SparkSession, tmp_path: Path) -> None:
-    """Null, NaN, both zeros, empty text, two spellings of é, and text of a megabyte group as in Spark, on new workers too."""
+    """Null, NaN, both zeros, empty text, two spellings of é, and a megabyte of text group as in Spark, on new workers too."""
     pairs = [*itertools.product(DOUBLES, STRINGS), *((None, text) for text in LONG)]
     folder, schema = tmp_path / "in", "k double, s string, v long"
     sink, live = Sink(), tmp_path / "in"
@@ -122,7 +122,7 @@ def test_awkward_keys_stay_apart_while_they_move(session: SparkSession, tmp_path
 
 
 def test_skewed_empty_and_giant_batches(session: SparkSession, tmp_path: Path) -> None:
-    """One key with nine rows of ten, a batch without rows, one of half a million, one of a single row: as in Spark."""
+    """One key with nine tenths of the rows, a batch without rows, one of half a million, one of a single row: as in Spark."""
     folder = tmp_path / "in"
     for batch, rows in enumerate((50_000, 0, 500_000, 1, 0, 20_000)):
         random = np.random.default_rng(batch)
@@ -138,7 +138,7 @@ def test_skewed_empty_and_giant_batches(session: SparkSession, tmp_path: Path) -
 
 
 START = datetime(2024, 3, 31, 0, 59, 30, tzinfo=UTC)
-"""Half a minute before clocks in Europe are put forward."""
+"""Half a minute before clocks in Europe change to summer time."""
 
 
 def seconds(*groups: Sequence[float | None]) -> list[list[datetime | None]]:
@@ -159,18 +159,18 @@ TIMES = seconds(
         49.999,
         50.0,
         61.0,
-    ],  # a clock that was put back an hour; edges of lateness
+    ],  # a clock set back by an hour; edges of lateness
     [40.0, 45.0, 49.999, 50.0, 51.0],
     [None, None],
-    [58.0, 3600.0 * 24 * 365],  # a clock that was put forward a year
-    [61.0, 120.0, 3600.0 * 24],  # and back: all of this is late by the batch after
+    [58.0, 3600.0 * 24 * 365],  # a clock set forward by a year
+    [61.0, 120.0, 3600.0 * 24],  # and back: all of this is late in the next batch
     [62.0, 121.0, 3600.0 * 24 * 365 + 60],
 )
 
 
 @pytest.mark.parametrize("mode", ["update", "append"])
 def test_late_rows_and_clocks_that_jump(mode: str, session: SparkSession, tmp_path: Path) -> None:
-    """Rows that are late, at the very edge, without a time, from a clock put back or forward: counted or not as in Spark."""
+    """Rows that are late, at the very edge, without a time, from a clock set back or forward count, or not, as in Spark."""
     folder = tmp_path / "in"
     for batch, times in enumerate(TIMES):
         columns = {

@@ -1,4 +1,4 @@
-"""Strings that are no UTF-8, names that need quoting, structs of never-null fields: through binshift and through plain Spark, batch by batch."""
+"""Strings that are not UTF-8, names that need quoting, structs of never-null fields: binshift and Spark agree batch by batch."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MIGHTY = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.pyspark.selfDestruct.enabled": "true",
 }
-"""Conf of a user's session that changes how rows come to Python."""
+"""Conf of a user's session that changes how rows reach Python."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four files of strings as bytes, each a batch; in the last one the event time has gone far ahead."""
+    """Four files of strings as bytes, each a batch; in the last one the event time is far ahead."""
     into = tmp_path_factory.mktemp("odd") / "in"
     for batch, late in enumerate((0, 12, 25, 300)):
         rows = [(TEXTS[(at + batch) % 7], TEXTS[(3 * at + batch) % 10], at) for at in range(40 + batch)]
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def having(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """The user's session with some conf, which queries take with them when they start."""
+    """The user's session with some conf, which queries inherit when they start."""
     before = {key: session.conf.get(key, None) for key in conf}
     for key, value in conf.items():
         session.conf.set(key, value)
@@ -68,7 +68,7 @@ def having(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
 
 
 def as_bytes(type: DataType) -> DataType:
-    """The type with binary in the place of string: collected strings would have lost what is no UTF-8."""
+    """The type with binary in the place of string: collected strings would lose bytes that are not UTF-8."""
     match type:
         case StringType():
             return BinaryType()
@@ -83,7 +83,7 @@ def as_bytes(type: DataType) -> DataType:
 
 
 def taken(frame: Any, checkpoint: Path, mode: str = "update") -> list[Rows]:
-    """What a query, of binshift or of Spark, emits of all files there are, with strings as bytes and names as they are."""
+    """The output of a query, of binshift or of Spark, over all files, with strings as bytes and names unchanged."""
     sink = Sink()
     names = [(field.name, field.dataType.simpleString()) for field in frame.schema]
 
@@ -100,7 +100,7 @@ def taken(frame: Any, checkpoint: Path, mode: str = "update") -> list[Rows]:
 def same_as_spark(
     make: Callable[[Any], Any], rows: DataFrame, checkpoints: Path, mode: str = "update", epochs: int = 4
 ) -> list[Rows]:
-    """Ours, once it is the same as Spark's, batch by batch, names included."""
+    """binshift's output, after checking that it equals Spark's, batch by batch, including names."""
     ours, sparks = make(binshift.stateful(rows, bins=16, workers=2)), make(rows)
     assert ours.columns == sparks.columns
     found = [taken(ours, checkpoints / "ours", mode), taken(sparks, checkpoints / "sparks", mode)]
@@ -110,7 +110,7 @@ def same_as_spark(
 
 
 def texts(session: SparkSession, folder: Path) -> DataFrame:
-    """The stream with its bytes as strings, as of a Kafka topic."""
+    """The stream with its bytes as strings, as from a Kafka topic."""
     return source(session, folder, SCHEMA).select(
         F.col("k").cast("string").alias("k"), F.col("b").cast("string").alias("s"), "v", "ts"
     )
@@ -120,7 +120,7 @@ def texts(session: SparkSession, folder: Path) -> DataFrame:
 def test_states_hold_strings_that_are_no_utf8(
     conf: dict[str, str], session: SparkSession, folder: Path, tmp_path: Path
 ) -> None:
-    """As key and in the state of every aggregate that keeps values, nested ones too, whatever the session's conf for Arrow is."""
+    """As key and in the state of every aggregate that keeps values, including nested ones, for any Arrow conf of the session."""
 
     def grouped(frame: Any) -> Any:
         pair = F.struct("s", F.array("s", "k"), F.lit("x"))
@@ -142,7 +142,7 @@ def test_states_hold_strings_that_are_no_utf8(
 
 @pytest.mark.parametrize("mode", ["append", "update"])
 def test_windows_of_keys_that_are_no_utf8_end(mode: str, session: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """A key is read back from the state when its window is over; a struct with never-null fields is a key as any other."""
+    """A key is read back from the state when its window is closed; a struct with never-null fields is an ordinary key."""
 
     def grouped(frame: Any) -> Any:
         key = F.struct("k", F.lit("x").alias("never.null"), F.struct(F.col("v") % 2, F.lit(1)).alias("n")).alias(
@@ -174,14 +174,14 @@ NAMES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_columns_of_any_name(name: str, session: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """Unaliased results, dots, spaces, backticks, no name at all, before and after the operator: as in Spark."""
+    """Unaliased results, dots, spaces, backticks and empty names, before and after the operator, are as in Spark."""
     rows = texts(session, folder).withColumns({"a.b": F.col("v") % 4, "t`i": F.col("v") % 2, "sp ace": F.col("v") % 5})
     amounts = F.struct((F.col("v") * 2).alias("m"), F.lit(0.5)).alias("a")
     same_as_spark(NAMES[name], rows.withColumn("p", F.struct(amounts, F.col("s").alias("x.y"))), tmp_path)
 
 
 def test_names_that_differ_in_case_alone(session: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """With spark.sql.caseSensitive, `A` and `a` are two columns, and the session's own functions are there in every plan."""
+    """With spark.sql.caseSensitive, `A` and `a` are two columns, and the session's own functions exist in every plan."""
     session.udf.register("halved", lambda number: number // 2, "long")
     rows = texts(session, folder).select("k", F.col("v").alias("A"), (F.col("v") % 3).alias("a"))
     with having(session, {"spark.sql.caseSensitive": "true"}):
@@ -194,7 +194,7 @@ KEYED = "a long, `the.key` struct<k: string, f: string>"
 
 
 def greatest(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Per key the greatest text and how many rows there were, by Arrow alone."""
+    """Per key the greatest text and the number of rows, computed with Arrow alone."""
     names, by = ["a", "k", "f", "best", "n"], ["a", "k", "f"]
 
     def flat(table: pa.Table, best: pa.ChunkedArray, n: pa.ChunkedArray) -> pa.Table:
@@ -211,7 +211,7 @@ def greatest(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.
 def test_functions_over_tables_get_names_and_strings_as_they_are(
     session: SparkSession, folder: Path, tmp_path: Path
 ) -> None:
-    """`applyInArrowWithState` with keys, rows, state and output of any name and any bytes gives what Spark's aggregate gives."""
+    """`applyInArrowWithState` with keys, rows, state and output of any name and any bytes returns what Spark's aggregate returns."""
     rows = texts(session, folder).withColumnRenamed("s", "t`ext").withColumn("a", F.col("v") % 2)
     rows = rows.withColumn("the.key", F.struct("k", F.lit("x").alias("f"))).withColumn("__bin", F.lit("7"))
 
@@ -227,7 +227,7 @@ def test_functions_over_tables_get_names_and_strings_as_they_are(
 
 
 def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Strings by Arrow's functions, with their type: wide or not is the session's choice."""
+    """Strings by Arrow's functions, with their type: the session decides whether it is wide."""
     for batch in batches:
         text = batch.column("s")
         large = pa.array([str(text.type)] * len(text))
@@ -237,13 +237,13 @@ def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Strings by Python's, which have to be UTF-8."""
+    """Strings by Python's functions, which must be UTF-8."""
     for batch in batches:
         yield pa.record_batch([pa.array(batch.column("s").to_pylist(), pa.string())], names=["s"])
 
 
 def test_python_functions_get_strings_as_from_spark(session: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """Before and behind the operator: Arrow functions get the bytes, a plain function replacement characters, and Python text is an error."""
+    """Before and after the operator, Arrow functions get the bytes, plain functions replacement characters, Python text an error."""
     hexed = F.udf(lambda text: None if text is None else text.encode().hex(), useArrow=False)
     schema = "k string, s string, l long, t string"
 

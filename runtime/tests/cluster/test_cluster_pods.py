@@ -1,4 +1,4 @@
-"""The processes of a dataflow's pods as they are on Kubernetes, on loopback addresses, with Spark's connections authenticated."""
+"""The processes of a dataflow's pods as on Kubernetes, on loopback addresses, with Spark's connections authenticated."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def programs(world: Pods) -> list[int]:
 
 
 def grows(world: Pods) -> None:
-    """The dataflow runs, and records epochs."""
+    """The dataflow is running and records epochs."""
     epoch = world.awaited(lambda seen: seen["state"] == "Running" and seen["epoch"] >= 0)["epoch"]
     world.awaited(lambda seen: seen["epoch"] >= epoch + 2)
 
 
 def test_a_dataflow_lives_in_its_pods(tmp_path: Path) -> None:
-    """It fails and is tried again, runs, is rescaled, survives its program's death, stops when asked, and ends without a trace."""
+    """It fails and is retried, runs, is rescaled, survives its program's death, stops on request, and leaves no process behind."""
     failing = tmp_path / "failing"
     failing.write_text("the disk is on fire")
     with pods(tmp_path) as world:
@@ -44,7 +44,7 @@ def test_a_dataflow_lives_in_its_pods(tmp_path: Path) -> None:
         failing.unlink()
         grows(world)
         world.awaited(
-            lambda said: "a row without a name\n" in said, lambda: world.said("worker-0") + world.said("worker-1")
+            lambda text: "a row without a name\n" in text, lambda: world.said("worker-0") + world.said("worker-1")
         )
 
         assert world.dataflow()["workers"] == [0, 1]
@@ -72,12 +72,12 @@ def _patient(world: Pods) -> dict[str, str]:
     try:
         state: dict[str, str] = world.dataflow()
     except OSError:
-        return {"state": "not there yet"}
+        return {"state": "not available yet"}
     return state
 
 
 def _ends_cleanly(world: Pods, failing: Path) -> None:
-    """A driver that starts anew goes on; SIGTERM finishes its epoch, and nothing is left of anything."""
+    """A restarted driver continues; SIGTERM finishes its epoch, and no process is left."""
     world.driver(PROGRAM, str(failing))
     world.awaited(lambda seen: seen["state"] == "Running", lambda: _patient(world))
     grows(world)

@@ -33,7 +33,7 @@ class Heard(StreamingQueryListener):
 
 
 def test_progress_tells_what_the_state_is(session: SparkSession, tmp_path: Path) -> None:
-    """Keys and changes are counted right in every batch; a wrapped listener hears the same."""
+    """Keys and changes are counted correctly in every batch; a wrapped listener gets the same reports."""
     plain, wrapped = Heard(), Heard()
     listeners = [plain, binshift.state_listener(wrapped)]
     for listener in listeners:

@@ -1,4 +1,4 @@
-"""What users write, on a real cluster: append mode, vectorised state, idle streams, files, restarts."""
+"""Typical user programs on a real cluster: append mode, vectorised state, idle streams, files, restarts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_append_mode_emits_what_spark_emits(session: SparkSession, tmp_path: Path) -> None:
-    """With a watermark, windows come out once, when they are over, with Spark's own values."""
+    """With a watermark, each window is emitted once, when it is closed, with Spark's own values."""
     source = session.readStream.format("rate-micro-batch")
     source = source.option("rowsPerBatch", 50).option("numPartitions", 2).option("advanceMillisPerBatch", 4000)
     events = source.load().withColumn("k", F.col("value") % 5)
@@ -51,7 +51,7 @@ def test_append_mode_emits_what_spark_emits(session: SparkSession, tmp_path: Pat
 
 
 def test_vectorised_state_counts_right(session: SparkSession, tmp_path: Path) -> None:
-    """`applyInArrowWithState` sees every row of a key once, with the state it returned last, while bins move."""
+    """`applyInArrowWithState` sees every row of a key once, with the state that it returned last, while bins move."""
     kept = Kept()
     writer = framed(session, summed).writeStream.outputMode("update").option("checkpointLocation", str(tmp_path))
     query = writer.foreachBatch(kept).start()
@@ -65,7 +65,7 @@ def test_vectorised_state_counts_right(session: SparkSession, tmp_path: Path) ->
 
 
 def test_an_idle_stream_migrates(session: SparkSession, tmp_path: Path) -> None:
-    """Without any input left, flips come by nudged epochs, and the state is still right afterwards."""
+    """Without further input, flips happen in requested epochs, and the state is still correct afterwards."""
     folder = tmp_path / "in"
     session.range(500).selectExpr("id % 50 as k", "id as v").write.parquet(str(folder))
     frame = binshift.stateful(session.readStream.schema("k long, v long").parquet(str(folder)), bins=32, workers=2)
@@ -106,7 +106,7 @@ def test_file_sink_replays_after_a_kill(cluster: LocalCluster, session: SparkSes
 
 
 def test_a_changed_aggregate_is_refused(session: SparkSession, tmp_path: Path) -> None:
-    """Another aggregate on an old checkpoint is refused before anything is written, and the difference is named."""
+    """Another aggregate on an old checkpoint is rejected before anything is written, and the difference is named."""
     query = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update").format("noop")
     started = query.option("checkpointLocation", str(tmp_path)).start()
     started.await_epoch(1, 120)
@@ -125,7 +125,7 @@ def _await_batches(query: Any, batches: int) -> None:
 
 
 def test_available_now_ends_by_itself(session: SparkSession, tmp_path: Path) -> None:
-    """With availableNow a query takes what is there and ends; started again, it goes on from its state."""
+    """With availableNow a query processes the available files and ends; restarted, it continues from its state."""
     folder, rows = tmp_path / "in", {}
 
     def keep(df: Any, _: int) -> None:
@@ -141,7 +141,7 @@ def test_available_now_ends_by_itself(session: SparkSession, tmp_path: Path) -> 
 
 
 def test_a_failing_function_is_told_in_a_few_lines(session: SparkSession, tmp_path: Path) -> None:
-    """A user's error ends the query with the user's own traceback; after the fix it goes on where it was."""
+    """A user's error ends the query with the user's own traceback; after the fix it continues."""
 
     def broken(_: Any, epoch: int) -> None:
         if epoch == 2:
@@ -150,10 +150,10 @@ def test_a_failing_function_is_told_in_a_few_lines(session: SparkSession, tmp_pa
     frame = aggregated(stream(session), bins=16, workers=2)
     writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path))
     query = writer.foreachBatch(broken).start()
-    with pytest.raises(UserFunctionFailed) as told:
+    with pytest.raises(UserFunctionFailed) as caught:
         query.awaitTermination()
-    assert "the answer is not 42" in str(told.value)
-    assert len(str(told.value).splitlines()) < 20
+    assert "the answer is not 42" in str(caught.value)
+    assert len(str(caught.value).splitlines()) < 20
     outputs = Outputs()
     fixed = aggregated(stream(session), bins=16, workers=2).writeStream.outputMode("update").foreachBatch(outputs)
     again = fixed.option("checkpointLocation", str(tmp_path)).start()
@@ -168,7 +168,7 @@ def test_a_failing_function_is_told_in_a_few_lines(session: SparkSession, tmp_pa
 def test_stopping_does_not_wait_for_executors_that_are_gone(
     cluster: LocalCluster, session: SparkSession, tmp_path: Path
 ) -> None:
-    """An epoch that waits for its workers is given up once the query stops; it comes again with the next start."""
+    """An epoch that waits for its workers is abandoned when the query stops; it is repeated after the next start."""
     slots = [Worker(slot) for slot in range(4)]
     frame = aggregated(stream(session), bins=8, workers=2, lost_worker_timeout_seconds=3600.0)
     writer = frame.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(tmp_path))
@@ -189,4 +189,4 @@ def test_stopping_does_not_wait_for_executors_that_are_gone(
     query = writer.start()
     query.await_epoch(4, 120)
     query.stop()
-    assert query._query.exception() is None  # Spark, too, takes it for a stop in good order
+    assert query._query.exception() is None  # Spark, too, treats it as a normal stop

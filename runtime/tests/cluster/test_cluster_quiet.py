@@ -10,12 +10,12 @@ from runs import asked, awaited, left, running
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "minimal" / "minimal.py"
 LINES_MAX = 30
-"""A dozen lines of its own, and a few warnings of Spark's at most."""
+"""About twelve lines of its own, and a few warnings of Spark at most."""
 
 
 @pytest.mark.cluster
 def test_the_terminal_is_quiet(tmp_path: Path) -> None:
-    """Start, a rescale and Ctrl-C leave few lines: no INFO, no traceback, and the folder of Spark's logs once, which has them."""
+    """Start, a rescale and Ctrl-C print few lines: no INFO, no traceback, and one reference to the folder of Spark's logs."""
     cluster, output = tmp_path / "cluster", tmp_path / "output"
     with running(tmp_path, str(EXAMPLE), "--directory", str(cluster), "--", str(output)) as process:
         awaited(lambda: (output / "epoch=5").exists(), bool)
@@ -24,13 +24,13 @@ def test_the_terminal_is_quiet(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
     lines = (tmp_path / "run.log").read_text(errors="replace").splitlines()
-    told = "\n".join(lines)
-    assert len(lines) <= LINES_MAX, told
-    assert " INFO " not in told, told
-    assert "Traceback" not in told, told
-    assert told.count(f"logs: {cluster}") == 1, told
-    assert "bins; workers: [0, 1]" in told, told
-    assert "migration settled" in told, told
+    printed = "\n".join(lines)
+    assert len(lines) <= LINES_MAX, printed
+    assert " INFO " not in printed, printed
+    assert "Traceback" not in printed, printed
+    assert printed.count(f"logs: {cluster}") == 1, printed
+    assert "bins; workers: [0, 1]" in printed, printed
+    assert "migration settled" in printed, printed
     assert any(" INFO " in each.read_text(errors="replace") for each in cluster.glob("worker-*/app-*/*/spark.log"))
     assert not any(" INFO " in each.read_text(errors="replace") for each in cluster.glob("worker-*/app-*/*/stderr"))
     assert (cluster / "driver.log").exists()

@@ -1,4 +1,4 @@
-"""Another program on an old checkpoint: refused before a byte is written, and the difference is named."""
+"""Another program on an old checkpoint is rejected before a byte is written, and the difference is named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Program = Callable[[SparkSession], Any]
 def counted(
     session: SparkSession, *keys: str, bins: int = 32, how: tuple[str, ...] = ("count(*)", "sum(value)")
 ) -> Any:
-    """A program that differs where it is told to; keys and aggregates are SQL."""
+    """A program with the given differences; keys and aggregates are SQL."""
     frame = binshift.stateful(stream(session), bins=bins, workers=2)
     return frame.groupBy(*map(F.expr, keys or ("name", "grp"))).agg(*map(F.expr, how))
 
@@ -59,26 +59,26 @@ WINDOWS: dict[str, tuple[Program, str]] = {"window": (lambda s: windowed(s, 2), 
 
 
 def refused(session: SparkSession, checkpoint: Path, changes: dict[str, tuple[Program, str]]) -> None:
-    """Every one of the changed programs is refused with its difference, and leaves every byte as it was."""
+    """Every changed program is rejected with its difference, and leaves every byte unchanged."""
     before = bytes_of(checkpoint)
-    for name, (program, told) in changes.items():
+    for name, (program, expected) in changes.items():
         with pytest.raises(IncompatibleState) as error:
             writer(program(session), checkpoint).start()
-        assert told.lower() in str(error.value).lower().replace("`", ""), f"{name}: {error.value}"
+        assert expected.lower() in str(error.value).lower().replace("`", ""), f"{name}: {error.value}"
         assert "another checkpoint" in str(error.value), name
         assert bytes_of(checkpoint) == before, f"{name} has left a trace"
     check_log(checkpoint)
 
 
 def ran(session: SparkSession, program: Program, checkpoint: Path) -> None:
-    """Two epochs of a program; a second start goes on."""
+    """Two epochs of a program; a second start continues."""
     query = writer(program(session), checkpoint).start()
     query.await_epoch(1, 120)
     query.stop()
 
 
 def goes_on(session: SparkSession, program: Program, checkpoint: Path) -> None:
-    """The program itself is still welcome."""
+    """The program itself is still accepted."""
     query = writer(program(session), checkpoint).start()
     last = query.epoch
     assert last >= 1
@@ -87,20 +87,20 @@ def goes_on(session: SparkSession, program: Program, checkpoint: Path) -> None:
 
 
 def test_a_changed_aggregation_is_refused(session: SparkSession, tmp_path: Path) -> None:
-    """Bins, keys, aggregates and types are those of the checkpoint, or nothing happens."""
+    """Bins, keys, aggregates and types must be those of the checkpoint."""
     ran(session, counted, tmp_path)
     refused(session, tmp_path, AGGREGATES)
     goes_on(session, counted, tmp_path)
 
 
 def test_a_changed_state_schema_is_refused(session: SparkSession, tmp_path: Path) -> None:
-    """The columns of the user's own state are those of the checkpoint; the function itself may change."""
+    """The columns of the user's own state must be those of the checkpoint; the function itself may change."""
     ran(session, lambda s: framed(s, summed), tmp_path)
     refused(session, tmp_path, ARROW)
     goes_on(session, lambda s: framed(s, lambda keys, rows, state: summed(keys, rows, state)), tmp_path)
 
 
 def test_a_changed_window_is_refused(session: SparkSession, tmp_path: Path) -> None:
-    """Windows of another length are other keys, though their type is the same; so are groups that never end."""
+    """Windows of another length are other keys, although their type is the same; the same holds for groups without an end."""
     ran(session, lambda s: windowed(s, 1), tmp_path)
     refused(session, tmp_path, WINDOWS)

@@ -1,4 +1,4 @@
-"""New workers rehearse epochs with made-up rows: no function of the user's ever sees one, and a query that cannot take them runs."""
+"""New workers rehearse epochs with made-up rows: no user function ever sees one, and queries that reject them run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.cluster
 
 
 def _counted(session: SparkSession, key: Any, where: Path) -> set[Any]:
-    """Run a count by ``key`` for a few epochs, through a rescale; the keys that came out."""
+    """Run a count by ``key`` for a few epochs, through a rescale; returns the keys."""
     source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).option("numPartitions", 2).load()
-    words = source.select(
+    dates = source.select(
         F.concat(F.lit("2026-01-"), F.lpad((F.col("value") % 9 + 1).cast("string"), 2, "0")).alias("word")
     )
     found: set[Any] = set()
-    frame = binshift.stateful(words, bins=16, workers=2).groupBy(key.alias("key")).agg(F.count("*").alias("n"))
+    frame = binshift.stateful(dates, bins=16, workers=2).groupBy(key.alias("key")).agg(F.count("*").alias("n"))
     writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(where))
     query: Any = writer.foreachBatch(lambda df, _: found.update(row["key"] for row in df.collect())).start()
     query.await_epoch(3)
@@ -32,13 +32,13 @@ def _counted(session: SparkSession, key: Any, where: Path) -> set[Any]:
 
 
 def test_expressions_that_refuse_made_up_values(session: SparkSession, tmp_path: Path) -> None:
-    """A cast that fails for anything but dates: the rehearsal goes on without rows."""
+    """If a cast fails for anything but dates, the rehearsal continues without rows."""
     keys = _counted(session, F.to_date("word"), tmp_path / "checkpoint")
     assert sorted(str(key) for key in keys) == [f"2026-01-0{day}" for day in range(1, 10)]
 
 
 def test_no_python_function_sees_a_made_up_row(session: SparkSession, tmp_path: Path) -> None:
-    """Whatever it is called with is noted, on the executors."""
+    """The function's arguments are recorded on the executors."""
     notes = tmp_path / "notes"
     notes.mkdir()
 

@@ -1,6 +1,6 @@
-"""A driver and a worker die together between an epoch's record and Spark's commit, and the worker stays away.
+"""A driver and a worker die together between an epoch's record and Spark's commit, and the worker does not return.
 
-The driver that is started next has to emit the epoch again, and nobody is there who holds that worker's bins.
+The next driver must emit the epoch again, although no running worker holds that worker's bins.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ START_SECONDS_MAX = 300.0
 
 @dataclass
 class LackingWorld(World):
-    """A world in which some workers are not started again.
+    """A world in which some workers are not restarted.
 
     Attributes:
-        absent: which.
+        absent: those workers.
     """
 
     absent: set[Worker] = field(default_factory=set)
 
     def repair(self) -> None:
-        """Start again what is dead, and is to come back."""
+        """Restart dead processes, except the absent workers."""
         started = self.cluster.start_worker
 
         def start_worker(worker: Worker) -> None:
@@ -57,7 +57,7 @@ class LackingWorld(World):
         super().until(wanted, what, seconds, repair)
 
     def kill(self, pids: Callable[[], list[int]], point: str) -> None:
-        """Kill processes when the driver has come to ``point``."""
+        """Kill processes when the driver has reached ``point``."""
         self.arm(point)
         self.until(lambda: bool(self.held()), f"the driver comes to {point}")
         victims = pids()
@@ -67,7 +67,7 @@ class LackingWorld(World):
 
 
 def world_of(folder: Path, bins: int) -> LackingWorld:
-    """With a short patience, on a cluster that is not started yet."""
+    """A world with short time limits, on a cluster that is not started yet."""
     cluster = HurtCluster(folder / "cluster", WORKERS, 2, "650m")
     cluster.points, cluster.timeout_seconds = folder / "points", 12
     cluster.points.mkdir()
@@ -80,7 +80,7 @@ def world_of(folder: Path, bins: int) -> LackingWorld:
 def test_an_epoch_is_emitted_again_without_a_worker_that_is_gone(
     point: str, bins: int, deaths: int, tmp_path: Path
 ) -> None:
-    """The answer stays right, through further deaths of the driver and the worker's return."""
+    """The result stays correct, through further deaths of the driver and the worker's return."""
     world = world_of(tmp_path, bins)
     with world.cluster as cluster:
         world.conf["spark"] |= cds.spark_conf(QUICK_TO_START) | cluster.conf()

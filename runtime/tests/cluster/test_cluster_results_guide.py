@@ -1,4 +1,4 @@
-"""What the guide says of results, on running queries: its own code takes them over exactly once."""
+"""The guide for results, on running queries: its own code takes over every result exactly once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def newest(last: int) -> dict[Any, Any]:
 
 
 def test_files(cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
-    """Executors are killed while the query writes parquet; the newest row of each key is the right one."""
+    """Executors are killed while the query writes parquet; the newest row of each key is correct."""
     frame, path = aggregated(stream(session), bins=32, workers=2), str(tmp_path / "out")
     columns = frame.columns
     writer = frame.writeStream.outputMode("update").format("parquet")
@@ -47,7 +47,7 @@ def test_files(cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> 
 
 
 def test_a_database(session: SparkSession, tmp_path: Path) -> None:
-    """The driver leaves after the transaction and before the record: the epoch comes again, and is passed over."""
+    """If the driver dies after the transaction and before the record, the epoch is repeated and skipped."""
     upsert, calls = functions("results.md")["upsert"], list[int]()
 
     def connect() -> sqlite3.Connection:
@@ -57,7 +57,7 @@ def test_a_database(session: SparkSession, tmp_path: Path) -> None:
         calls.append(epoch)
         upsert(connect, batch, epoch)
         if epoch == 3 and calls.count(3) == 1:
-            raise KeyError("the driver is gone")
+            raise KeyError("the driver has died")
 
     def started() -> Any:
         rows = stream(session).withColumn("key", F.col("value") % NAMES)
@@ -65,7 +65,7 @@ def test_a_database(session: SparkSession, tmp_path: Path) -> None:
         writer = counts.writeStream.outputMode("update").foreachBatch(take)
         return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
-    with pytest.raises(Exception, match="the driver is gone"):
+    with pytest.raises(Exception, match="the driver has died"):
         started().awaitTermination(120)
     query = started()
     query.await_epoch(EPOCHS, 120)

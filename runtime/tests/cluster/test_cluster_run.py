@@ -1,4 +1,4 @@
-"""`binshift run` as a user has it: one process that runs, others that steer it, and nothing left when it ends."""
+"""`binshift run` as users have it: one process that runs, others that control it, and nothing left when it ends."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_a_run_is_scaled_and_ends_without_a_trace(tmp_path: Path) -> None:
         assert owners == {0, 1, 2}
         assert "settled" in asked(tmp_path, "migrations").stdout
 
-        said = (tmp_path / "run.log").read_text(errors="replace").splitlines()
-        assert {"worker-0: a row without a name", "worker-1: a row without a name"} & set(said)
+        printed = (tmp_path / "run.log").read_text(errors="replace").splitlines()
+        assert {"worker-0: a row without a name", "worker-1: a row without a name"} & set(printed)
 
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 130
@@ -52,7 +52,7 @@ def test_a_run_is_scaled_and_ends_without_a_trace(tmp_path: Path) -> None:
 
 
 def test_a_program_with_a_master_of_its_own_is_refused(tmp_path: Path) -> None:
-    """The end of the program's traceback, with the master's name, is what `binshift run` ends with, and so is its status."""
+    """`binshift run` ends with the end of the program's traceback, with the master's name, and with the program's status."""
     program = tmp_path / "own.py"
     text = (
         (HERE / "steered_program.py")
@@ -62,6 +62,6 @@ def test_a_program_with_a_master_of_its_own_is_refused(tmp_path: Path) -> None:
     program.write_text(text.replace("import sys\n", f"import sys\nsys.path.insert(0, {str(HERE)!r})\n"))
     with running(tmp_path, str(program), "--workers", "1", "--", str(tmp_path / "checkpoint")) as process:
         assert process.wait(timeout=WAIT_SECONDS) == 1
-    said = (tmp_path / "run.log").read_text(errors="replace").rstrip().splitlines()
-    assert "the program chose the master 'local[2]'" in said[-1]
+    printed = (tmp_path / "run.log").read_text(errors="replace").rstrip().splitlines()
+    assert "the program chose the master 'local[2]'" in printed[-1]
     assert left(tmp_path) == []

@@ -1,4 +1,4 @@
-"""A dataflow whose checkpoint is on S3 and nowhere else: rescaled, its driver killed, started again; every row is right."""
+"""A dataflow whose checkpoint is only on S3 is rescaled, its driver is killed and restarted, and every row is correct."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECKPOINT = f"s3://{BUCKET}/clicks"
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An S3 server that everything started here finds by the usual variables, and Spark's jars for it."""
+    """An S3 server that all processes find by the usual variables, and Spark's jars for it."""
     jars = tmp_path.parent / "s3-jars"
     subprocess.run([ROOT / "scripts" / "s3-jars.sh", jars], check=True, timeout=300)
     with s3_server(threaded=True) as options:
@@ -38,7 +38,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_checkpoint_on_s3(server: None, tmp_path: Path) -> None:
-    """Log and Spark's part of the checkpoint are on the server; both are found again by a driver that starts anew."""
+    """Log and Spark's part of the checkpoint are on the server; a restarted driver finds both."""
     arguments = (str(PROGRAM), "--workers", "2", "--", str(tmp_path / "out"), "--keys", str(KEYS))
     with running(tmp_path, *arguments) as process:
         awaited(lambda: alive(process, tmp_path), lambda seen: seen["dataflow"]["epoch"] >= 3)
@@ -60,13 +60,13 @@ def test_a_checkpoint_on_s3(server: None, tmp_path: Path) -> None:
 
 
 def alive(process: subprocess.Popen[bytes], folder: Path) -> Any:
-    """The status of a run that has not ended."""
+    """The status of a run that must not have ended."""
     assert process.poll() is None, (folder / "run.log").read_text(errors="replace")[-4000:]
     return status(folder)
 
 
 def wrong(out: Path) -> list[dict[str, int]]:
-    """Rows that arithmetic says otherwise of: the source's values of a key are ``key + i * KEYS``, without a gap."""
+    """Rows with wrong values: the correct values of a key are ``key + i * KEYS``, without a gap."""
     rows = ds.dataset(out, partitioning="hive").to_table().to_pylist()
     assert len(rows) > 10 * KEYS
     assert {row["key"] for row in rows} == set(range(KEYS))
@@ -74,7 +74,7 @@ def wrong(out: Path) -> list[dict[str, int]]:
     def right(key: int, count: int) -> tuple[int, int]:
         return sum(key + i * KEYS for i in range(count)), key + (count - 1) * KEYS
 
-    # An epoch has whole seconds of the source, and each second as many values of one key as of another.
+    # An epoch has whole seconds of the source, and each second has equally many values of every key.
     newest = {max(row["rows"] for row in rows if row["key"] == key) for key in range(KEYS)}
     assert len(newest) == 1
     return [row for row in rows if (row["total"], row["newest"]) != right(row["key"], row["rows"])]

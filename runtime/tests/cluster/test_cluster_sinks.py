@@ -1,4 +1,4 @@
-"""Sinks under kills: executors die between and inside epochs, the driver leaves in the middle of one and starts again."""
+"""Sinks under kills: executors die between and inside epochs, and the driver dies inside one and is restarted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Values = tuple[int, int, int, int]
 
 
 def _through_kills(cluster: LocalCluster, query: Any) -> int:
-    """Kill both workers' executors, each after two more epochs; the newest epoch afterwards."""
+    """Kill both workers' executors, each after two more epochs; returns the newest epoch afterwards."""
     for worker in (0, 1):
         query.await_epoch(query.epoch + 2, 120)
         kill_executor(cluster, Worker(worker))
@@ -31,7 +31,7 @@ def _through_kills(cluster: LocalCluster, query: Any) -> int:
 
 
 def to_files(directory: Path) -> Any:
-    """A foreach writer that appends each row to a file of its epoch; made here, so that it is sent to executors whole."""
+    """A foreach writer that appends each row to a file of its epoch; defined here, so that it is pickled by value."""
 
     class ToFiles:
         epoch = -1
@@ -41,7 +41,7 @@ def to_files(directory: Path) -> Any:
             return True
 
         def process(self, row: Row) -> None:
-            with (directory / str(self.epoch)).open("a") as file:  # one write, shorter than what is appended at once
+            with (directory / str(self.epoch)).open("a") as file:  # one write, short enough to be atomic
                 file.write(json.dumps([row[0], str(row[1]), *row[2:]]) + "\n")
 
     return ToFiles()
@@ -63,7 +63,7 @@ def test_memory_holds_each_epoch_once(cluster: LocalCluster, session: SparkSessi
 def test_foreach_repeats_rows_and_never_changes_them(
     cluster: LocalCluster, session: SparkSession, tmp_path: Path
 ) -> None:
-    """At least once: what comes twice comes with the same epoch and the same values."""
+    """At least once: repeated rows have the same epoch and the same values."""
     rows = tmp_path / "rows"
     rows.mkdir()
     frame = aggregated(stream(session), bins=32, workers=2)
@@ -81,7 +81,7 @@ def test_foreach_repeats_rows_and_never_changes_them(
 
 
 def printed(text: str) -> dict[int, list[dict[Key, Values]]]:
-    """By epoch: what the console showed of it, each time."""
+    """By epoch: every output of it on the console."""
     found: dict[int, list[dict[Key, Values]]] = defaultdict(list)
     for part in text.split(f"{'-' * 43}\nBatch: ")[1:]:
         cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]
@@ -94,7 +94,7 @@ def printed(text: str) -> dict[int, list[dict[Key, Values]]]:
 def test_the_console_shows_the_same_epoch_again(
     cluster: LocalCluster, session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At least once: whatever is printed under a number is that epoch's rows."""
+    """At least once: all rows printed under a number are that epoch's rows."""
     frame = aggregated(stream(session), bins=32, workers=2)
     writer = frame.writeStream.outputMode("update").format("console").option("numRows", "1000")
     query = writer.option("checkpointLocation", str(tmp_path)).start()
@@ -108,7 +108,7 @@ def test_the_console_shows_the_same_epoch_again(
 
 
 def test_a_batch_left_in_the_middle_comes_again(session: SparkSession, tmp_path: Path) -> None:
-    """The driver leaves while the user's function has the rows; the next one hands out the same epoch, unchanged."""
+    """If the driver dies while the user's function has the rows, the next one passes the same epoch, unchanged."""
     outputs, calls = Outputs(), list[int]()
 
     def started() -> Any:
@@ -119,10 +119,10 @@ def test_a_batch_left_in_the_middle_comes_again(session: SparkSession, tmp_path:
         calls.append(epoch)
         outputs(frame, epoch)
         if epoch == 3 and calls.count(3) == 1:
-            raise KeyError("the driver is gone")
+            raise KeyError("the driver has died")
 
     query = started()
-    with pytest.raises(Exception, match="the driver is gone"):
+    with pytest.raises(Exception, match="the driver has died"):
         query.awaitTermination(120)
     assert query.epoch == 2, "an epoch whose sink failed has no record"
     query = started()

@@ -1,4 +1,4 @@
-"""A long run under random trouble: the answer is right at its end, and nothing has grown. `make soak` makes it long."""
+"""A long run with random faults: the result is correct at its end, and nothing has grown. `make soak` makes it long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.campaign, pytest.mark.timeout(SEC
 def test_nothing_grows(
     cluster: LocalCluster, session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Moves, kills and changes of load at random: every epoch right, every bin rebuildable, every figure flat."""
+    """With random moves, kills and load changes, every epoch is correct, every bin can be rebuilt, and every figure is flat."""
     with capsys.disabled():
         sys.stdout.write(f"\nsoak: SOAK_SEED={SEED} SOAK_SECONDS={SECONDS:.0f}\n")
         soak = Soak(SEED, cluster, session, tmp_path / "checkpoint")

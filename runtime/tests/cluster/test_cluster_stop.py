@@ -21,7 +21,7 @@ LAST = 2
 
 
 def test_a_function_stops_its_own_query(session: SparkSession, tmp_path: Path) -> None:
-    """The epoch is recorded, the query ends without an error, later stops return, and the next start goes on from there."""
+    """The epoch is recorded, the query ends without an error, later stops return, and the next start continues from there."""
     started, seen = threading.Event(), list[int]()
 
     def function(frame: DataFrame, epoch: int) -> None:
@@ -47,7 +47,7 @@ def test_a_function_stops_its_own_query(session: SparkSession, tmp_path: Path) -
 def test_a_function_waits_for_the_thread_that_stops_its_query(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread is sent back with a reason, so the function returns, and the query ends."""
+    """The thread gets an error with the reason, so the function returns, and the query ends."""
     monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 1.0)
     monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 1.0)
     started, told = threading.Event(), list[str]()
@@ -68,6 +68,6 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(
     query: Any = writer.foreachBatch(function).option("checkpointLocation", str(tmp_path)).start()
     started.set()
     assert query.awaitTermination(PATIENCE_SECONDS)
-    assert "its foreachBatch function has to return" in told[0]
+    assert "its foreachBatch function must return" in told[0]
     assert not query.isActive
     query.stop()

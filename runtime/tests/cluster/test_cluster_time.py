@@ -1,4 +1,4 @@
-"""The current time of a batch, as in Spark: the same in every run of it, in keys, aggregates and behind the operator."""
+"""The current time of a batch, as in Spark: the same in every run, in keys, aggregates and after the operator."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CLOCKS = (
     "year(localtimestamp()) div 1000",
     "unix_timestamp() div 10000000000",
 )
-"""Keys made of the time that stay the same while the test runs, whenever that is."""
+"""Keys derived from the time that do not change while the test runs, at any time."""
 
 
 def clocked(frame: Any) -> Any:
-    """Times in keys, in a filter of an aggregate, and behind the operator; one in each form of Spark's."""
+    """Times in keys, in a filter of an aggregate, and after the operator; one in each of Spark's forms."""
     keys = [F.expr(text).alias(f"at{number}") for number, text in enumerate(CLOCKS)]
     counted = frame.groupBy(F.window(F.current_timestamp(), "365000 days"), "k", *keys).agg(
         F.expr("count(*) FILTER (WHERE ts < current_timestamp())").alias("n")
@@ -43,7 +43,7 @@ def clocked(frame: Any) -> Any:
 
 
 def test_the_current_time_is_the_batch_s(session: SparkSession, tmp_path: Path) -> None:
-    """In keys, aggregates and behind the operator, on every run of an epoch and in its replay; in the session's time zone."""
+    """This holds in keys, in aggregates and after the operator, in every run and replay of an epoch; in the session's time zone."""
     folder, checkpoint = tmp_path / "in", tmp_path / "ours"
     for batch, seconds in enumerate(TIMES[:2]):
         put(folder, batch, seconds)
@@ -66,7 +66,7 @@ def test_the_current_time_is_the_batch_s(session: SparkSession, tmp_path: Path) 
 
 @pytest.mark.parametrize("key", ["date_trunc('year', now())", "current_date() > date'2020-01-01'", "'constant'"])
 def test_the_only_key_may_be_one_value_in_a_batch(key: str, session: SparkSession, tmp_path: Path) -> None:
-    """The exchange by worker stays where Spark could fold the key; `now()`, a clock in Spark, is the batch's time here."""
+    """The exchange by worker is kept where Spark could fold the key; `now()`, a clock in Spark, is the batch's time here."""
     folder = tmp_path / "in"
     for batch, seconds in enumerate(TIMES[:3]):
         put(folder, batch, seconds)
@@ -80,7 +80,7 @@ def test_the_only_key_may_be_one_value_in_a_batch(key: str, session: SparkSessio
 
 @pytest.mark.parametrize("text", ["max(current_timestamp())", "count(current_date())", "sum(unix_timestamp())"])
 def test_a_time_within_an_aggregate_is_refused_as_by_spark(text: str, session: SparkSession, tmp_path: Path) -> None:
-    """Spark takes a batch's time for non-deterministic and refuses it in its first batch; here that is before the start."""
+    """Spark treats a batch's time as non-deterministic and rejects it in its first batch; binshift does so before the start."""
     folder = tmp_path / "in"
     put(folder, 0, TIMES[0])
 

@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 540
 
 
 def test_two_queries_run_and_are_rescaled_each_by_itself(tmp_path: Path) -> None:
-    """Every epoch of both is right while each moves by itself, one is stopped and started again, and both share a target."""
+    """Every epoch of both is correct while each moves independently, one is restarted, and both share a target."""
     with LocalCluster(tmp_path / "cluster", workers=3, cores=4) as cluster, (tmp_path / "log").open("wb") as log:
         command = [sys.executable, str(HERE / "two_queries_program.py"), cluster.url, str(tmp_path / "checkpoints")]
         path = os.pathsep.join([str(HERE), str(HERE.parent.parent)])

@@ -17,7 +17,7 @@ from binshift.spark.batches import NO_DATA_CONF
 pytestmark = pytest.mark.cluster
 
 EARLY = ([-7200, -3700], [-3650, -5], [0, 5, -1], [30, -30], [3600])
-"""Around 1970: seconds, each batch's."""
+"""Around 1970: the seconds of each batch."""
 
 
 def windows(frame: Any) -> Any:
@@ -32,12 +32,12 @@ def filtered(frame: Any) -> Any:
 
 
 def joined(frame: Any) -> Any:
-    """Keeps what a static frame knows: not each file's last row."""
+    """Keeps rows with a match in a static frame: all but each file's last row."""
     return frame.join(frame.sparkSession.range(2).withColumnRenamed("id", "k"), "k")
 
 
 def exploded(frame: Any) -> Any:
-    """Two rows of each with items, and none of those without."""
+    """Two rows for each row with items, and none for the others."""
     return frame.select("ts", "k", F.explode("items").alias("item"))
 
 
@@ -46,7 +46,7 @@ def exploded(frame: Any) -> Any:
 def test_what_stands_behind_the_watermark_does_not_change_it(
     between: Callable[[Any], Any], mode: str, session: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark follows the event time where `withWatermark` stands: the same rows are late, windows end in the same batches."""
+    """Spark follows the event time at `withWatermark`: the same rows are late, and windows end in the same batches."""
     folder = tmp_path / "in"
     for batch, seconds in enumerate(TIMES):
         put(folder, batch, seconds)
@@ -64,7 +64,7 @@ def test_what_stands_behind_the_watermark_does_not_change_it(
 def test_united_streams_have_one_watermark_by_spark_s_policy(
     policy: str, session: SparkSession, tmp_path: Path
 ) -> None:
-    """Each stream has a watermark of its own; the one furthest behind, or ahead, is the query's."""
+    """Each stream has its own watermark; the lowest or highest of them is the query's."""
     for batch, seconds in enumerate(TIMES):
         put(tmp_path / "in", batch, seconds)
         put(tmp_path / "slower", batch, [at / 2 for at in seconds])
@@ -80,7 +80,7 @@ def test_united_streams_have_one_watermark_by_spark_s_policy(
 
 
 def test_event_times_before_1970_are_late(session: SparkSession, tmp_path: Path) -> None:
-    """Spark's watermark begins at 0: what ends then or earlier is late from the first batch on."""
+    """Spark's watermark begins at 0: groups that end then or earlier are late from the first batch on."""
     folder = tmp_path / "in"
     for batch, seconds in enumerate(EARLY):
         put(folder, batch, seconds, datetime(1970, 1, 1, tzinfo=UTC))
@@ -95,7 +95,7 @@ def test_event_times_before_1970_are_late(session: SparkSession, tmp_path: Path)
 
 @pytest.mark.parametrize("mode", ["update", "append"])
 def test_restarts_and_replays_keep_the_watermark(mode: str, session: SparkSession, tmp_path: Path) -> None:
-    """A query that ends in the middle of a batch, before its record or after it, goes on as one that never ended."""
+    """A query that ends inside a batch, before its record or after it, continues like one that never ended."""
     folder, checkpoint, kept, sparks = tmp_path / "in", tmp_path / "ours", Sink(), Sink()
 
     def query(made: Callable[..., Any]) -> Any:
@@ -123,7 +123,7 @@ def test_restarts_and_replays_keep_the_watermark(mode: str, session: SparkSessio
 
 @pytest.mark.parametrize("enabled", ["true", "false"])
 def test_batches_without_data_are_run_as_the_conf_has_it(enabled: str, session: SparkSession, tmp_path: Path) -> None:
-    """After the last rows, groups end by one more batch, or stay until more rows come; moves on an idle stream go on."""
+    """After the last rows, groups end in one more batch, or wait for more rows; moves on an idle stream continue."""
     folder = tmp_path / "in"
     for batch, seconds in enumerate(TIMES[:3]):
         put(folder, batch, seconds)

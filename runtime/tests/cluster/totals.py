@@ -1,4 +1,4 @@
-"""A function of one's own for `applyInArrowWithState`, total and count by name, around the counted stream; and its answer."""
+"""A user function for `applyInArrowWithState`, total and count by name, over the counted stream; and its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Totals = dict[str, tuple[int, int]]
 
 
 def summed(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> Tables:
-    """The function as it should be."""
+    """The correct function."""
     sums = rows.group_by("name", use_threads=False).aggregate([("value", "sum"), ("value", "count")])
     joined = sums.join(state, "name", join_type="left outer")
     total = pc.add(joined["value_sum"], pc.fill_null(joined["total"], 0))
@@ -54,7 +54,7 @@ class Kept:
 
 
 def answers(epochs: int) -> Iterator[Totals]:
-    """What each of the first epochs has to emit: the names it has touched, with all that was seen of them."""
+    """The expected output of each of the first epochs: the names it has changed, with their totals so far."""
     state: Totals = {}
     for epoch in range(epochs):
         touched: Totals = {}

@@ -1,7 +1,7 @@
-"""A program with two stateful queries, which judges itself: ``program MASTER FOLDER CONF``; ``CONF`` is Spark conf in JSON.
+"""A program with two stateful queries, which checks itself: ``program MASTER FOLDER CONF``; ``CONF`` is Spark conf in JSON.
 
-An aggregation and an `applyInArrowWithState`, started by two threads at once; each is rescaled by itself while both run, one
-is stopped and started again, and in the end the program's target applies to both. Every epoch of both is compared with its
+It has an aggregation and an `applyInArrowWithState`, started by two threads at once. Each is rescaled independently while both
+run, one is restarted, and at the end the program's target applies to both. Every epoch of both is compared with its
 reference.
 """
 
@@ -33,11 +33,11 @@ TOKEN = "two-queries-admin-token"
 SECONDS = 150.0
 OPENER = build_opener(ProxyHandler({}))
 MORE = 3
-"""Epochs that each step waits for."""
+"""The number of epochs that each step waits for."""
 
 
 class Program:
-    """Both queries, and what they have put out."""
+    """Both queries, and their outputs."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         self.session, self.folder = session, folder
@@ -50,7 +50,7 @@ class Program:
         return self._started(frame, name, folder, self.counts)
 
     def start_totals(self) -> Any:
-        """The function of one's own."""
+        """The user function."""
         return self._started(totals.framed(self.session, totals.summed), "totals", "totals", self.kept)
 
     def _started(self, frame: Any, name: str, folder: str, sink: Callable[..., None]) -> Any:
@@ -61,7 +61,7 @@ class Program:
         return query
 
     def asked(self, method: str, path: str, body: object = None) -> Any:
-        """What the control API answers."""
+        """The response of the control API."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         request = Request(self.control.api.url + path, data=data, headers=headers, method=method)
@@ -69,12 +69,12 @@ class Program:
             return json.loads(answer.read())
 
     def target(self, path: str, generation: int, workers: list[int]) -> Any:
-        """Ask for workers, as an operator does."""
+        """Request workers, as an operator does."""
         return self.asked("PUT", path, {"owner": "tester", "generation": generation, "workers": workers})
 
 
 def both_started(program: Program) -> tuple[Any, Any]:
-    """Started by two threads at the same time."""
+    """Start both queries by two threads at the same time."""
     found: dict[str, Any] = {}
 
     def begin(name: str, start: Callable[[], Any]) -> None:
@@ -92,23 +92,23 @@ def both_started(program: Program) -> tuple[Any, Any]:
 
 
 def go_on(*queries: Any) -> None:
-    """Each of them records some more epochs."""
+    """Wait until each of them has recorded some more epochs."""
     for last, query in [(query.epoch, query) for query in queries]:
         query.await_epoch(last + MORE, SECONDS)
 
 
 def check_refusals(program: Program) -> None:
-    """What cannot be is refused before anything is begun, and harms neither query."""
+    """Check that invalid starts are rejected before they begin, and affect neither query."""
     with pytest.raises(InvalidSettings, match="3 stateful queries need 6"):
         program.start_counts("third", "third")
-    with pytest.raises(InvalidQuery, match="runs in this application already"):
+    with pytest.raises(InvalidQuery, match="is already running in this application"):
         program.start_counts("again")
     with pytest.raises(InvalidQuery, match="a query named 'totals'"):
         program.start_counts("totals", "other")
 
 
 def check_api(program: Program) -> None:
-    """Each query is addressed by its name; without one, what is true of both is told, and what is not is refused."""
+    """Each query is addressed by its name; without one, values of both are returned, and the rest is rejected."""
     assert {each["name"] for each in program.asked("GET", "/v1/queries")["queries"]} == {"counts", "totals"}
     assert program.asked("GET", "/v1/queries/totals/dataflow")["name"] == "totals"
     assert len(program.asked("GET", "/v1/queries/counts/bins")["bins"]) == 32
@@ -125,7 +125,7 @@ def check_api(program: Program) -> None:
 
 
 def played(program: Program) -> None:
-    """The whole of it."""
+    """Run all steps."""
     counts, summed = both_started(program)
     go_on(counts, summed)
     check_refusals(program)
@@ -147,7 +147,7 @@ def played(program: Program) -> None:
     thread.join()
     counts = again[0]
     go_on(counts, summed)
-    # What an operator wants of one query of the program, it wants of all.
+    # An operator's target for one query of the program applies to all.
     awaited(lambda: counts.workers, lambda workers: workers == (1, 2), SECONDS)
     migration = program.target("/v1/target", 2, [0, 1])["migration"]
     awaited(
@@ -167,7 +167,7 @@ def played(program: Program) -> None:
 
 
 def main(master: str, folder: str, settings: str) -> None:
-    """Run it; whatever is wrong is raised."""
+    """Run it; any error is raised."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("two queries")
     for key, value in (conf.required() | json.loads(settings)).items():
@@ -180,12 +180,12 @@ def main(master: str, folder: str, settings: str) -> None:
         with program.control:
             played(program)
         status = 0
-    except BaseException:  # said here, as nothing after `os._exit` is
+    except BaseException:  # printed here, because nothing is printed after `os._exit`
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(status)  # not to wait for queries that may still run
+        os._exit(status)  # do not wait for queries that may still run
 
 
 if __name__ == "__main__":

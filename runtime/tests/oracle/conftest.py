@@ -1,4 +1,4 @@
-"""What the oracle's tests share: processes that play histories side by side, one for each core."""
+"""Fixtures of the oracle's tests: processes that run histories in parallel, one per core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def crew() -> Iterator[ProcessPoolExecutor]:
-    """A process a core. New ones, not forked: Arrow's threads do not survive a fork."""
+    """One process per core. They are spawned, not forked: Arrow's threads do not survive a fork."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as executor:
         yield executor

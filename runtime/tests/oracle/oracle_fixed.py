@@ -1,7 +1,7 @@
-"""One short fixed history, so that a fault can be put at any of its effects.
+"""One short fixed history in which a fault can be injected at any effect.
 
 Ten epochs with a rescale from two workers to three in the middle; manifests, snapshots and collections are as frequent
-as they can be. `fixed` plays it under a plan of faults; `places` lists its effects.
+as possible. `fixed` runs it under a plan of faults; `places` lists its effects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def fixed(
     pre_copy: bool = True,
     deterministic: bool = True,
 ) -> SimulatedCluster:
-    """Play it, with the faults of ``plan``; where it says `STAND_STILL`, ``meanwhile`` happens."""
+    """Run it with the faults of ``plan``; for the fault `STAND_STILL`, ``meanwhile`` runs."""
     faults = Faults()
     cluster = SimulatedCluster(
         flow or chain(), bins=8, workers=2, slots=3, tuning=TUNING, faults=faults, deterministic=deterministic
@@ -55,7 +55,7 @@ def fixed(
 
 
 def STAND_STILL() -> None:  # noqa: N802 (a constant of the type `Meanwhile`)
-    """Stands for whatever the caller lets happen meanwhile."""
+    """Represents the call that runs while the process is suspended."""
 
 
 def _play(cluster: SimulatedCluster) -> None:
@@ -74,7 +74,7 @@ def _play(cluster: SimulatedCluster) -> None:
 
 
 def _request(cluster: SimulatedCluster) -> None:
-    """Ask until it is answered, as whoever wants more workers does."""
+    """Request until it succeeds, as a user who wants more workers does."""
     for _ in range(5):
         try:
             cluster.rescale(3, "Optimized", batch_size=1, pre_copy=True)
@@ -96,7 +96,7 @@ def places() -> list[Effect]:
 
 
 def place(who: str, what: str, occurrence: int, fault: Fault | Meanwhile) -> Plan:
-    """The plan with this fault at the so-manieth effect that begins so."""
+    """The plan with this fault at the given occurrence of an effect with this prefix."""
     seen = 0
 
     def plan(effect: Effect) -> Fault | Meanwhile | None:

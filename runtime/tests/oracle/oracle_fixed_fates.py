@@ -1,4 +1,4 @@
-"""What the crew runs of the fixed history: one fault at one effect, told as text."""
+"""A run of the fixed history in a process of the crew: one fault at one effect, with the outcome as text."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ FAULTS: dict[str, Fault | Meanwhile] = {
 
 
 def fixed_fate(number: int, kind: str) -> str:
-    """How the fixed history ends with this fault at that effect: empty if well."""
+    """The outcome of the fixed history with this fault at that effect: empty if it is correct."""
     logging.disable(logging.CRITICAL)
     try:
         cluster = fixed(at({number: FAULTS[kind]}), meanwhile=take_over)
     except BaseException:
-        # Also what is no error: a history must end by itself, and nobody else is waiting for it here.
+        # Also exceptions that are not errors: the history must end by itself, and the outcome must be returned.
         return f"{kind} at effect {number}: {traceback.format_exc()}"
     struck = cluster.world.faults.struck
     return "" if len(struck) == 1 else f"{kind} at effect {number} struck {struck}"

@@ -20,7 +20,7 @@ WINDOW_MS = 2_000
 
 
 def link(key: Key, rows: Sequence[Row], state: Row | None) -> tuple[list[Row], Row | None]:
-    """Chains every value of a key into a digest that any lost, doubled or swapped record changes; some end the chain."""
+    """Chains every value of a key into a digest that any lost, duplicate or swapped record changes; some values end the chain."""
     length, digest = (0, 7) if state is None else (state["length"], state["digest"])
     for row in rows:
         digest = (digest * 1_000_003 + (row["value"] or 0) + 1) % MODULUS
@@ -35,7 +35,7 @@ def chain(name: str = "chain") -> StateFlow:
 
 
 def moody() -> StateFlow:
-    """A flow that breaks its promise: every call leaves another state, so that attempts can be told apart."""
+    """A flow that is not deterministic: every call leaves another state, so that attempts can be distinguished."""
     calls = itertools.count()
 
     def function(key: Key, rows: Sequence[Row], state: Row | None) -> tuple[list[Row], Row | None]:
@@ -45,12 +45,12 @@ def moody() -> StateFlow:
 
 
 def unlike_the_latest(row: Row) -> bool:
-    """A filter on the event time, behind the watermark: it also drops some of the rows that move the watermark on."""
+    """A filter on the event time, after the watermark: it also drops some of the rows that advance the watermark."""
     return bool(row["time"] % 700 < 600)
 
 
 def flows_for(rng: random.Random) -> dict[str, Flow]:
-    """Some dataflow: every kind of operator, once in a while two at a time."""
+    """A random dataflow: every kind of operator, sometimes two at a time."""
     mode, where = rng.choice(list(OutputMode)), rng.choice([None, unlike_the_latest])
     windowed = Totals("windows", window_ms=WINDOW_MS, delay_ms=1_000, where=where, mode=mode)
     kinds: list[list[Flow]] = [[Totals()], [chain()], [windowed], [chain(), windowed]]
@@ -58,7 +58,7 @@ def flows_for(rng: random.Random) -> dict[str, Flow]:
 
 
 def rows_for(rng: random.Random, epoch: int, keys: int, most: int) -> list[Row]:
-    """One epoch's input: some keys often, others seldom; now and then nothing, a null, a late row."""
+    """One epoch's input: some keys often, others rarely; sometimes nothing, a null, a late row."""
     if rng.random() < 0.1:
         return []
     now = epoch * 700

@@ -1,8 +1,8 @@
-"""Histories: everything that may happen to a dataflow, chosen by one seed.
+"""Histories: random events in the life of a dataflow, chosen by one seed.
 
-A history is input, movement and misfortune in random order. `play` runs one and returns the cluster after it; the
-cluster itself contradicts whatever is wrong. At the end of each the world calms down: then everything under way has to
-end, a driver that starts has to reach the newest target, and the log alone has to hold the state.
+A history is input, moves and faults in random order. `play` runs one and returns the cluster after it; the cluster itself
+raises on any contradiction. At the end of each history the faults stop: then all running migrations must end, a restarted
+driver must reach the newest target, and the log alone must have the state.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from binshift.testing.machines import NewStore
 SLOTS = 4
 
 ROUND_EPOCHS = (0, 0, 0, 1, 2, 3, 4, 6, 8)
-"""Epochs that pass while a round of background work runs: none on an idle stream, many where rounds are slow."""
+"""Epochs that pass while a round of background work runs: none on an idle stream, many if rounds are slow."""
 
 
 @dataclass
 class Misfortune:
-    """A plan of faults: each effect has a small chance, until there were enough.
+    """A plan of faults: each effect has a small chance of one, up to a maximum number.
 
     Attributes:
-        rng: decides.
-        left: how many more.
+        rng: the source of randomness.
+        left: the number of remaining faults.
         chance: of each effect.
-        cluster: where.
-        nested: whether this is happening meanwhile; one thing at a time.
-        in_round: whether a background round is under way, beside which an epoch may run.
-        at_commit: what happens once a record exists and Spark has not committed its epoch; the driver dies with it.
+        cluster: the cluster.
+        nested: whether a suspension is in progress; faults are not nested.
+        in_round: whether a background round is running, during which an epoch may run.
+        at_commit: what happens after a record and before Spark's commit of its epoch; the driver then dies.
     """
 
     rng: random.Random
@@ -54,7 +54,7 @@ class Misfortune:
     at_commit: Callable[[], None] | None = None
 
     def __call__(self, effect: Effect) -> Fault | Meanwhile | None:
-        """What goes wrong at this effect."""
+        """The fault of this effect."""
         if self.at_commit is not None and effect.what.startswith("Spark's commit"):
             befall, self.at_commit = self.at_commit, None
             befall()
@@ -76,7 +76,7 @@ class Misfortune:
                 return None
 
     def _meanwhile(self, effect: Effect) -> Meanwhile:
-        """What happens while the process stands still: another driver, or what this one does on its other thread."""
+        """What happens while the process is suspended: another driver, or work on this driver's other thread."""
         assert self.cluster is not None
         cluster, options = self.cluster, [self._take_over]
         if effect.process.name.startswith("executor"):
@@ -108,7 +108,7 @@ class Misfortune:
 
 @dataclass
 class History:
-    """One history under way."""
+    """One history in progress."""
 
     seed: int
     faulty: bool = True
@@ -142,17 +142,17 @@ class History:
         self.cluster.world.zombie_share = rng.choice([0.0, 0.5])
 
     def next_rows(self) -> list[Row]:
-        """Input of the next epoch; the same for every history of this seed."""
+        """The input of the next epoch; the same for every history of this seed."""
         number = len(self.cluster.world.stream.batches)
         return rows_for(random.Random(f"{self.seed} {number}"), number, self.keys, self.rows_max)
 
     @property
     def beside(self) -> list[Beside]:
-        """What happens beside a round."""
+        """The calls that run during a round."""
         return [lambda: self.cluster.epoch(self.next_rows())] * self.round_epochs
 
     def play(self) -> SimulatedCluster:
-        """All of it."""
+        """Run the whole history."""
         actions: list[tuple[int, Callable[[], object]]] = [
             (10, self.background),
             (2, self.rescale),
@@ -176,7 +176,7 @@ class History:
         return self.cluster
 
     def act(self, name: str, action: Callable[[], object]) -> None:
-        """One action; a request may fail like any other call, and is then not repeated."""
+        """Run one action; a request may fail like any other call, and is then not repeated."""
         self.script.append(name)
         try:
             action()
@@ -194,7 +194,7 @@ class History:
             self.misfortune.in_round = False
 
     def rescale(self) -> None:
-        """To some of the workers, in some way."""
+        """Rescale to some of the workers, with random settings."""
         slots = self.rng.sample(range(SLOTS), self.rng.randint(1, SLOTS))
         strategy, size = self.rng.choice(list(Strategy)).value, self.rng.choice([1, 2, 8])
         pre_copy = self.rng.random() < 0.7
@@ -202,24 +202,24 @@ class History:
         self.cluster.rescale(slots, strategy, batch_size=size, pre_copy=pre_copy)
 
     def move(self) -> None:
-        """A few bins to a few workers."""
+        """Move a few bins to a few workers."""
         bins = self.rng.sample(range(self.cluster.world.bins), self.rng.randint(1, 3))
         self.cluster.move({b: self.rng.randrange(SLOTS) for b in bins}, pre_copy=self.rng.random() < 0.7)
 
     def cancel(self) -> None:
-        """The newest migration."""
+        """Cancel the newest migration."""
         for migration in self.cluster.driver.migrations.history[-1:]:
             migration.cancel()
 
     def lose(self) -> None:
-        """An executor, its disk, or its stores without anybody knowing."""
+        """Lose an executor, its disk, or its stores without a report."""
         slot = self.rng.randrange(SLOTS)
         self.rng.choice([self.cluster.kill, self.cluster.wipe, self.cluster.forget])(slot)
 
     def be_away(self) -> None:
-        """A worker is away for a round or two; where others take over, for an epoch or two as well.
+        """Remove a worker for a round or two; if others take over, for an epoch or two as well.
 
-        It may go at the worst moment: when the driver dies between a record and Spark's commit.
+        It may be removed at the worst moment: when the driver dies between a record and Spark's commit.
         """
         slot, takes_over = self.rng.randrange(SLOTS), self.cluster.world.tuning.take_over
         if self.faulty and takes_over and self.rng.random() < 0.5:
@@ -233,19 +233,19 @@ class History:
         self.cluster.back(slot)
 
     def drain(self) -> None:
-        """A worker is to go; perhaps it comes back."""
+        """Drain a worker; it may return."""
         slot = self.rng.randrange(SLOTS)
         self.cluster.driver.targets.drain(Worker(slot))
         if self.rng.random() < 0.5:
             self.cluster.kill(slot)
 
     def break_or_mend(self) -> None:
-        """A worker can do no background work, or can again."""
+        """Make a worker unable to do background work, or able again."""
         machine = self.cluster.world.machines[Worker(self.rng.randrange(SLOTS))]
         machine.broken = "" if machine.broken else self.rng.choice(["its disk is gone", "killed"])
 
     def calm_down(self) -> None:
-        """No more faults: what is under way ends, what was asked for is reached, what was promised holds."""
+        """Without further faults, running migrations end, the target is reached, and all guarantees hold."""
         self.misfortune.left = 0
         cluster = self.cluster
         for machine in cluster.world.machines.values():
@@ -269,12 +269,12 @@ class History:
             cluster.epoch(self.next_rows())
             cluster.background()
         cluster.witness.rebuild()
-        assert cluster.leftovers() == {}, "nobody needs these copies"
+        assert cluster.leftovers() == {}, "these copies are not needed"
         assert verify(cluster.world.files) == []
 
 
 def play(seed: int, **options: object) -> SimulatedCluster:
-    """The history of a seed; an error names the seed and tells what happened."""
+    """Run the history of a seed; an error has the seed and the events."""
     history = History(seed, **options)  # type: ignore[arg-type]
     try:
         return history.play()
@@ -284,11 +284,11 @@ def play(seed: int, **options: object) -> SimulatedCluster:
 
 
 def fate(seed: int, moody: bool) -> str:
-    """How the history of a seed ended: empty if well, otherwise the whole traceback, as text that any process can read."""
+    """The outcome of a seed's history: empty if correct, otherwise the whole traceback, as text for any process."""
     logging.disable(logging.CRITICAL)
     try:
         play(seed, moody=moody)
     except BaseException:
-        # Also what is no error: a history must end by itself, and nobody else is waiting for it here.
+        # Also exceptions that are not errors: the history must end by itself, and the outcome must be returned.
         return traceback.format_exc()
     return ""

@@ -1,4 +1,4 @@
-"""Broken variants of the engine's loops: each loses one bound, wait, try or check."""
+"""Broken variants of the engine's loops: each lacks one bound, wait, attempt or check."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Patch = pytest.MonkeyPatch
 
 
 def runs_without_bound(patch: Patch) -> None:
-    """An epoch is run again for ever (I6)."""
+    """An epoch is run again forever (I6)."""
     patch.setattr(driver, "EpochLimits", lambda attempts, *waits: EpochLimits(10**9, *waits))
 
 
@@ -42,24 +42,24 @@ def failures_of_tasks_not_counted(patch: Patch) -> None:
 
 
 def taken_over_at_once(patch: Patch) -> None:
-    """A worker that is away for a moment loses its bins."""
+    """A worker that is briefly missing loses its bins."""
     of = ExecutorWait.wait_for
     patch.setattr(ExecutorWait, "wait_for", lambda self, *how: of(replace(self, lost_worker_seconds=-1.0), *how))
 
 
 def nobody_takes_over(patch: Patch) -> None:
-    """The others wait for ever for a worker that stays away (I6)."""
+    """The others wait forever for a lost worker (I6)."""
     patch.setattr(executor_wait, "continue_without", lambda coordinator, lost, plan, away, alive: plan)
 
 
 def rehearsed_for_ever(patch: Patch) -> None:
-    """A worker that cannot rehearse is tried again for ever, and its migration waits (I6)."""
+    """A worker that cannot rehearse is tried forever, and its migration waits (I6)."""
     patch.setattr(background_loop, "WARM_TRIES_MAX", 10**9)
     patch.setattr(background_loop, "WARM_RETRIES_MAX", 10**9)
 
 
 def unfit_counts_as_warm(patch: Patch) -> None:
-    """A worker whose rehearsal has failed gets bins all the same."""
+    """A worker whose rehearsal has failed gets bins nevertheless."""
 
     def warm(self: BackgroundLoop, group: Any, error: Exception) -> None:
         self.coordinator.migrations.mark_warm(frozenset(group))
@@ -68,7 +68,7 @@ def unfit_counts_as_warm(patch: Patch) -> None:
 
 
 def absent_workers_waited_for_for_ever(patch: Patch) -> None:
-    """A migration waits for a worker that nobody starts (I6)."""
+    """A migration waits for a worker that is never started (I6)."""
     patch.setattr(BackgroundLoop, "_give_up", lambda self, missing: None)
 
 
@@ -90,7 +90,7 @@ def epochs_not_measured(patch: Patch) -> None:
 
 
 def pace_not_applied(patch: Patch) -> None:
-    """The pace is decided, and the migration that runs never hears of it."""
+    """The pace is decided, but the running migration does not get it."""
 
     def measured(self: MigrationController, seconds: float, *, flipped: bool) -> None:
         self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped)
@@ -99,12 +99,12 @@ def pace_not_applied(patch: Patch) -> None:
 
 
 def slow_plans_not_checked(patch: Patch) -> None:
-    """A driver that has slept while it planned lets its sink write (I8)."""
+    """A driver that was suspended while planning lets its sink write (I8)."""
     patch.setattr(epoch_loop, "FENCE_CHECK_SECONDS", math.inf)
 
 
 def owed_epochs_forgotten(patch: Patch) -> None:
-    """A stream that ends leaves the groups that are over."""
+    """A stream that ends leaves closed groups in the state."""
 
     def recorded(self: EpochLoop[Any], plan: Any, timings: Any) -> None:
         self.timings.append(timings)
@@ -113,7 +113,7 @@ def owed_epochs_forgotten(patch: Patch) -> None:
 
 
 def owed_epochs_without_end(patch: Patch) -> None:
-    """Every epoch asks for another one."""
+    """Every epoch requests another one."""
     recorded = EpochLoop._recorded
 
     def more(self: EpochLoop[Any], plan: Any, timings: Any) -> None:

@@ -1,7 +1,7 @@
-"""Broken variants of the protocol: each breaks one rule, as a careless change might.
+"""Broken variants of the protocol: each violates one rule, as a careless change might.
 
-A variant is a change of one or two functions of the protocol's own code, made and taken back by `broken`. Those under `CAUGHT`
-break an invariant, and the oracle has to notice within a few histories; each names the rule it breaks.
+A variant replaces one or two functions of the protocol's own code; `broken` applies and reverts it. Those under `CAUGHT`
+violate an invariant, and the oracle must notice it within a few histories; each names the rule that it violates.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Patch = pytest.MonkeyPatch
 
 
 def undo_skipped(patch: Patch) -> None:
-    """What a failed run left in a store stays, under the stamp of the epoch before (I2)."""
+    """The changes of a failed run stay in a store, under the stamp of the previous epoch (I2)."""
 
     def skipped(self: BinStore, fence: Fence, to: Stamp) -> bool:
         with self._fenced.writing(fence) as (transaction, status):
@@ -56,7 +56,7 @@ def undo_skipped(patch: Patch) -> None:
 
 
 def stamps_not_compared(patch: Patch) -> None:
-    """A task takes its store for the state recorded for the epoch before, whatever it holds (I2)."""
+    """A task treats its store as the recorded state of the previous epoch, whatever it holds (I2)."""
     patch.setattr(epoch_task.EpochTask, "_at_base", lambda self, status: True)
 
 
@@ -71,12 +71,12 @@ def task_fence_ignored(patch: Patch) -> None:
 
 
 def driver_fence_ignored(patch: Patch) -> None:
-    """A driver does not look whether another one has taken over (I8)."""
+    """A driver does not check whether another one has taken over (I8)."""
     patch.setattr(terms, "check_newest", lambda storage, term: None)
 
 
 def record_overwritten(patch: Patch) -> None:
-    """The record of an epoch that exists is written over instead of being adopted (I3)."""
+    """The record of an epoch that exists is overwritten instead of being adopted (I3)."""
 
     def overwritten(self: Log, record: CommitRecord) -> CommitRecord:
         name, data = record_name(Epoch(record.epoch)), encode_record(record)
@@ -105,7 +105,7 @@ def replay_writes(patch: Patch) -> None:
 
 
 def delta_skipped(patch: Patch) -> None:
-    """A copy is counted as caught up without the newest delta's rows (I2)."""
+    """A copy counts as caught up without the newest delta's rows (I2)."""
     rows = bring_up._delta_rows
 
     def fewer(storage: Any, files: BringUp, bins: BinSet, have: Epoch, to: Epoch) -> Iterator[Any]:
@@ -127,7 +127,7 @@ def loaded_to_the_delta_before(patch: Patch) -> None:
 
 
 def half_a_copy_counts(patch: Patch) -> None:
-    """A copy counts before all of its rows are there (I2)."""
+    """A copy counts before all of its rows are stored (I2)."""
     install = BinStore.install_copies
 
     def hasty(self: BinStore, fence: Fence, bins: BinSet, epoch: Epoch, entries: Sequence[Any], **how: Any) -> None:
@@ -143,7 +143,7 @@ def older_rows_stay(patch: Patch) -> None:
 
 
 def moved_bins_stay(patch: Patch) -> None:
-    """A worker goes on owning the bins it has given away (I1)."""
+    """A worker continues to own the bins that it has given away (I1)."""
     commit = transitions.committed
 
     def greedy(status: Status, expect: Stamp, stamp: Stamp, owned: BinSet) -> Status:
@@ -159,15 +159,15 @@ def flip_forgotten_by_the_record(patch: Patch) -> None:
 
 
 def snapshot_of_two_moments(patch: Patch) -> None:
-    """A snapshot is said to be of the state of which the store's last one was; its rows are those of now (I3)."""
+    """A snapshot is labelled with the state of the store's last one; its rows are the current ones (I3)."""
     take, stamps = background_task._snapshot, dict[tuple[str, Worker], Stamp]()
 
     def mixed(spec: Any, store: BinStore, storage: Any) -> SnapshotRef | None:
         found, of = take(spec, store, storage), (spec.operator, spec.worker)
-        said, stamps[of] = stamps.get(of), store.status().stamp
-        if found is None or said is None:
+        labelled, stamps[of] = stamps.get(of), store.status().stamp
+        if found is None or labelled is None:
             return found
-        return msgspec.structs.replace(found, epoch=said.epoch, attempt=said.attempt)
+        return msgspec.structs.replace(found, epoch=labelled.epoch, attempt=labelled.attempt)
 
     patch.setattr(background_task, "_snapshot", mixed)
 
@@ -184,12 +184,12 @@ def one_file_too_many(patch: Patch) -> None:
 
 
 def unnamed_files_of_the_future(patch: Patch) -> None:
-    """Retention deletes files of an epoch whose record is still to come (I3)."""
+    """Retention deletes files of an epoch whose record is not written yet (I3)."""
     patch.setattr(retention, "_is_garbage", lambda index, named, file, floor, term: file.kind == "deltas" and not named)
 
 
 def lost_executors_not_noticed(patch: Patch) -> None:
-    """A driver believes that an executor that came anew holds what the one before it held."""
+    """A driver assumes that a new executor holds the bins of its predecessor."""
     specs = coordinator.Coordinator.specs
 
     def trusting(
@@ -207,7 +207,7 @@ def older_deltas_win(patch: Patch) -> None:
 
 
 def deletions_forgotten(patch: Patch) -> None:
-    """Keys that were deleted come back with a bring-up (I4)."""
+    """Deleted keys return with a bring-up (I4)."""
     read = BinRebuild._read
 
     def kept(self: BinRebuild, bins: BinSet) -> Iterator[Any]:
@@ -252,7 +252,7 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
 
 @contextlib.contextmanager
 def broken(name: str) -> Iterator[None]:
-    """The protocol with one rule broken, while this lasts."""
+    """The protocol with one rule violated, within this context."""
     with pytest.MonkeyPatch.context() as patch:
         MUTANTS[name](patch)
         yield
@@ -269,20 +269,20 @@ STORIES: tuple[Callable[[], object], ...] = (
     zombies.test_a_collection_while_an_epoch_waits_for_its_record,
     *LOOP_STORIES,
 )
-"""What is played before the histories: those who go on after they were replaced."""
+"""The stories that run before the histories: replaced processes that continue."""
 
 
 def caught(name: str, seeds: int) -> str:
-    """The first story or history that contradicts the variant, and how; empty if none does.
+    """The first story or history that contradicts the variant, and its error; empty if none does.
 
-    A tale as long as the whole of it is never told: the variants are many, and each is expected to fail.
+    Only the start of the error is returned: the variants are many, and each is expected to fail.
     """
     logging.disable(logging.CRITICAL)
     histories = (partial(play, seed, moody=moody) for seed in range(seeds) for moody in (False, True))
     for number, story in enumerate((*STORIES, *histories)):
-        with broken(name):  # outside of the try: what patches something that is not there catches nothing
+        with broken(name):  # outside the try: a variant that patches a missing name must not count as caught
             try:
                 story()
-            except BaseException as error:  # whatever the oracle says
+            except BaseException as error:  # any error of the oracle
                 return f"story {number}: {type(error).__name__}: {str(error)[:200]}"
     return ""

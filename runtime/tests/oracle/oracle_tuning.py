@@ -1,4 +1,4 @@
-"""Settings of the random histories, and what is shown of one that fails."""
+"""Settings of the random histories, and the description of one that fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from binshift.testing.faults import Faults
 
 
 def tuning_for(rng: random.Random) -> Tuning:
-    """Settings in which something is always at its limit."""
+    """Settings with which some limit is always reached."""
     return Tuning(
         snapshot_cycle_epochs=rng.randint(1, 6),
         manifest_every_epochs=rng.randint(1, 5),
@@ -36,6 +36,6 @@ def tuning_for(rng: random.Random) -> Tuning:
 
 
 def tale(seed: int, script: Sequence[str], faults: Faults) -> str:
-    """What happened, for the message of a failure."""
+    """The events, for the message of a failure."""
     lines = [f"BINSHIFT_SEED={seed}", f"actions: {'; '.join(script)}", f"faults: {faults.struck or 'none'}"]
     return "\n".join([*lines, "the last effects:", *list(faults.trace)[-15:]])

@@ -1,7 +1,7 @@
-"""At least two hundred random histories, each repeatable: ``BINSHIFT_SEED=17 make oracle`` plays that one again.
+"""At least two hundred random histories, each repeatable: ``BINSHIFT_SEED=17 make oracle`` repeats that one.
 
-In each, input, migrations by all strategies, kills, lost replies, processes that stand still and drivers that take over
-come in random order. The cluster checks after every epoch and round what `binshift.testing.Witness` checks.
+In each, input, migrations by all strategies, kills, lost responses, suspended processes and drivers that take over come in
+random order. After every epoch and round the cluster runs the checks of `binshift.testing.Witness`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ DISK_SEEDS = [int(ASKED)] if ASKED else range(300, 308)
 
 @pytest.fixture(scope="module")
 def fates(crew: ProcessPoolExecutor) -> dict[tuple[int, bool], Future[str]]:
-    """The histories, being played."""
+    """The histories, running."""
     wanted = [*((seed, False) for seed in SEEDS), *((seed, True) for seed in MOODY_SEEDS)]
     return {(seed, moody): crew.submit(fate, seed, moody) for seed, moody in wanted}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_ends_as_the_reference_says(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
-    """Whatever befalls a dataflow, output, state and log are those of the reference, and everything begun ends."""
-    told = fates[seed, False].result()
-    assert not told, told
+    """Under any faults, output, state and log of a dataflow are those of the reference, and all migrations end."""
+    outcome = fates[seed, False].result()
+    assert not outcome, outcome
 
 
 @pytest.mark.parametrize("seed", MOODY_SEEDS)
@@ -50,15 +50,15 @@ def test_the_recorded_state_wins(seed: int, fates: dict[tuple[int, bool], Future
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """An empty directory; what LMDB opened in it is closed."""
+    """An empty directory; LMDB environments in it are closed afterwards."""
     yield tmp_path
     close_environments(tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the dead close no files
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # killed processes close no files
 @pytest.mark.parametrize("seed", DISK_SEEDS)
 def test_a_history_on_disk(seed: int, directory: Path) -> None:
-    """The same with LMDB below the stores and a directory, or an object store, below the log."""
+    """The same holds with LMDB below the stores and a directory, or an object store, below the log."""
     made = 0
 
     def new_store(operator: str, worker: Worker) -> KeyValueStore:

@@ -1,4 +1,4 @@
-"""Rounds of background work that last as long as several epochs: on a busy stream every migration ends all the same."""
+"""If rounds of background work last as long as several epochs, on a busy stream every migration ends nevertheless."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def busy(cluster: SimulatedCluster, keys: int = 12) -> Callable[[], object]:
 
 
 def rescaled(cluster: SimulatedCluster, round_epochs: int, strategy: Strategy, rounds_max: int) -> None:
-    """Move half of the bins to two more workers while so many epochs pass beside each round."""
+    """Move half of the bins to two more workers while this many epochs pass during each round."""
     epoch = busy(cluster)
     for _ in range(5):
         epoch()
@@ -50,6 +50,6 @@ def test_a_round_of_several_epochs(round_epochs: int, strategy: Strategy) -> Non
 
 @pytest.mark.parametrize("round_epochs", [2, 5, 8])
 def test_many_bins_and_long_rounds(round_epochs: int) -> None:
-    """As many bins as a query has by default, in steps of its default size."""
+    """This holds with the default number of bins and the default step size."""
     cluster = SimulatedCluster(chain(), bins=4096, workers=2, slots=4, seed=round_epochs)
     rescaled(cluster, round_epochs, Strategy.ALL_AT_ONCE, 20)

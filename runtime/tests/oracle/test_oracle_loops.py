@@ -1,6 +1,6 @@
-"""Both loops of the engine, on the simulator, where they decide by time or by number: bounds, waits, tries, pace.
+"""Both loops of the engine, on the simulator, at their limits of time and number: bounds, waits, attempts, pace.
 
-The random histories go through the same code, but seldom as far as its limits. Each story here goes to one of them.
+The random histories run the same code, but rarely up to its limits. Each story here reaches one of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WAITS_MAX = 10_000
 
 
 class Waiting(ManualClock):
-    """A clock by which nobody waits for ever, and at which something happens at some time."""
+    """A clock with a limit on waits, and with scheduled events."""
 
     def __init__(self, at: float = 0.0, act: Callable[[], object] = lambda: None) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Waiting(ManualClock):
     def sleep(self, seconds: float) -> None:
         super().sleep(seconds)
         self.waits += 1
-        assert self.waits < WAITS_MAX, "somebody waits for ever"
+        assert self.waits < WAITS_MAX, "a thread waits forever"
         if self.at and self.now >= self.at:
             self.at = 0.0
             self.act()
@@ -56,11 +56,11 @@ def begun(tuning: Tuning, epochs: int = 3, **options: object) -> SimulatedCluste
 
 
 def failing(cluster: SimulatedCluster, error: type[BinshiftError]) -> list[str]:
-    """Have many summaries fail so; the runs that begin, as they do."""
+    """Let many summaries fail with this error; returns the runs, as they begin."""
     runs, left = list[str](), FAILURES
 
     def fail() -> None:
-        raise error("the disk is away")
+        raise error("the disk is unavailable")
 
     def plan(effect: Effect) -> Meanwhile | None:
         nonlocal left
@@ -76,10 +76,10 @@ def failing(cluster: SimulatedCluster, error: type[BinshiftError]) -> list[str]:
 
 
 def test_an_epoch_that_never_succeeds_ends() -> None:
-    """After as many runs as are allowed the query ends with the reason; its next driver runs the epoch."""
+    """After the allowed number of runs the query ends with the reason; its next driver runs the epoch."""
     cluster = begun(Tuning(attempts_max=6))
     runs = failing(cluster, EpochFailed)
-    with pytest.raises(EpochFailed, match=r"failed 6 times.*the disk is away"):
+    with pytest.raises(EpochFailed, match=r"failed 6 times.*the disk is unavailable"):
         cluster.epoch(rows(3))
     assert len(runs) == 6
     cluster.world.faults.plan = lambda effect: None
@@ -87,10 +87,10 @@ def test_an_epoch_that_never_succeeds_ends() -> None:
 
 
 def test_a_task_that_always_fails_ends_the_query() -> None:
-    """What is neither binshift's nor a lost executor's fault is tried four times, however many runs are allowed."""
+    """A failure not caused by binshift or a lost executor is tried four times, whatever number of runs is allowed."""
     cluster = begun(Tuning())
     runs = failing(cluster, TaskFailed)
-    with pytest.raises(TaskFailed, match="the disk is away"):
+    with pytest.raises(TaskFailed, match="the disk is unavailable"):
         cluster.epoch(rows(3))
     assert len(runs) == 4
     cluster.world.faults.plan = lambda effect: None
@@ -98,7 +98,7 @@ def test_a_task_that_always_fails_ends_the_query() -> None:
 
 
 def test_a_worker_that_comes_back_in_time_keeps_its_bins() -> None:
-    """An epoch waits for it, and nobody takes over."""
+    """An epoch waits for it, and no other worker takes over."""
     cluster = begun(Tuning(take_over=True, lost_worker_seconds=30.0))
     clock = cluster.world.clock = Waiting()
     cluster.restart_driver()
@@ -112,7 +112,7 @@ def test_a_worker_that_comes_back_in_time_keeps_its_bins() -> None:
 
 
 def test_others_take_over_from_a_worker_that_stays_away() -> None:
-    """After the time-out the epoch goes on without it; once it is back it gets its share again."""
+    """After the time-out the epoch continues without it; once it has returned, it gets its share again."""
     cluster = begun(Tuning(take_over=True, lost_worker_seconds=30.0))
     cluster.away(1)
     before = cluster.world.clock.now
@@ -126,7 +126,7 @@ def test_others_take_over_from_a_worker_that_stays_away() -> None:
 
 
 def test_a_worker_that_cannot_rehearse_gets_no_bins() -> None:
-    """After three tries the migration to it ends with the reason, and those that are well keep the bins."""
+    """After three attempts the migration to it ends with the reason, and the healthy workers keep the bins."""
     cluster = begun(Tuning())
     cluster.world.machines[Worker(2)].unfit = "no module named x"
     migration = cluster.rescale(3)
@@ -142,7 +142,7 @@ def test_a_worker_that_cannot_rehearse_gets_no_bins() -> None:
 
 
 def test_a_migration_to_a_worker_that_never_comes_ends() -> None:
-    """After a minute it says for whom it has waited; it moves nothing."""
+    """After a minute it ends with the name of the missing worker, and moves nothing."""
     cluster = begun(Tuning(executor_wait_seconds=60.0))
     cluster.away(2)
     before = cluster.world.clock.now
@@ -153,7 +153,7 @@ def test_a_migration_to_a_worker_that_never_comes_ends() -> None:
 
 
 def test_slow_flips_become_smaller() -> None:
-    """Where a flip makes an epoch slower than is aimed for, fewer bins flip in the ones after it."""
+    """If a flip makes an epoch slower than the aim, fewer bins flip in the following ones."""
     limits = Limits(steps_inflight_max=32, flips_per_epoch_max=8)
     tuning = Tuning(epoch_seconds=0.1, flip_seconds=0.1, limits=limits)
     cluster = begun(tuning, 8, bins=512, workers=1, slots=2)
@@ -169,7 +169,7 @@ def test_slow_flips_become_smaller() -> None:
 
 
 def test_a_driver_that_slept_while_it_planned_writes_nothing() -> None:
-    """It finds that another one has come, before its sink takes a row."""
+    """It finds that another one has taken over, before its sink takes a row."""
     cluster = begun(Tuning())
 
     def sleep() -> None:
@@ -186,7 +186,7 @@ def test_a_driver_that_slept_while_it_planned_writes_nothing() -> None:
 
 
 def test_what_a_stream_owes_is_paid() -> None:
-    """A stream that runs what is there and then ends runs one more epoch for the groups that are over, and no further one."""
+    """A stream that runs the available input and then ends runs one more epoch for the closed groups, and no further one."""
     flow = Totals("windows", window_ms=2_000, delay_ms=0)
     cluster = SimulatedCluster(flow, workers=2)
     stream = cluster.world.stream
@@ -210,4 +210,4 @@ LOOP_STORIES: tuple[Callable[[], None], ...] = (
     test_a_driver_that_slept_while_it_planned_writes_nothing,
     test_what_a_stream_owes_is_paid,
 )
-"""What the broken variants of the loops are tried on."""
+"""The stories that the broken variants of the loops are tried on."""

@@ -1,7 +1,7 @@
-"""The configurations Megaphone's own tests find hardest, by name (PVLDB 12(9), 2019, section 3).
+"""The most difficult configurations of Megaphone's own tests, by name (PVLDB 12(9), 2019, section 3).
 
 Control updates at adjacent times, one for the very next time, a bin that moves and moves back, updates in the wrong
-order, and movement while no record comes. The cluster checks output, state, owners and log after every epoch.
+order, and moves without input. The cluster checks output, state, owners and log after every epoch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AT_ONCE = Tuning(limits=Limits(steps_inflight_max=4, flips_per_epoch_max=1))
 
 
 def busy(cluster: SimulatedCluster, epochs: int, seed: int = 1) -> None:
-    """Epochs with input, a round after each."""
+    """Epochs with input, each followed by a round."""
     for _ in range(epochs):
         number = len(cluster.world.stream.batches)
         cluster.epoch(rows_for(random.Random(seed * 1000 + number), number, 12, 20))
@@ -34,7 +34,7 @@ def busy(cluster: SimulatedCluster, epochs: int, seed: int = 1) -> None:
 
 
 def flips(cluster: SimulatedCluster) -> dict[int, dict[int, int]]:
-    """The control updates there were: by epoch, bin to worker."""
+    """The control updates so far: by epoch, bin to worker."""
     owners = cluster.witness.owners
     return {
         epoch: moved
@@ -44,7 +44,7 @@ def flips(cluster: SimulatedCluster) -> dict[int, dict[int, int]]:
 
 
 def test_control_updates_at_adjacent_epochs() -> None:
-    """Steps of a fluid plan take effect in one epoch after the other, without one between."""
+    """Steps of a fluid plan take effect in consecutive epochs."""
     cluster = SimulatedCluster(chain(), bins=8, workers=1, slots=2, tuning=AT_ONCE)
     busy(cluster, 3)
     cluster.rescale(2, "Fluid", pre_copy=False)
@@ -56,7 +56,7 @@ def test_control_updates_at_adjacent_epochs() -> None:
 
 
 def test_an_update_for_the_very_next_epoch() -> None:
-    """A move without pre-copy that is asked for between two epochs takes effect in the second."""
+    """A move without pre-copy that is requested between two epochs takes effect in the second."""
     cluster = SimulatedCluster(chain(), bins=8, workers=2, slots=2)
     busy(cluster, 3)
     next_epoch = cluster.last + 1
@@ -66,7 +66,7 @@ def test_an_update_for_the_very_next_epoch() -> None:
 
 
 def test_an_update_for_the_first_epoch_after_the_first() -> None:
-    """A rescale that is asked for before the first epoch waits for a route to start from."""
+    """A rescale that is requested before the first epoch waits for a route to start from."""
     cluster = SimulatedCluster(chain(), bins=8, workers=1, slots=2)
     migration = cluster.rescale(2, "AllAtOnce", pre_copy=False)
     busy(cluster, 4)
@@ -76,7 +76,7 @@ def test_an_update_for_the_first_epoch_after_the_first() -> None:
 
 @pytest.mark.parametrize("pre_copy", [True, False])
 def test_a_bin_moves_and_moves_back(pre_copy: bool) -> None:
-    """A bin that comes back finds its old copy, or none, and is right either way."""
+    """A bin that returns finds its old copy, or none, and is correct either way."""
     cluster = SimulatedCluster(chain(), bins=8, workers=2, slots=2)
     busy(cluster, 4)
     assert cluster.route is not None
@@ -89,7 +89,7 @@ def test_a_bin_moves_and_moves_back(pre_copy: bool) -> None:
 
 
 def test_a_bin_moves_back_while_its_retirement_is_due() -> None:
-    """The second request comes right after the flip's record, when the source still keeps its copy for a replay."""
+    """The second request arrives right after the flip's record, when the source still keeps its copy for a replay."""
     cluster = SimulatedCluster(chain(), bins=8, workers=2, slots=2)
     busy(cluster, 3)
     cluster.move({0: 1}, pre_copy=False)
@@ -103,7 +103,7 @@ def test_a_bin_moves_back_while_its_retirement_is_due() -> None:
 
 
 def test_rollback_is_a_move_back() -> None:
-    """A rescale is cancelled halfway; the old workers as a target lead back, and nothing of the new one remains."""
+    """A rescale is cancelled halfway; a target of the old workers moves the bins back, and nothing of the new one remains."""
     cluster = SimulatedCluster(chain(), bins=16, workers=2, slots=4)
     busy(cluster, 3)
     before = cluster.route
@@ -123,7 +123,7 @@ def test_rollback_is_a_move_back() -> None:
 
 
 def test_updates_in_the_wrong_order_are_refused() -> None:
-    """A control update made for another route is refused, and a record with one is never written."""
+    """A control update made for another route is rejected, and a record with one is never written."""
     cluster = SimulatedCluster(chain(), bins=8, workers=2, slots=2)
     busy(cluster, 2)
     log = cluster.driver.log
@@ -151,7 +151,7 @@ def test_updates_in_the_wrong_order_are_refused() -> None:
 
 
 def test_an_epoch_out_of_order_is_refused() -> None:
-    """Neither an epoch that leaves one out nor one before the last can be planned."""
+    """An epoch that skips one, or one before the last, cannot be planned."""
     cluster = SimulatedCluster(chain(), bins=8, workers=2, slots=2)
     busy(cluster, 3)
     for epoch in (cluster.last + 2, cluster.last - 1):

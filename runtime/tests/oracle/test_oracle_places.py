@@ -1,7 +1,7 @@
-"""The named places at which a process may die, each once: what `test_oracle_every_effect` covers by number.
+"""The named points at which a process may die, each once; `test_oracle_every_effect` covers them by number.
 
-A place is found by what the process is about to do, so that the list reads as the protocol does and a place that does
-not exist any more fails here.
+A point is identified by the process's next operation, so that the list reads like the protocol and a point that no longer
+exists fails here.
 """
 
 from __future__ import annotations
@@ -45,4 +45,4 @@ def test_a_process_dies(named: str) -> None:
     """A kill at a named place leaves output, state and log as they would be without it."""
     who, what, occurrence = PLACES[named]
     cluster = fixed(place(who, what, occurrence, Fault.KILL))
-    assert len(cluster.world.faults.struck) == 1, "there is no such place any more"
+    assert len(cluster.world.faults.struck) == 1, "this point no longer exists"

@@ -1,7 +1,7 @@
-"""Whoever has been replaced changes nothing that counts (invariant I8): tasks, background rounds and drivers.
+"""A replaced process changes nothing that counts (invariant I8): tasks, background rounds and drivers.
 
-A process stands still at some place; meanwhile another driver takes over and goes on; then the process goes on as well.
-Between its going on and its end, no record and no row of any store may change, and its end is `Fenced`.
+A process is suspended at some point; meanwhile another driver takes over and continues; then the process resumes. Between its
+resumption and its end, no record and no row of any store may change, and its end is `Fenced`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def cluster_with(faults: Faults, flow: Flow | None = None) -> SimulatedCluster:
 
 
 def picture(cluster: SimulatedCluster) -> Picture:
-    """What counts: all records, and the bins that the newest one gives each worker, with stamp and rows.
+    """The durable state: all records, and the bins that the newest one gives each worker, with stamp and rows.
 
-    A worker that has no bins may be left with copies, or with bins of a run that never counted; its next task or round
-    sees to that.
+    A worker without bins may be left with copies, or with bins of a run that never counted; its next task or round removes
+    them.
     """
     stores: dict[str, object] = {}
     route = cluster.witness.owners[-1]
@@ -76,7 +76,7 @@ def picture(cluster: SimulatedCluster) -> Picture:
 
 
 def goes_on_later(cluster: SimulatedCluster, faults: Faults, where: tuple[str, str, int]) -> list[Picture]:
-    """Let whoever gets there stand still while another driver goes on; then take a picture."""
+    """Suspend the process that reaches the point while another driver continues; then take a picture."""
     pictures: list[Picture] = []
 
     def meanwhile() -> None:
@@ -106,7 +106,7 @@ def test_an_epoch_goes_on_after_another_driver_has_finished_it(named: str) -> No
 
 @pytest.mark.parametrize("named", IN_A_ROUND)
 def test_a_round_goes_on_after_another_driver_has_gone_on(named: str) -> None:
-    """Background work that stood still is shut out of the store, or does nothing that a record could name."""
+    """Suspended background work is fenced from the store, or does nothing that a record could name."""
     faults = Faults()
     cluster = cluster_with(faults)
     cluster.rescale(3, "AllAtOnce", pre_copy=True)
@@ -123,7 +123,7 @@ def test_a_round_goes_on_after_another_driver_has_gone_on(named: str) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_tasks_of_a_failed_run_go_on_later(seed: int) -> None:
-    """Tasks that Spark believes to be cancelled go on whenever they like; the stores keep what is recorded."""
+    """Tasks that Spark considers cancelled continue at any time; the stores keep the recorded state."""
     faults = Faults()
     cluster = cluster_with(faults)
     cluster.world.rng.seed(seed)
@@ -138,7 +138,7 @@ def test_tasks_of_a_failed_run_go_on_later(seed: int) -> None:
 
 
 def test_an_old_task_commits_before_the_new_run_begins_there() -> None:
-    """A zombie may commit to a store that no newer run has touched yet; the newer run undoes or forgets it."""
+    """A zombie may commit to a store that no newer run has used yet; the newer run undoes or discards it."""
     faults = Faults()
     cluster = cluster_with(faults)
     cluster.world.zombie_share = 1.0
@@ -160,7 +160,7 @@ def test_an_old_task_commits_before_the_new_run_begins_there() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_snapshot_of_a_run_that_never_counts(seed: int) -> None:
-    """A task has committed to its store, its state is written as a snapshot, and then the run fails: no record names it."""
+    """A task commits to its store, a snapshot of its state is written, and then the run fails: no record names the snapshot."""
     faults = Faults()
     cluster = cluster_with(faults, moody())
     cluster.world.rng.seed(seed)

@@ -1,4 +1,4 @@
-"""Sinks: where an epoch's result goes, and what that promises when an epoch runs again.
+"""Sinks: the destinations of an epoch's result, and their guarantees when an epoch runs again.
 
 | sink | guarantee | result drained before | an epoch that runs again |
 |---|---|---|---|
@@ -59,9 +59,9 @@ def sink_for(
     path: str | None = None,
     partition_by: Sequence[str] = (),
 ) -> Sink:
-    """The sink of a format's name; a name that is none of ours is Spark's to know.
+    """The sink of a format's name; Spark resolves a name that is not in this package.
 
-    Args:
+    spark: the user's session.
         spark: the user's session.
         format: in any case.
         schema: of the results.
@@ -77,7 +77,7 @@ def sink_for(
     if name in FILE_FORMATS:
         return FileSink(name, path, schema.names, partition_by, options)
     if partition_by and name in ("console", "kafka", "memory", "noop"):
-        raise InvalidQuery(f"partitionBy has no meaning for format({format!r}); it is for files")
+        raise InvalidQuery(f"partitionBy does not apply to format({format!r}); it is for files")
     match name:
         case "console":
             return ConsoleSink(options)

@@ -1,6 +1,6 @@
-"""The console: the first rows of each epoch on the driver's standard output, as Spark's own console sink.
+"""The console: the first rows of each epoch on the driver's standard output, as in Spark's console sink.
 
-For looking, not for keeping. Showing stops after some rows, so the result is drained before.
+For inspection, not for storage. It stops after a few rows, so the result is materialised before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ConsoleSink:
         options: ``numRows`` (20) and ``truncate`` (true), as in Spark.
 
     Raises:
-        InvalidQuery: an option is no number or truth value.
+        InvalidQuery: an option is not a number or truth value.
     """
 
     name = "console"
@@ -46,4 +46,4 @@ class ConsoleSink:
         result.show(self._rows, self._truncate)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""

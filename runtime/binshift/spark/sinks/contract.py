@@ -1,8 +1,8 @@
-"""What a sink is, and what it promises when an epoch runs twice.
+"""What a sink is, and its guarantee when an epoch runs twice.
 
-An epoch is run again after a failure, with the same rows if the user's functions are deterministic. A sink therefore
-states its guarantee; it never tries to be cleverer than that. The action it runs is what makes the epoch happen: S
-commits only when its last row was taken.
+An epoch runs again after a failure, with the same rows if the user's functions are deterministic. A sink therefore states its
+guarantee and does not try to strengthen it. The action that the sink runs drives the epoch: S commits only when its last row
+was taken.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from pyspark.sql import DataFrame
 
 
 class Guarantee(enum.StrEnum):
-    """What the outside sees of an epoch that ran more than once."""
+    """What readers see of an epoch that ran more than once."""
 
     IDEMPOTENT = "idempotent by epoch"
     """The later run replaces the earlier one: exactly once."""
 
     FILES = "files, one directory per epoch"
-    """One run's files are the epoch's, and stay: exactly once for readers of finished directories."""
+    """One run's files are the epoch's and never change: exactly once for readers of finished directories."""
 
     AT_LEAST_ONCE = "at least once, duplicates recognisable by epoch"
-    """Rows may come again; they belong to the same epoch as before."""
+    """Rows may be delivered again, with the same epoch number."""
 
 
 class Sink(Protocol):
     """Takes the result of each epoch.
 
     Attributes:
-        name: of the format, for messages.
+        name: the name of the format, for messages.
         guarantee: one of `Guarantee`.
         drains: the sink may run several actions or none, or take only some rows, so binshift materialises the result
-            before `write`. Without it, `write` runs exactly one action that takes every row.
+            before `write`. If not, `write` runs exactly one action that takes every row.
     """
 
     @property
@@ -49,7 +49,7 @@ class Sink(Protocol):
         """See the class."""
 
     def write(self, result: DataFrame, epoch: int) -> None:
-        """Write one epoch. May be called again for the same epoch, and then has to keep the guarantee.
+        """Write one epoch. It may be called again for the same epoch and must then keep the guarantee.
 
         Raises:
             UserFunctionFailed: the user's own function raised.

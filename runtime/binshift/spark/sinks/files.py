@@ -1,4 +1,4 @@
-"""File formats: each epoch in a directory of its own, which never changes once it is there.
+"""File formats: each epoch in a directory of its own, which never changes once it exists.
 
 The layout ``path/epoch=N/`` is Spark's partition layout: ``spark.read.parquet(path)`` gives the rows with a column
 ``epoch``. A run writes its files to a directory that readers pass over, ``path/_staged-N-NONCE``. Once the epoch is recorded,
@@ -30,7 +30,7 @@ FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 EPOCH_PREFIX: Final = "epoch="
 STAGED_PREFIX: Final = "_staged-"
 Choose = Callable[[str, str], Iterator[Output]]
-"""Given the directory and a staged folder in it: what counts as the epoch's result, best first; see `outputs.choose`."""
+"""Given the directory and a staged folder in it: the folder whose files are the epoch's result, best first; see `outputs.choose`."""
 
 
 class FileSink:
@@ -39,12 +39,12 @@ class FileSink:
     Args:
         name: the format.
         path: the directory of all epochs.
-        columns: of the result, to refuse at once what no epoch could write.
-        partition_by: columns that make further directories.
+        columns: of the result, to reject at once what no epoch could write.
+        partition_by: columns that are written as further directory levels.
         options: for the format.
 
     Raises:
-        InvalidQuery: no path, a column named ``epoch``, or partitioning by a column that is not there.
+        InvalidQuery: no path, a column named ``epoch``, or partitioning by a column that does not exist.
     """
 
     guarantee = Guarantee.FILES
@@ -74,12 +74,12 @@ class FileSink:
         self._tidied = False
 
     def write(self, result: DataFrame, epoch: int) -> None:
-        """Stage the epoch; `publish` gives it its name.
+        """Stage the epoch; `publish` renames it.
 
-        In a directory of its own, as that of a run that failed may not go away: file servers keep what a task still has open.
+        Each run has its own directory, because a failed run's cannot always be removed: file servers keep files that a task has open.
 
         Raises:
-            TaskFailed, DiskFull: the file system refuses.
+            TaskFailed, DiskFull: the file system reports an error.
         """
         folders, java = self._folders(result.sparkSession), jvm.install(result.sparkSession)
         self._tidied &= not self._staged
@@ -91,18 +91,18 @@ class FileSink:
         folders.seal(written(self._staged, java.written(self._staged)))
 
     def publish(self, spark: SparkSession, epoch: int, choose: Choose) -> None:
-        """The files that count get the epoch's name: those that `write` has staged, or those of another run.
+        """Give the epoch's name to the chosen files: the ones that `write` has staged, or another run's.
 
         It may be called again after an error.
 
         Args:
             spark: the session.
             epoch: its number; it is recorded.
-            choose: whose files count.
+            choose: chooses the run whose files are the result.
 
         Raises:
-            InvalidQuery: the epoch's directory holds files of something else.
-            TaskFailed, DiskFull: the file system refuses.
+            InvalidQuery: the epoch's directory holds other files.
+            TaskFailed, DiskFull: the file system reports an error.
             StorageUnavailable: as `Folders.publish`.
             Fenced: another driver has taken over.
         """
@@ -114,7 +114,7 @@ class FileSink:
                 break
             if chosen.folder == self._staged:
                 raise TaskFailed(
-                    f"{folders.url}/{self._staged} is gone before epoch {epoch} was published: what removes it?"
+                    f"{folders.url}/{self._staged} is gone before epoch {epoch} was published: find out which process removes it"
                 )
         failpoints.reached("publish.after")
         self._tidied &= chosen.folder == self._staged
@@ -123,8 +123,8 @@ class FileSink:
             self._tidy(folders, epoch)
 
     def _tidy(self, folders: Folders | LocalFolders, epoch: int) -> None:
-        """Remove what runs of this epoch and of those before have left: none of it can be chosen any more."""
-        with contextlib.suppress(TaskFailed, DiskFull):  # readers pass over it, and it is tried again
+        """Remove what runs of this and earlier epochs have left: it can no longer be chosen."""
+        with contextlib.suppress(TaskFailed, DiskFull):  # readers skip it, and removal is retried
             for left in folders.names(f"{STAGED_PREFIX}*"):
                 number = left.removeprefix(STAGED_PREFIX).partition("-")[0]
                 if not number.isdecimal() or int(number) <= epoch:
@@ -133,15 +133,15 @@ class FileSink:
 
     def _folders(self, spark: SparkSession) -> Folders | LocalFolders:
         if self._opened is None:
-            self._opened = open_folders(spark, self.path)  # Hadoop's configuration is asked for once
+            self._opened = open_folders(spark, self.path)  # Hadoop's configuration is read once
         return self._opened
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 def refuse_old_output(spark: SparkSession, path: str, checkpoint: str) -> None:
-    """Refuse to let a new query, whose epochs begin at 0, overwrite the epochs of an older one.
+    """Prevent a new query, whose epochs begin at 0, from overwriting the epochs of an older one.
 
     Raises:
         InvalidQuery: ``path`` has epochs, but the checkpoint is new.
@@ -150,5 +150,5 @@ def refuse_old_output(spark: SparkSession, path: str, checkpoint: str) -> None:
     if epochs and not open_folders(spark, checkpoint.rstrip("/")).names("*"):
         raise InvalidQuery(
             f"{path} holds {len(epochs)} epochs of another query, which this new one would overwrite: choose another "
-            f"directory, or go on from the checkpoint they were written with; {checkpoint} is empty"
+            f"directory, or continue from the checkpoint they were written with; {checkpoint} is empty"
         )

@@ -1,9 +1,9 @@
-"""Folders of results on whatever file system Spark writes to: Hadoop's ``FileSystem``.
+"""Folders of results on any file system that Spark writes to, through Hadoop's ``FileSystem``.
 
 A run's files are staged in a folder of their own, which is `sealed <Folders.seal>` with a manifest and then published under
-its epoch's name. On an object store a folder cannot be renamed at once, so files are moved one by one, by their names.
-That may be done by several drivers at a time and begun again by others: all of them move the same files, since one folder was
-chosen, and a file that is not where it was is where it should be.
+its epoch's name. On an object store a folder cannot be renamed atomically, so files are moved one by one, by their names.
+Several drivers may do this at the same time, and another may resume it: all of them move the same files, since one folder was
+chosen, and a file that is missing at its source is already at its destination.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from binshift.spark.sinks.local_folders import LocalFolders, failed, in_the_way
 from binshift.spark.sinks.manifest import FINISHED, Manifest, hidden, parsed
 
 MOVES_AT_ONCE: Final = 8
-"""Files moved together: each is a copy on an object store."""
+"""Files that are moved together: each move is a copy on an object store."""
 
 
 def open_folders(spark: SparkSession, root: str) -> Folders | LocalFolders:
-    """The directory ``root``, which need not be there yet."""
+    """The directory ``root``, which need not exist yet."""
     session: Any = spark
     path = session._jvm.org.apache.hadoop.fs.Path(root)
     files = path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
@@ -39,12 +39,12 @@ def open_folders(spark: SparkSession, root: str) -> Folders | LocalFolders:
 
 
 class Folders:
-    """What lies in one directory.
+    """The contents of one directory.
 
-    Whatever the file system refuses is a `TaskFailed` (`DiskFull` if it has no room) with its message.
+    Every error of the file system is a `TaskFailed` (`DiskFull` if it has no space) with its message.
 
     Attributes:
-        url: where this is, for comparison and messages.
+        url: the location, for comparison and messages.
     """
 
     def __init__(self, spark: SparkSession, files: Any, root: str) -> None:
@@ -64,24 +64,24 @@ class Folders:
             self._files.mkdirs(self._at(folder))
 
     def seal(self, manifest: Manifest) -> None:
-        """All of the run's files are there: nothing is added any more. Files that are not listed stay hidden."""
+        """Complete a folder: all of the run's files exist and none is added. Files that are not listed stay hidden."""
         self._write(f"{manifest.folder}/{FINISHED}", manifest.text)
 
     def publish(self, folder: str, name: str) -> bool:
-        """Let a sealed folder be ``name``, for readers; again and by several at once, too.
+        """Rename a sealed folder to ``name``, for readers; may be repeated and run by several drivers at once.
 
-        False if it is neither there nor was published: somebody took it away.
+        False if it neither exists nor was published: it was removed.
 
         Raises:
-            InvalidQuery: ``name`` holds files of something else; they are left alone.
-            StorageUnavailable: another driver is writing the manifest of ``name``; the same call again will tell.
+            InvalidQuery: ``name`` holds other files; they are not changed.
+            StorageUnavailable: another driver is writing the manifest of ``name``; call again for the result.
         """
         manifest, text = self._manifest(folder), self._text(name)
         found = parsed(text)
         if manifest is None or manifest.folder != folder:
             if found is None and text is not None:
                 raise StorageUnavailable(
-                    f"{self.url}/{name}/{FINISHED} is no whole list of files: perhaps it is being written; if this stays, "
+                    f"{self.url}/{name}/{FINISHED} is not a complete list of files: it may still be written; if this persists, "
                     f"delete {self.url}/{name} and start the query again, which writes the epoch again"
                 )
             return found is not None and found.folder == folder
@@ -95,25 +95,25 @@ class Folders:
         with ThreadPoolExecutor(MOVES_AT_ONCE) as pool:
             list(pool.map(lambda each: self._move(folder, name, each), manifest.files))
         failpoints.reached("publish.moved")
-        if found is None and self._manifest(name) is None:  # a reader may be at one that is there
+        if found is None and self._manifest(name) is None:  # a reader may be using an existing one
             self._write(f"{name}/{FINISHED}", manifest.text)
         self.remove(folder)
         return True
 
     def remove(self, name: str) -> None:
-        """Remove a folder with all it has; what is not there is as good as removed."""
+        """Remove a folder with all its contents; one that does not exist counts as removed."""
         with self._translate_errors(name):
             self._files.delete(self._at(name), True)
 
     def _move(self, folder: str, name: str, file: tuple[int, str]) -> None:
         size, path = file
         source, target = f"{folder}/{hidden(path)}", f"{name}/{path}"
-        trouble = OSError("it is not there")
+        trouble = OSError("it does not exist")
         if self._size(target) != size:
             try:
                 with self._unwrap_java_errors():
                     self._files.rename(self._at(source), self._at(target))
-            except OSError as error:  # perhaps only since another driver has just moved it
+            except OSError as error:  # another driver may just have moved it
                 trouble = error
             if self._size(target) != size:
                 raise failed(f"{self.url}/{target}", trouble)
@@ -134,7 +134,7 @@ class Folders:
                     raise in_the_way(f"{self.url}/{name}")
 
     def _size(self, name: str) -> int:
-        """In bytes; -1 if it is not there."""
+        """In bytes; -1 if it does not exist."""
         with self._translate_errors(name):
             try:
                 return int(self._files.getFileStatus(self._at(name)).getLen())
@@ -147,7 +147,7 @@ class Folders:
         return parsed(self._text(folder))
 
     def _text(self, folder: str) -> str | None:
-        """Of its manifest, whole or not; None if there is none."""
+        """The text of its manifest, complete or not; None if it has none."""
         with self._translate_errors(folder):
             try:
                 stream = self._files.open(self._at(f"{folder}/{FINISHED}"))
@@ -177,7 +177,7 @@ class Folders:
         except OSError as error:
             place = f"{self.url}/{name}"
             if (full := FULL.search(str(error))) is not None:
-                raise DiskFull(f"{place} has no room ({full[0]}): free space there; it is tried again") from None
+                raise DiskFull(f"{place} has no room ({full[0]}): free space there; the write is retried") from None
             raise failed(place, error) from None
 
     @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""Sinks that hand an epoch to one of Spark's batch writers: kafka, noop, and any other format by its name.
+"""Sinks that pass an epoch to one of Spark's batch writers: kafka, noop, and any other format by its name.
 
-binshift adds nothing to what they write and takes nothing from it, with one exception: what goes to Kafka says in a header of
-which epoch it is. With other formats, a user who must recognise duplicates writes the epoch into the rows, with `foreachBatch`.
+binshift changes nothing in what they write, with one exception: a record sent to Kafka has its epoch in a header. With other
+formats, a user who must recognise duplicates writes the epoch into the rows, with `foreachBatch`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from binshift.spark.sinks.contract import Guarantee
 
 
 class NoopSink:
-    """Takes every row and keeps none: for measuring."""
+    """Takes every row and keeps none: for measurements."""
 
     name = "noop"
     guarantee = Guarantee.IDEMPOTENT
@@ -28,17 +28,17 @@ class NoopSink:
         result.write.format("noop").mode("overwrite").save()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class FormatSink:
-    """Appends each epoch with a format of Spark's, or of a package the user brought.
+    """Appends each epoch with one of Spark's formats, or with that of a package that the user added.
 
-    What such a format does with a frame is not known: it may run several jobs. So it gets a drained result.
+    Such a format may run several jobs on a frame, so it gets a materialised result.
 
     Args:
-        name: of the format.
-        options: for the format.
+        name: the name of the format.
+        options: the format's options.
         path: for `save`, or None.
         partition_by: for `partitionBy`.
     """
@@ -62,23 +62,23 @@ class FormatSink:
         writer.save(self._path)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 EPOCH_HEADER: Final = "binshift-epoch"
-"""Of each record sent to Kafka: its epoch's number, in decimal digits."""
+"""Header of each record sent to Kafka: its epoch's number, in decimal digits."""
 
 
 class KafkaSink(FormatSink):
     """Sends each row to Kafka, in the epoch's own job, as Spark's writer does: one job that takes every row.
 
     Each record has the header `EPOCH_HEADER`, after those of the result's own column ``headers``. An epoch that runs again
-    sends the same records with the same number, so (epoch, key) tells a consumer what it has seen already: where every
-    key has one row an epoch, as with aggregates, it is all that is needed.
+    sends the same records with the same number, so a consumer recognises duplicates by (epoch, key). This suffices where every
+    key has one row per epoch, as with aggregates.
 
     Args:
-        options: of Spark's Kafka writer.
-        columns: of the result, to refuse at once what no epoch could send.
+        options: options of the Kafka writer.
+        columns: of the result, to reject at once what no epoch could send.
 
     Raises:
         InvalidQuery: there is no ``value`` column, or neither a ``topic`` column nor option, or no servers.
@@ -102,7 +102,7 @@ class KafkaSink(FormatSink):
         super().write(self.stamped(result, epoch), epoch)
 
     def stamped(self, result: DataFrame, epoch: int) -> DataFrame:
-        """The result with the epoch among each record's headers."""
+        """The result with the epoch in each record's headers."""
         number = F.array(F.struct(F.lit(EPOCH_HEADER).alias("key"), F.lit(str(epoch)).cast("binary").alias("value")))
         if self._headers is None:
             return result.withColumn("headers", number)

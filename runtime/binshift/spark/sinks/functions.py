@@ -1,9 +1,9 @@
 """`foreachBatch` and `foreach`: the user's own code as a sink.
 
-A function of a whole batch may run any number of actions, so it gets a result that is materialised before. A function
-of rows runs inside the epoch's one job, on the executors; what it raises comes back as data, not as an exception, so
-that it can be told from a failure of the epoch itself. It must take every row of its partition, even those the user
-did not want: only then does S commit.
+A function of a whole batch may run any number of actions, so it gets a result that is materialised before. A function of
+rows runs inside the epoch's one job, on the executors. Its error is returned as data, not as an exception, so that it can be
+distinguished from a failure of the epoch itself. It must take every row of its partition, including rows that the user did not
+want: otherwise S does not commit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RowWriter(Protocol):
 
 
 class ForeachBatchSink:
-    """Hands each epoch's result to a function of the user."""
+    """Passes each epoch's result to a function of the user."""
 
     name = "foreachBatch"
     guarantee = Guarantee.AT_LEAST_ONCE
@@ -46,15 +46,15 @@ class ForeachBatchSink:
         """Call the function."""
         try:
             self._function(result, epoch)
-        except Exception as error:  # whatever the user's function raises is theirs
+        except Exception as error:  # any error of the user's function
             raise user_failure(f"the foreachBatch function, in epoch {epoch},", error) from error
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 class ForeachSink:
-    """Hands each row to a function, or to an object with ``process`` and perhaps ``open`` and ``close``."""
+    """Passes each row to a function, or to an object with ``process`` and optionally ``open`` and ``close``."""
 
     name = "foreach"
     guarantee = Guarantee.AT_LEAST_ONCE
@@ -66,7 +66,7 @@ class ForeachSink:
                 raise InvalidQuery(f"foreach got {receiver!r}; it takes a function of a Row, or an object with process")
             for method in ("open", "close"):
                 if hasattr(receiver, method) and not callable(getattr(receiver, method)):
-                    raise InvalidQuery(f"foreach got an object whose {method!r} is no method")
+                    raise InvalidQuery(f"foreach got an object whose {method!r} is not a method")
         self._receiver = receiver
 
     def write(self, result: DataFrame, epoch: int) -> None:
@@ -77,7 +77,7 @@ class ForeachSink:
             raise UserFunctionFailed(f"the foreach function, in epoch {epoch}, raised:\n{failures[0]}")
 
     def close(self) -> None:
-        """Nothing is held on the driver."""
+        """Nothing to release on the driver."""
 
 
 class RowLoop:
@@ -95,7 +95,7 @@ class RowLoop:
         process = self._receiver if callable(self._receiver) else self._receiver.process
         try:
             wanted = self._open()
-        except Exception as error:  # whatever the user's code raises is theirs
+        except Exception as error:  # any error of the user's code
             yield traceback_end(error, frames_skipped=2)
             return
         failure: Exception | None = None
@@ -103,7 +103,7 @@ class RowLoop:
             for row in rows:
                 if wanted and failure is None:
                     failure = _call(process, row)
-        except Exception as error:  # of the epoch, not of the user: the partition's rows did not come
+        except Exception as error:  # an error of the epoch, not of the user's code: the partition's rows did not arrive
             self._close(error)
             raise
         for raised in filter(None, (failure, self._close(failure))):
@@ -124,6 +124,6 @@ class RowLoop:
 def _call(function: Callable[[Any], object], argument: object) -> Exception | None:
     try:
         function(argument)
-    except Exception as error:  # whatever the user's code raises is theirs
+    except Exception as error:  # any error of the user's code
         return error
     return None

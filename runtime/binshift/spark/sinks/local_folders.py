@@ -1,8 +1,8 @@
-"""Folders of results on a file system that the driver's own process sees: a disk, or a mounted file server.
+"""Folders of results on a file system that the driver's own process can access: a disk, or a mounted file server.
 
-Through the system's calls and not Java's: those take a file for missing when it cannot be looked at, and a directory for
-empty when it cannot be read. Nothing here depends on listing a directory, except what is tidied. A folder is renamed as a
-whole, so readers see all of an epoch or nothing.
+It uses system calls instead of Java's file API, which reports an unreadable file as missing and an unreadable directory as
+empty. Only the removal of leftovers depends on listing a directory. A folder is renamed as a whole, so readers see all of an
+epoch or nothing.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 class LocalFolders:
-    """See `binshift.spark.sinks.folders.Folders` for what the methods promise.
+    """See `binshift.spark.sinks.folders.Folders` for the contract of the methods.
 
     Args:
-        root: the directory; it need not be there yet.
+        root: the directory; it need not exist yet.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,7 +34,7 @@ class LocalFolders:
 
     @property
     def url(self) -> str:
-        """Where this is, for comparison and messages."""
+        """The location, for comparison and messages."""
         return self._root.as_uri()
 
     def names(self, pattern: str) -> list[str]:
@@ -51,7 +51,7 @@ class LocalFolders:
             (self._root / folder).mkdir(parents=True)
 
     def seal(self, manifest: Manifest) -> None:
-        """See `Folders`. The files are durable before the manifest is there."""
+        """See `Folders`. The files are durable before the manifest exists."""
         with self._translate_errors(manifest.folder):
             base = self._root / manifest.folder
             for size, name in manifest.files:
@@ -86,7 +86,7 @@ class LocalFolders:
             shutil.rmtree(self._root / name)
 
     def _holds(self, name: str, folder: str) -> bool:
-        """Whether ``name`` is complete, and was written as ``folder``."""
+        """Whether ``name`` is complete and was written as ``folder``."""
         try:
             found = parsed((self._root / name / FINISHED).read_text(errors="replace"))
         except (FileNotFoundError, NotADirectoryError):
@@ -102,16 +102,16 @@ class LocalFolders:
 
 
 def failed(place: str, error: OSError) -> DiskFull | TaskFailed:
-    """What it means that results cannot be written or published."""
+    """The error for results that could not be written or published."""
     if error.errno in diskerrors.FULL:
         return DiskFull(
-            f"{place} has no room ({error.strerror}): free space there; nothing is lost, and it is tried again"
+            f"{place} has no room ({error.strerror}): free space there; nothing is lost, and the write is retried"
         )
     return TaskFailed(f"the results at {place} could not be written or published: {error}")
 
 
 def in_the_way(place: str) -> InvalidQuery:
-    """An epoch's folder has files of somebody else, or of a log that was replaced."""
+    """The error for an epoch's folder with files of another writer, or of a log that was replaced."""
     return InvalidQuery(
         f"{place} holds files that this query did not write there: move them away and start the query again, which writes "
         "the epoch again; or choose another directory"
@@ -119,7 +119,7 @@ def in_the_way(place: str) -> InvalidQuery:
 
 
 def _show(path: Path, shown: Path, size: int) -> None:
-    """Give a file, and Hadoop's checksums of it, the name that readers see; it is whole and durable then."""
+    """Rename a file, and Hadoop's checksums of it, to the name that readers see; it is complete and durable then."""
     path.rename(shown)
     with contextlib.suppress(FileNotFoundError):
         _checksums(path).rename(_checksums(shown))

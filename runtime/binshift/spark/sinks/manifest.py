@@ -1,4 +1,4 @@
-"""The list of files that are an epoch's result: ``_SUCCESS`` of its folder, which readers pass over and people can read.
+"""The list of files that are an epoch's result: ``_SUCCESS`` in its folder, which readers skip and users can read.
 
 ```
 binshift 1 _staged-7-5f0c...              the name under which the folder was written
@@ -6,8 +6,8 @@ binshift 1 _staged-7-5f0c...              the name under which the folder was wr
 1 files
 ```
 
-What is listed was sent by the tasks that wrote it, and never comes from listing a directory: one that a failing disk shows
-as empty would lose rows. A list that is cut off is none.
+The tasks that wrote the files report them. The list never comes from listing a directory: a failing disk can show a directory
+as empty, which would lose rows. A truncated list is invalid.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 FINISHED: Final = "_SUCCESS"
-"""The manifest's name in its folder: there once the folder is complete."""
+"""The manifest's name in its folder; it exists once the folder is complete."""
 _HEAD: Final = "binshift 1 "
 
 
@@ -26,7 +26,7 @@ class Manifest:
     """The files of one run.
 
     Attributes:
-        folder: the name under which they were written; unique for ever.
+        folder: the name under which they were written; never used again.
         files: size in bytes and name, relative to the folder, as readers see it.
     """
 
@@ -41,7 +41,7 @@ class Manifest:
 
 
 def written(folder: str, lines: str) -> Manifest:
-    """From what the tasks sent (see `StagedFiles.java`).
+    """From the reports of the tasks (see `StagedFiles.java`).
 
     >>> written("_staged-0-a", "5126\\tn=7/part-0.json\\n").files
     ((5126, 'n=7/part-0.json'),)
@@ -50,7 +50,7 @@ def written(folder: str, lines: str) -> Manifest:
 
 
 def parsed(text: str | None) -> Manifest | None:
-    """What ``text`` lists; None if it is not a whole manifest.
+    """The manifest in ``text``; None if it is not complete.
 
     >>> parsed(Manifest("_staged-0-a", ((9, "x.json"),)).text)
     Manifest(folder='_staged-0-a', files=((9, 'x.json'),))
@@ -64,7 +64,7 @@ def parsed(text: str | None) -> Manifest | None:
 
 
 def hidden(name: str) -> str:
-    """What a file is called until it is known to count; readers pass over it.
+    """The name of a file until it is known to be part of the result; readers skip it.
 
     >>> hidden("n=7/part-0.json"), hidden("part-0.json")
     ('n=7/.part-0.json', '.part-0.json')

@@ -1,8 +1,8 @@
 """The memory sink: every epoch's rows on the driver, for tests, notebooks and demonstrations.
 
-An epoch that runs again replaces its rows. All rows stay in memory until the query is started anew, so it is for small
-results. As in Spark they can be queried as a table with the query's name; the table is made anew in each epoch that has
-rows, which costs time in proportion to all rows held.
+An epoch that runs again replaces its rows. All rows stay in memory until the query is restarted, so it is for small results.
+As in Spark, they can be queried as a table with the query's name. The table is rebuilt in each epoch that has rows, which costs
+time in proportion to all rows held.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class MemorySink:
 
     Args:
         schema: of the results.
-        spark: the user's session, in which the view is made; None without a view.
+        spark: the user's session, in which the view is created; None without a view.
         view: name of the temporary view; None without one.
     """
 
@@ -40,7 +40,7 @@ class MemorySink:
             spark.createDataFrame([], schema).createOrReplaceTempView(view)
 
     def write(self, result: DataFrame, epoch: int) -> None:
-        """Keep the epoch's rows in place of those of an earlier run."""
+        """Replace the rows of an earlier run of the epoch."""
         table = result.toArrow()
         with self._lock:
             replaced = self._epochs.get(epoch)
@@ -49,7 +49,7 @@ class MemorySink:
             self._spark.createDataFrame(self.table(), self._schema).createOrReplaceTempView(self._view)
 
     def epochs(self) -> list[int]:
-        """The epochs collected, ascending; also those without rows."""
+        """The collected epochs, ascending, including those without rows."""
         with self._lock:
             return sorted(self._epochs)
 

@@ -1,7 +1,7 @@
-"""What is said when the user's own function in a sink raises: the end of its traceback, and no more.
+"""The error for a user function in a sink that raises: the end of its traceback only.
 
-A wall of Java and of binshift's frames hides the one line a user needs. Errors that only passed through the user's
-function, such as an executor lost under its action, are handed on as what they are, so that the epoch is run again.
+Long Java and binshift traces hide the one line that a user needs. Errors that only passed through the user's function, such as
+an executor lost under its action, are raised as what they are, so that the epoch runs again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def user_failure(what: str, error: Exception, frames_skipped: int = 1) -> Except
     """The error to raise for ``error``, which left the user's function.
 
     Args:
-        what: which function, for the message.
-        error: what it raised.
-        frames_skipped: frames of ours at the start of its traceback.
+        what: the function, for the message.
+        error: the error that it raised.
+        frames_skipped: binshift's frames at the start of its traceback.
     """
-    # What a user's own client says of its connection reads like what Spark says of a lost executor.
+    # A connection error of a user's own client reads like Spark's message about a lost executor.
     if isinstance(error, BinshiftError | InvariantViolated | PySparkException | Py4JError):
         meaning = classify(error)
         if isinstance(meaning, BinshiftError | InvariantViolated) and not isinstance(meaning, UserFunctionFailed):
