@@ -74,6 +74,8 @@ class Latency:
     """Over epochs without a flip in which copies were made; None if there was none."""
     flipping_seconds: float | None = None
     """Over epochs with a flip; None if there was none."""
+    flipped_bins: int | None = None
+    """The most bins of one of these flips. A slow flip of fewer bins than the pace permits counts for these bins only."""
 
 
 def aim_seconds(latency: Latency, objective_seconds: float | None, limits: PacingLimits) -> float:
@@ -101,7 +103,7 @@ def next_pace(
     too_slow_anyway = latency.copying_seconds is not None and latency.copying_seconds > aim
     if too_slow_anyway and pace.duty > limits.duty_min:
         return _within(paced, limits)
-    return _within(_paced_flips(paced, latency.flipping_seconds, aim, limits), limits)
+    return _within(_paced_flips(paced, latency, aim, limits), limits)
 
 
 def _paced_copying(pace: Pace, seconds: float | None, aim: float, limits: PacingLimits) -> Pace:
@@ -114,13 +116,15 @@ def _paced_copying(pace: Pace, seconds: float | None, aim: float, limits: Pacing
     return pace
 
 
-def _paced_flips(pace: Pace, seconds: float | None, aim: float, limits: PacingLimits) -> Pace:
+def _paced_flips(pace: Pace, latency: Latency, aim: float, limits: PacingLimits) -> Pace:
     """Reduce bins before lengthening gaps, as fewer bins lower the peak; reverse in the opposite order."""
+    seconds = latency.flipping_seconds
     if seconds is None:
         return pace
     if seconds > aim:
         if pace.bins_per_flip > limits.bins_min:
-            return replace(pace, bins_per_flip=int(pace.bins_per_flip * limits.cut))
+            measured = min(pace.bins_per_flip, latency.flipped_bins or pace.bins_per_flip)
+            return replace(pace, bins_per_flip=int(measured * limits.cut))
         return replace(pace, gap_epochs=pace.gap_epochs + 1)
     if seconds < aim * limits.comfort:
         if pace.gap_epochs:

@@ -131,6 +131,13 @@ def test_an_aim_that_calm_epochs_miss_is_not_chased(objective: float | None) -> 
     assert next_pace(Pace(duty=0.5), Latency(CALM, copying_seconds=CALM), objective).duty > 0.5
 
 
+def test_a_slow_flip_counts_for_the_bins_that_flipped() -> None:
+    """A flip of 40 bins that misses the aim permits 20 in the next one, however many the pace permitted before."""
+    slow = Latency(CALM, None, 2.0, flipped_bins=40)
+    assert next_pace(Pace(0.5, 4096, 0), slow, AIM) == Pace(0.5, 20, 0)
+    assert next_pace(Pace(0.5, 16, 0), slow, AIM) == Pace(0.5, 8, 0)
+
+
 def test_a_pace_becomes_the_migrations_limits() -> None:
     """Bins and gap become the migration's limits; its other limits stay as the user set them."""
     limits = Pace(0.5, 32, 2).limits(Limits(steps_inflight_max=7))

@@ -260,7 +260,7 @@ class Coordinator:
     def finish(self, plan: EpochPlan, seconds: float) -> bool:
         """The epoch took so long, from its trigger to its record; sets the pace of what moves. Whether anything does."""
         with self.lock:
-            self.migrations.measure(seconds, flipped=len(plan.moves) > 0)
+            self.migrations.measure(seconds, flipped_bins=len(plan.moves))
             return not self.migrations.idle
 
     def bin_weights(self) -> npt.NDArray[np.float64] | None:

@@ -123,9 +123,9 @@ class MigrationController:
         """Whether no migration is under way or waiting."""
         return self._queued is None and (self._current is None or self._current.ended)
 
-    def measure(self, seconds: float, *, flipped: bool) -> None:
+    def measure(self, seconds: float, *, flipped_bins: int) -> None:
         """An epoch took so long, from its trigger to its record."""
-        if self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped):
+        if self.pacer.epoch(seconds, moving=not self.idle, flipped_bins=flipped_bins):
             self._advance(Paced(self.pacer.pace.limits(self.policy.limits)))
 
     def settle(self, index: Index) -> None:

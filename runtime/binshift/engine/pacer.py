@@ -40,6 +40,7 @@ class Pacer:
     _all: deque[float] = field(default_factory=lambda: deque(maxlen=8))
     _copying: list[float] = field(default_factory=list)
     _flipping: list[float] = field(default_factory=list)
+    _flipped_bins: int = 0
 
     @property
     def calm_seconds(self) -> float | None:
@@ -53,24 +54,25 @@ class Pacer:
         """The mean of the newest epochs; None before there was one."""
         return sum(self._all) / len(self._all) if self._all else None
 
-    def epoch(self, seconds: float, *, moving: bool, flipped: bool) -> bool:
+    def epoch(self, seconds: float, *, moving: bool, flipped_bins: int) -> bool:
         """An epoch took ``seconds``; whether the pace changed with it.
 
         Args:
             seconds: from its trigger to its record.
             moving: a migration was under way.
-            flipped: bins changed owner in it.
+            flipped_bins: how many bins changed owner in it.
         """
         self._all.append(seconds)
-        if not moving and not flipped:
+        if not moving and not flipped_bins:
             self._calm.append(seconds)
-            self._copying, self._flipping = [], []
+            self._copying, self._flipping, self._flipped_bins = [], [], 0
             return False
-        (self._flipping if flipped else self._copying).append(seconds)
+        (self._flipping if flipped_bins else self._copying).append(seconds)
+        self._flipped_bins = max(self._flipped_bins, flipped_bins)
         if len(self._copying) + len(self._flipping) < EPOCHS_PER_DECISION or not self._calm:
             return False
         before, self.pace = self.pace, next_pace(self.pace, self._latency(), self.aim_seconds, self.limits)
-        self._copying, self._flipping = [], []
+        self._copying, self._flipping, self._flipped_bins = [], [], 0
         return self.pace != before
 
     def _latency(self) -> Latency:
@@ -79,6 +81,7 @@ class Pacer:
             self.calm_seconds * LATENCY_PER_EPOCH,
             max(self._copying) * LATENCY_PER_EPOCH if self._copying else None,
             max(self._flipping) * LATENCY_PER_EPOCH if self._flipping else None,
+            self._flipped_bins or None,
         )
 
 

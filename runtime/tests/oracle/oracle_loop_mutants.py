@@ -92,8 +92,8 @@ def epochs_not_measured(patch: Patch) -> None:
 def pace_not_applied(patch: Patch) -> None:
     """The pace is decided, but the running migration does not get it."""
 
-    def measured(self: MigrationController, seconds: float, *, flipped: bool) -> None:
-        self.pacer.epoch(seconds, moving=not self.idle, flipped=flipped)
+    def measured(self: MigrationController, seconds: float, *, flipped_bins: int) -> None:
+        self.pacer.epoch(seconds, moving=not self.idle, flipped_bins=flipped_bins)
 
     patch.setattr(MigrationController, "measure", measured)
 

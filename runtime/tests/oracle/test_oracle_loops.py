@@ -13,7 +13,6 @@ import pytest
 from binshift.errors import BinshiftError, EpochFailed, Fenced, TaskFailed
 from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.pacing import Pace
 from binshift.testing import Effect, Meanwhile, SimulatedCluster, Totals, Tuning
 from binshift.testing.clock import ManualClock
 
@@ -157,7 +156,6 @@ def test_slow_flips_become_smaller() -> None:
     limits = Limits(steps_inflight_max=32, flips_per_epoch_max=8)
     tuning = Tuning(epoch_seconds=0.1, flip_seconds=0.1, limits=limits)
     cluster = begun(tuning, 8, bins=512, workers=1, slots=2)
-    cluster.driver.migrations.pacer.pace = Pace(1.0, 32)
     migration = cluster.rescale(2, "Batched", batch_size=4)
     cluster.settle()
     assert migration.status == "settled"
