@@ -28,10 +28,11 @@ help: ## list the targets
 setup: $(READY) $(CLASSES) ## install pinned Python packages into .venv, and Java if it is missing
 
 .PHONY: check
-check: quick test-cluster ## required before a commit: format, lint, types, imports, all tests
+check: static test ## required before a commit: format, lint, types, imports, all tests
 
 .PHONY: quick
-quick: static test-unit ## check without the tests on a Spark cluster
+quick: static ## the everyday loop, about a minute: static checks, and the tests that need neither Spark nor much time
+	$(BIN)/python -m pytest -n $$(nproc) --dist worksteal -m "not spark and not slow and not oracle and not cluster and not chart"
 
 .PHONY: format
 format: $(READY) ## format the code
