@@ -43,6 +43,10 @@ SLACK = 0.05
 TOLERATED = 0.10
 """Load above the mean, as a fraction of it, that does not justify a migration. More than `SLACK`, so that balance lasts for a while."""
 
+LIGHT = 0.02
+"""The lightest bins, up to this fraction of a worker's mean load in all, are balanced by number. In a young dataflow most bins are
+empty: without this they would stay where they are, and so would the keys to come."""
+
 
 def balanced_route(
     route: Route, workers: Sequence[Worker], weights: npt.NDArray[np.floating] | None, tolerated: float = TOLERATED
@@ -52,8 +56,8 @@ def balanced_route(
     With weights, **the bound**: no worker has more than ``1 + TOLERATED`` (1.1) times the mean load, unless each of its bins
     is by itself heavier than a tenth of the mean; each worker owns a bin, as far as there are bins. Bins move only if the
     bound (with ``tolerated`` in place of `TOLERATED`) does not hold, and then as few as bring every worker to ``1 + SLACK`` (1.05)
-    times the mean. Applied to its own result with the same weights, it changes nothing. Without weights the numbers of bins differ
-    by at most one.
+    times the mean; the lightest bins, up to `LIGHT` of a mean load, also move until their numbers are equal. Applied to its own
+    result with the same weights, it changes nothing. Without weights the numbers of bins differ by at most one.
 
     Raises:
         MigrationRefused: ``workers`` is empty.
@@ -66,7 +70,19 @@ def balanced_route(
         return target_route(route, workers)
     if _floor(route, workers, weights, tolerated).balanced():
         return route
-    return target_route(route, workers, weights, slack=SLACK)
+    spread = Route(_spread_light(route, workers, np.asarray(weights, dtype=np.float64)), route.version)
+    owners = target_route(spread, workers, weights, slack=SLACK).owners
+    return route if np.array_equal(owners, route.owners) else Route(owners, route.version + 1)
+
+
+def _spread_light(route: Route, workers: Sequence[Worker], weights: Weights) -> IntArray:
+    """The owners once the lightest bins are balanced by number; all other bins stay."""
+    order = np.argsort(weights, kind="stable")
+    light = np.zeros(route.bins, dtype=bool)
+    light[order] = np.cumsum(weights[order]) <= LIGHT * weights.sum() / len(workers)
+    if not light.any():
+        return route.owners
+    return np.where(light, target_route(route, workers, light.astype(np.float64)).owners, route.owners)
 
 
 def target_route(

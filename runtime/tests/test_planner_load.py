@@ -80,6 +80,18 @@ def test_growth_follows_the_bytes_and_not_the_numbers() -> None:
     assert by_load.max() <= (1 + TOLERATED) * weights.sum() / 4
 
 
+def test_growth_shares_empty_bins_by_number() -> None:
+    """If most bins are still empty, four workers get a quarter of them each, as well as a quarter of the load."""
+    route = Route.initial(4096, [Worker(0), Worker(1)])
+    weights = np.zeros(4096)
+    weights[::13] = np.random.default_rng(7).pareto(1.5, weights[::13].size) + 1
+    workers = [Worker(w) for w in range(4)]
+    target = balanced_route(route, workers, weights)
+    counts = loads_of(target, workers, np.ones(4096))
+    assert counts.min() > 0.9 * 1024
+    assert loads_of(target, workers, weights).max() <= (1 + TOLERATED) * weights.sum() / 4
+
+
 def test_a_drift_within_the_bound_is_left_alone() -> None:
     """An excess of nine per cent on one worker moves nothing; twelve per cent moves only what is necessary."""
     route = Route.initial(256, [Worker(0), Worker(1)])
