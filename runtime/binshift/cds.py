@@ -1,13 +1,13 @@
-"""Class data sharing: Spark's classes in one file that its processes map, instead of reading, checking and linking each class anew.
+"""Class data sharing: processes map Spark's classes from one file instead of reading, checking and linking each class.
 
 Half of what a driver's JVM computes until its first job is the loading of some 20,000 classes; with an archive
 (``-XX:SharedArchiveFile``, JDK 13 and later, "AppCDS") it is mostly gone, and processes on one machine share the pages.
-``python -m binshift.cds`` writes one beside the Python that runs it, where all processes of binshift then find it; the image has
-one. It is a gain of time and nothing else: without an archive, or with one that does not fit, Java loads classes as ever.
+``python -m binshift.cds`` writes one next to the Python that runs it, and all processes of binshift find it there; the image
+has one. It only saves time: if there is no archive, or it does not fit, Java loads classes as usual.
 
-An archive fits the class path it was made with, followed by whatever else. Spark names its jars as ``jars/*``, which Java lists
-in the order of the file system, another one in each layer of an image; so they are named by one jar of ours, in their order by name,
-which is all of the class path when the archive is made, and comes first ever after.
+An archive fits the class path it was made with, with anything appended. Spark names its jars as ``jars/*``, which Java lists in
+the order of the file system, and this order differs between the layers of an image. So one generated jar names them in order of
+name; it is the whole class path when the archive is made, and comes first in every later class path.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ own: measured, a master of 251 MiB instead of 122 MiB (155 MiB without an archiv
 MANIFEST_BYTES: Final = 70
 SHIM: Final = """#!{python}
 import os, sys
-words = sys.argv[1:]
-if any(word.startswith("-XX:ArchiveClassesAtExit") for word in words):
-    words[words.index("-cp") + 1] = {jar!r}
-os.execv({java!r}, [{java!r}, *words])
+arguments = sys.argv[1:]
+if any(each.startswith("-XX:ArchiveClassesAtExit") for each in arguments):
+    arguments[arguments.index("-cp") + 1] = {jar!r}
+os.execv({java!r}, [{java!r}, *arguments])
 """
 """Java for Spark's launcher, which would add its conf folder and ``jars/*`` to the class path."""
 
@@ -58,7 +58,7 @@ def class_path(folder: Path = FOLDER) -> str:
 
 
 def spark_conf(options: str = "", folder: Path = FOLDER, roles: Sequence[str] = ROLES) -> dict[str, str]:
-    """Conf for drivers and executors, which anybody may overrule.
+    """Conf for drivers and executors, which every user can override.
 
     Args:
         options: further options for each of the roles.
@@ -105,7 +105,7 @@ def make(folder: Path = FOLDER) -> None:
     """
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
-        raise FileNotFoundError("PySpark is not installed beside this Python")
+        raise FileNotFoundError("PySpark is not installed with this Python")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ARCHIVE).unlink(missing_ok=True)
     jars = sorted(Path(pyspark.origin).parent.joinpath("jars").glob("*.jar"))
@@ -123,7 +123,7 @@ def _train(folder: Path, directory: Path) -> None:
     java = f"{os.environ['JAVA_HOME']}/bin/java"
     shim.write_text(SHIM.format(python=sys.executable, jar=str(folder / JAR), java=java), encoding="utf-8")
     shim.chmod(0o755)
-    told = {
+    variables = {
         "JAVA_HOME": str(shim.parent.parent),
         "PYSPARK_SUBMIT_ARGS": shlex.join(["--driver-java-options", options, "pyspark-shell"]),
         "PYSPARK_PYTHON": sys.executable,
@@ -131,7 +131,7 @@ def _train(folder: Path, directory: Path) -> None:
     }
     done = subprocess.run(
         [sys.executable, str(TRAINING), str(directory)],
-        env=os.environ | told,
+        env=os.environ | variables,
         cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -21,10 +21,10 @@ from binshift.errors import BinshiftError
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("binshift.hosting.local.run:main", "run a program on a cluster on this machine"),
     "status": ("binshift.hosting.local.show:status", "show what a run is doing"),
-    "scale": ("binshift.hosting.local.move:scale", "change the number of a run's workers, while its query goes on"),
+    "scale": ("binshift.hosting.local.move:scale", "change the number of workers while the query runs"),
     "rebalance": (
         "binshift.hosting.local.move:rebalance",
-        "share the bins of a run by their load, while its query goes on",
+        "share the bins of a run by their load while the query runs",
     ),
     "bins": ("binshift.hosting.local.show:bins", "show which worker holds how many bins"),
     "migrations": ("binshift.hosting.local.show:migrations", "show what has moved and what moves"),
@@ -39,7 +39,7 @@ INTERRUPTED: Final = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Only the command's name is looked at here: everything after it is the command's own, its --help included.
+    # Only the command's name is parsed here: everything after it belongs to the command, including --help.
     name, rest = _parser().parse_args(given[:1]).command, given[1:]
     return exit_status(f"binshift {name}", lambda: int(resolve_name(COMMANDS[name][0])(rest)))
 
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "binshift",
         description="Stateful PySpark streaming that rescales while it runs.",
-        epilog=f"commands:\n{listed}\n\n`binshift COMMAND --help` says more about each.",
+        epilog=f"commands:\n{listed}\n\n`binshift COMMAND --help` describes each of them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="binshift COMMAND ...",
     )

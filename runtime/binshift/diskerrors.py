@@ -1,4 +1,4 @@
-"""Which of the system's errors say that a disk is full, and which that a person has to give a right: the same for log and stores."""
+"""System errors that mean a full disk, and those that mean a missing permission: the same for the log and the stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 from typing import Final
 
 REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-"""The user may not do that there, or nobody may: trying again does not help."""
+"""The user has no permission, or the file system is read-only: a retry does not help."""
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""No space, quota or room in a file is left: it passes once somebody makes room."""
+"""No space, quota or room in a file is left: a retry succeeds once space is freed."""

@@ -13,8 +13,8 @@ from binshift.errors import InvalidSettings
 
 SUPPORTED = (17, 21)
 QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a Java process that lives for minutes beside others on a few cores, or does next to nothing: the optimising compiler
-would take more time than its code gives back."""
+"""Options for a Java process that runs for minutes on a few shared cores, or is almost idle: the optimising compiler
+would take more time than its code saves."""
 
 
 @functools.cache
@@ -22,7 +22,7 @@ def java_home() -> str:
     """The home directory of a Java 17 or 21.
 
     Raises:
-        InvalidSettings: there is none; the message says how to get it.
+        InvalidSettings: there is none; the message has how to get it.
     """
     named = os.environ.get("JAVA_HOME")
     found = [Path(named, "bin", "java")] if named else []

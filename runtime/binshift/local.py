@@ -1,8 +1,8 @@
 """A real Spark standalone cluster on this machine: one master, one worker process per loopback address.
 
 The same processes run in pods on Kubernetes; only the addresses differ. Worker slot ``n`` listens on ``127.0.0.(n+2)``,
-so that Spark's executor host tells the slot, as the pod's name does there. Owns the processes it starts and nothing
-else: it ends them by process id, children first. Linux only (other systems answer on 127.0.0.1 alone).
+so that Spark's executor host names the slot, as the pod's name does there. Owns the processes it starts and nothing else: it
+ends them by process id, children first. Linux only (other systems answer on 127.0.0.1 alone).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ exit "$code"
 """Runs a command that ends with its parent, however that ends: then its standard input does."""
 
 DAEMON_OPTIONS = f"{QUICK_TO_START} -Dspark.deploy.maxExecutorRetries=-1 -Dspark.worker.cleanup.enabled=true"
-"""A slot's executor may be restarted for ever; the daemons do next to nothing."""
+"""A slot's executor can be restarted without limit; the daemons are almost idle."""
 
 
 def _await_port(log: Path, process: ChildProcess, timeout_seconds: float = 60.0) -> int:

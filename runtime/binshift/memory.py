@@ -1,4 +1,4 @@
-"""How a container's memory limit is shared by the processes inside it: a rule, so that nobody has to guess.
+"""How a container's memory limit is shared by the processes inside it: a fixed rule instead of manual tuning.
 
 A container that exceeds its limit is killed as a whole, and Java takes whatever heap it was given. So the heap is what is
 left when everything else has its part, and no more than half of what data can use, as binshift's state is in Python.
@@ -6,7 +6,7 @@ left when everything else has its part, and no more than half of what data can u
 | worker | MiB | for |
 |---|---|---|
 | daemon | 256 | Spark's worker process, which starts the executor |
-| overhead | 256 + 5 % of the limit | the executor's JVM beside its heap: classes, compiled code, threads, network buffers |
+| overhead | 256 + 5 % of the limit | the executor's JVM outside its heap: classes, compiled code, threads, network buffers |
 | processes | 128 for each task slot, and 128 | Python with pandas and Arrow loaded, before it sees a row |
 | heap | half of the rest | exchange, sorting, the user's stateless part |
 | data | the other half | Arrow batches and state in Python, and pages of the local stores while they are written |
@@ -44,7 +44,7 @@ PROCESS_MIB: Final = 128
 SUPERVISOR_MIB: Final = 128
 PROGRAM_MIB: Final = 256
 TASK_SLOTS_MIN: Final = 2
-"""An epoch's task, and the background's beside it."""
+"""An epoch's task, and a background task at the same time."""
 
 
 _SPARK_BYTES: Final = {"b": 1, **{unit: 1024**power for power, unit in enumerate("kmgtp", start=1)}}
@@ -75,14 +75,14 @@ def worker_memory(limit_bytes: int, task_slots: int) -> WorkerMemory:
     """How a worker's container of that limit is shared.
 
     Raises:
-        InvalidSettings: it is too small, or has too few task slots; the message says how much it takes.
+        InvalidSettings: it is too small, or has too few task slots; the message has the minimum.
 
     >>> worker_memory(2 * 1024 * MIB, 2)
     WorkerMemory(daemon_mib=256, overhead_mib=358, processes_mib=384, heap_mib=525, data_mib=525)
     """
     if task_slots < TASK_SLOTS_MIN:
         raise InvalidSettings(
-            f"a worker with {task_slots} task slots cannot copy state beside an epoch: give it {TASK_SLOTS_MIN} or more"
+            f"a worker with {task_slots} task slots cannot copy state during an epoch: give it {TASK_SLOTS_MIN} or more"
         )
     limit, processes = limit_bytes // MIB, PROCESS_MIB * (task_slots + 1)
     overhead = _overhead(limit)
@@ -98,7 +98,7 @@ def driver_memory(limit_bytes: int) -> DriverMemory:
     """How a driver's container of that limit is shared.
 
     Raises:
-        InvalidSettings: it is too small; the message says how much it takes.
+        InvalidSettings: it is too small; the message has the minimum.
 
     >>> driver_memory(2 * 1024 * MIB).heap_mib
     1306

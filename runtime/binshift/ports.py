@@ -1,13 +1,13 @@
 """The ports of a dataflow's pods, in one table: what the operator opens is what the processes listen on.
 
-| port | name | who listens | who may connect |
+| port | name | listens | can connect |
 |---|---|---|---|
 | 7400 | control | driver | the operator, with a token; workers, to drain |
 | 7401 | health | driver | kubelet, Prometheus |
 | 7402 | driver | driver's Spark | workers, master |
 | 7403 | driver blocks | driver's Spark | workers |
 | 7077 | master | master | driver, workers |
-| 7079 | master status | master, on loopback only | the driver beside it |
+| 7079 | master status | master, on loopback only | the driver in the same pod |
 | 7078 | worker | worker | master, kubelet |
 | 7413 | executor blocks | executors | executors, driver, kubelet |
 
@@ -44,7 +44,7 @@ class Ports:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Ports:
-        """The table, with what ``BINSHIFT_<NAME>_PORT`` says instead: for several dataflows on one machine.
+        """The table, with ports of ``BINSHIFT_<NAME>_PORT`` instead if set: for several dataflows on one machine.
 
         Raises:
             InvalidSettings: one is no port; the message names it.

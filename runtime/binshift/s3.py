@@ -7,8 +7,8 @@
 | ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL`` | a server other than Amazon's; ``http://`` is taken at its word |
 | ``AWS_WEB_IDENTITY_TOKEN_FILE``, ``AWS_ROLE_ARN`` | a role for a pod's ServiceAccount, as EKS sets them |
 
-The log reads them itself (`binshift.log.storage.object_store`). Hadoop's file system finds credentials alone, but for a web identity, which is
-not among those that it tries; it has to be told of that and of the rest. Both try them in one order. Pure.
+The log reads them itself (`binshift.log.storage.object_store`). Hadoop's file system finds most credentials by itself, but not
+a web identity, which must be configured together with the other providers. Both try them in one order. Pure.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each round has a task on every worker that has something to do, each bounded to about half a second, so that a round never
 holds a task slot an epoch waits for. What to do is decided by the migration controller; the loop only carries it to
-`Jobs` and the reports back. A round that fails (an executor died, a job was cancelled) is planned anew from what is then
-true. The loop runs in a thread of its own, beside the epochs'.
+`Jobs` and the reports back. A round that fails (an executor died, a job was cancelled) is planned again from the state at that
+time. The loop runs in its own thread, concurrently with epochs.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class BackgroundLoop:
     Attributes:
         coordinator: decides what is to be done.
         ports: executors, jobs, the stream and a clock.
-        targets: is told who is there.
+        targets: receives the registered executors.
         house: keeps the log short.
         in_epoch: set while an epoch runs.
         wait_seconds: how long a migration waits for the executors of its workers.
-        error: why rounds cannot go well any more, if they cannot.
-        stopped: set once no further job shall begin.
+        error: why rounds cannot succeed any more, if they cannot.
+        stopped: set when no further job must begin.
     """
 
     coordinator: Coordinator
@@ -148,7 +148,7 @@ class BackgroundLoop:
                     self.coordinator.migrations.give_up(f"worker {worker} cannot run an epoch: {error}")
 
     def _give_up(self, missing: Sequence[Worker]) -> None:
-        """A migration does not wait for ever for workers that nobody starts."""
+        """A migration does not wait forever for workers that are never started."""
         now = self.ports.clock()
         self._missing_since = {w: self._missing_since.get(w, now) for w in missing}
         for worker, since in self._missing_since.items():
@@ -158,7 +158,7 @@ class BackgroundLoop:
                     self.coordinator.migrations.give_up(f"worker {worker} {why}")
 
     def _work(self, specs: Sequence[BackgroundSpec], executors: Mapping[Worker, Executor]) -> None:
-        """One job; what its tasks reported counts though it failed, and those that did not are remembered.
+        """One job; reports of its tasks count even if it failed, and tasks without a report are remembered.
 
         Raises:
             Fenced: another driver has taken over.
@@ -167,7 +167,7 @@ class BackgroundLoop:
         why = "no report came"
         try:
             self.ports.jobs.background(specs, {spec.worker: executors[spec.worker] for spec in specs}, reports.append)
-        except Exception as error:  # whatever is wrong with one executor, the others go on
+        except Exception as error:  # a fault of one executor must not stop the others
             why = str(error)
         silent = {spec.worker for spec in specs} - {report.worker for report in reports}
         if len(silent) > 1:

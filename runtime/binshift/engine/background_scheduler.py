@@ -1,4 +1,4 @@
-"""What each worker is told to do in a background round, and what its report means.
+"""The work of each worker in a background round, and the meaning of its report.
 
 An order is always the whole of what is wanted now, built from the newest records; so a round that was lost, cut short or
 done twice needs no memory of itself.
@@ -76,7 +76,7 @@ class BackgroundScheduler:
         copies: tuple[CopyOrder, ...] = ()
         if behind:
             files = index.sources_or_lost(operator, behind, held, index.last)
-            # What the log cannot give now waits for the snapshot that its owner is asked for.
+            # Files that the log cannot provide now are replaced by the snapshot that their owner is to write.
             if there := behind - files.lost_bins:
                 copies = (CopyOrder(there, index.last, files),)
         return BackgroundSpec(

@@ -19,7 +19,7 @@ COUNTED_EVERY_EPOCHS: Final = 16
 """One epoch in so many is counted by bin."""
 
 RECORDS_MIN: Final = 10_000
-"""Fewer say nothing: a worker's share of so many is off by some per cent by chance alone."""
+"""Fewer mean nothing: by chance alone, a worker's share of them is off by some per cent."""
 
 RECORDS_KEPT: Final = 200_000
 """When more have been counted, all counts are halved, and so the older ones forgotten."""

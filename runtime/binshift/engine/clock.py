@@ -1,4 +1,4 @@
-"""The engine's time: production's is the system's, the simulator's moves only when it is told to.
+"""The engine's time: production uses the system's clock, the simulator one that it advances itself.
 
 Both loops measure and wait by a `Clock` and never by the `time` module, so that a test decides how long everything takes.
 """

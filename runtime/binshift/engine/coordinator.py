@@ -1,8 +1,8 @@
-"""The driver's half of an epoch: decides its route, checks what the tasks say, writes its record.
+"""The driver's half of an epoch: decides its route, checks the tasks' reports, writes its record.
 
 One coordinator owns one log for one driver term. The epoch loop drives it: ``plan`` -> ``specs`` -> (tasks run) ->
-``commit``, again and again; a failed run asks for ``specs`` with the next run number. Nothing it holds is needed after a
-crash: route and state come from the records, the target from the log.
+``commit``, for each epoch; a failed run requests ``specs`` with the next run number. Its state is not needed after a crash:
+route and state come from the records, the target from the log.
 
 Two threads call it: the epoch's and the background's. Every public method takes the lock; none holds it during I/O of
 data (records and their route are small).
@@ -101,7 +101,7 @@ class Coordinator:
         record = index.record(epoch)
         if epoch != index.last:
             raise LogDamaged(
-                f"Spark asks for batch {epoch} again, but epoch {index.last} is recorded: Spark's checkpoint is older than "
+                f"Spark repeats batch {epoch}, but epoch {index.last} is recorded: Spark's checkpoint is older than "
                 "the log. Restore both from the same time"
             )
         if record.offsets_hash != batch.digest:
@@ -223,7 +223,8 @@ class Coordinator:
             return self.plan(plan.epoch, plan.batch, plan.workers)
 
     def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
-        """Take in what a job of a round did (see `BackgroundScheduler.take_reports`); files it found damaged are done without, and written anew.
+        """Apply the reports of a round's job (see `BackgroundScheduler.take_reports`); files found damaged are replaced and
+        rewritten.
 
         Raises:
             Fenced: something failed, and another driver has taken over.
@@ -253,7 +254,7 @@ class Coordinator:
         )
 
     def background(self) -> list[BackgroundSpec]:
-        """What the workers should do next beside the epochs."""
+        """The workers' next background work."""
         with self.lock:
             return self.migrations.round(self._log.index)
 

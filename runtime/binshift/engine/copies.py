@@ -1,4 +1,4 @@
-"""What the driver knows of copies: who was asked for which, and how far each has come.
+"""The driver's view of copies: which workers were ordered to make them, and the progress of each.
 
 Workers report the epoch of every copy they hold after each round of background work; between reports the driver only
 updates what a record implies (a bin that flipped is no copy any more, a bin that left is one at its source). The
@@ -25,7 +25,7 @@ class Copies:
     Attributes:
         operators: every stateful operator; a bin is ready when it is for all of them.
         held: by operator and worker, the epoch of each copy.
-        orders: copies the migration asked for and has not flipped or dropped.
+        orders: copies that the migration has ordered and not yet flipped or dropped.
         drops: bins whose copies are to go, by worker.
     """
 
@@ -40,7 +40,7 @@ class Copies:
         return {b: held[b] for b in bins.array.tolist() if b in held}
 
     def known(self, operator: str, worker: Worker) -> bool:
-        """Whether ``worker`` has said what it holds since it came."""
+        """Whether ``worker`` has reported its copies since it registered."""
         return (operator, worker) in self.held
 
     def count(self) -> int:
@@ -70,7 +70,7 @@ class Copies:
             self.drops[worker] = left
 
     def wanted(self, worker: Worker) -> BinSet:
-        """All bins that ``worker`` shall hold copies of."""
+        """All bins that ``worker`` should hold copies of."""
         wanted = BinSet()
         for order in self.orders:
             if order.destination == worker:
@@ -121,7 +121,7 @@ class Copies:
         return [CopyFailed(o.step, worker, reason, True, o.attempt) for o in self.orders if o.destination == worker]
 
     def arrivals(self) -> list[Event]:
-        """Orders all of whose bins are there, with the epoch the oldest is at."""
+        """Orders whose bins are all copied, with the epoch of the oldest."""
         events: list[Event] = []
         for order in self.orders:
             epochs = [self.of(operator, order.destination, order.bins) for operator in self.operators]

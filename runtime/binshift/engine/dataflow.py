@@ -1,6 +1,6 @@
 """A running dataflow as the engine holds it: its log, its decisions, its two loops.
 
-Whoever runs one (Spark, the simulator) makes it; whoever looks at one (the control API) reads it here.
+The program that runs one (Spark, the simulator) creates it; readers (the control API) read it here.
 """
 
 from __future__ import annotations

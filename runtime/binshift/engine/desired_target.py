@@ -1,4 +1,4 @@
-"""The desired target of a query: who may set it, in which order, and that it is durable before anyone acts on it."""
+"""The desired target of a query: its owner, the order of targets, and durability before any action on one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from binshift.rescale import LOCAL_OWNER
 log = logging.getLogger(__name__)
 
 TARGET_TRIES_MAX = 8
-"""How often a target is written anew because another one came in between."""
+"""How often a target is rewritten because another one came in between."""
 
 PROGRAM = ""
 """The owner of targets that the query's own program sets."""
@@ -47,7 +47,7 @@ class DesiredTarget:
         return self.target
 
     def check_owner(self, owner: str) -> None:
-        """Refuse the query's own program where somebody else owns the target.
+        """Reject the query's own program if the target has another owner.
 
         Raises:
             TargetOwned: it does.
@@ -62,7 +62,7 @@ class DesiredTarget:
         generation: int | None,
         request: Request,
     ) -> bool:
-        """Make a target durable; False if it is there already. ``generation`` None: the one after the newest.
+        """Make a target durable; False if it already is. ``generation`` None: the one after the newest.
 
         Raises:
             TargetOutdated: the owner has set a newer generation already, or this one with other content.
@@ -120,13 +120,13 @@ class DesiredTarget:
         return True
 
 
-def _asked_for(target: Target) -> Target:
-    """What its owner asked for: not by which measured loads bins are shared."""
+def _request(target: Target) -> Target:
+    """The owner's request: without the measured loads by which bins are shared."""
     return msgspec.structs.replace(target, nonce="", weights="", assignments=())
 
 
 def follows(target: Target, last: Target) -> bool:
-    """Whether ``target`` is newer than ``last``; False if it asks for the same with the same generation.
+    """Whether ``target`` is newer than ``last``; False for the same request with the same generation.
 
     Raises:
         TargetOutdated: it is older, or of the same generation and different.
@@ -137,6 +137,6 @@ def follows(target: Target, last: Target) -> bool:
         raise TargetOutdated(
             f"generation {target.generation} was outdated by {last.generation}: read the target, then set a newer one"
         )
-    if _asked_for(target) == _asked_for(last):
+    if _request(target) == _asked_for(last):
         return False
     raise TargetOutdated(f"generation {target.generation} was set already, with other workers or settings")

@@ -1,8 +1,8 @@
 """Runs epochs, one batch of the stream after the other: plan, run, record, publish.
 
 One call is one epoch, and returns only when its record exists. A run is all or nothing: whatever goes wrong in it (an
-executor dies, a task finds itself elsewhere or its store behind), the executors are read anew and the whole epoch runs
-again as the next run, a bounded number of times. What a run is, `Jobs` knows; nothing below the loop retries.
+executor dies, a task runs on the wrong executor or its store is behind), the executors are read again and the whole epoch runs
+again as the next run, a bounded number of times. `Jobs` defines what a run is; nothing below the loop retries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from binshift.worker.messages import Summary
 log = logging.getLogger(__name__)
 
 FENCE_CHECK_SECONDS = 2.0
-"""A driver that took so long to plan may have slept meanwhile, and been replaced: it looks before it lets the sink write."""
+"""A driver that took so long to plan may have been suspended and replaced: it checks this before it lets the sink write."""
 RETRY_SECONDS_MAX = 5.0
 STOP_SECONDS_MAX = 60.0
 STOP_POLL_SECONDS = 0.2
@@ -38,12 +38,12 @@ TASK_FAILURES_MAX = 4
 
 @dataclass(frozen=True)
 class EpochLimits:
-    """How long an epoch in trouble goes on.
+    """Limits for an epoch in trouble.
 
     Attributes:
         attempts_max: runs of one epoch before the query fails.
-        executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
-        lost_worker_seconds: how long it waits for one before it goes on without.
+        executor_wait_seconds: how long an epoch waits for executors if no other worker can take over.
+        lost_worker_seconds: how long it waits for a lost worker before it continues without it.
     """
 
     attempts_max: int = 20
@@ -58,13 +58,13 @@ class EpochLoop(Generic[Batch]):
     Attributes:
         coordinator: decides routes, writes records.
         ports: executors, jobs, the stream and a clock.
-        lost: gives the bins of workers that stay away to those that are there; `TargetController.replace_lost`.
+        lost: gives the bins of lost workers to the others; `TargetController.replace_lost`.
         limits: of retries and waits.
         in_epoch: set while an epoch runs.
-        progress: the epoch that runs, for those who look on; None between epochs.
+        progress: the epoch that runs, for readers on other threads; None between epochs.
         runs_failed: runs of epochs that were made again, as were tries to begin one.
         timings: of the newest epochs.
-        stopping: set once no further epoch shall begin.
+        stopping: set when no further epoch must begin.
         error: what ended the query, if an epoch did.
     """
 
@@ -88,7 +88,7 @@ class EpochLoop(Generic[Batch]):
         """Run one epoch until its record exists; False if none begins any more, as the query is being stopped.
 
         Raises:
-            EpochFailed: every run failed, or executors stay away.
+            EpochFailed: every run failed, or executors are missing.
             TaskFailed: a task failed too often.
             GiveUp: what trying again cannot help.
         """
@@ -245,7 +245,7 @@ class EpochLoop(Generic[Batch]):
     def _readers(self, executors: Mapping[Worker, Executor]) -> tuple[Executor, ...]:
         """Warm workers, if there are others, compute the batch: on a new executor the first tasks take seconds.
 
-        Also while cold workers are only expected: one that registers between this look and the job's last stage would
+        Also while cold workers are only expected: one that registers between this check and the job's last stage would
         be given a task at once.
         """
         warm, expected = self.coordinator.migrations.warm, self.coordinator.migrations.cold()

@@ -1,4 +1,4 @@
-"""What one epoch will do, the same in each of its runs; and what its tasks must have said before it exists."""
+"""The plan of one epoch, the same in each of its runs; and the task reports that it requires before it exists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EpochPlan:
         previous_watermark_ms: that of the epoch before; 0 in the first.
         replay: its record, if it exists already.
         moving: whether a migration was under way when it was planned.
-        absent: in a replay, workers that stay away: others run their part, for its output alone.
+        absent: in a replay, lost workers: others run their part, for its output alone.
     """
 
     epoch: Epoch
@@ -58,7 +58,7 @@ class EpochPlan:
 
     @property
     def needed(self) -> tuple[Worker, ...]:
-        """The workers whose own executors have to be there."""
+        """The workers whose own executors must be registered."""
         return tuple(worker for worker in self.workers if worker not in self.absent)
 
 

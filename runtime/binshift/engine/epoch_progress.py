@@ -1,7 +1,7 @@
-"""The epoch that is under way, for those who look on: since when, in which run of it, and what it is at.
+"""The epoch in progress, for status readers: its start, its run number, and its stage.
 
-Whoever runs epochs puts a new value in place at every turn. Values are frozen, so that a reader on another thread always sees a
-whole one. It tells a stream that hangs from one without input, to people and to the operator; nothing is decided by it.
+The epoch loop replaces the value at every step. Values are frozen, so that a reader on another thread always sees a complete
+one. It distinguishes a stream that hangs from one without input, for users and the operator; no decision depends on it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Who is there for an epoch: waits for the executors of its workers, and has it go on without those that stay away.
+"""Waits for the executors of an epoch's workers, and continues the epoch without lost ones.
 
-A worker that owns no bin in the epoch is left out at once. Others are waited for. If they stay away, an epoch without a
-record is planned again, and other workers take over the bins. An epoch with a record (a replay) keeps the workers of its
-record: route, stamps and deltas are decided. Only the output of the absent workers is missing, and the log is enough to
-compute it: a live executor runs their part in a scratch store, which is thrown away. The next epoch moves the bins, as after
-any other loss.
+A worker that owns no bin in the epoch is left out at once. The epoch waits for the others. If they do not return, an epoch
+without a record is planned again, and other workers take over the bins. An epoch with a record (a replay) keeps the workers of
+its record: route, stamps and deltas are decided. Only the output of the absent workers is missing, and the log is enough to
+compute it: a live executor runs their part in a scratch store, which is discarded. The next epoch moves the bins, as after any
+other loss.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def without_idle(plan: EpochPlan, alive: Sequence[Worker]) -> EpochPlan:
 def continue_without(
     coordinator: Coordinator, lost: Lost, plan: EpochPlan, away: Sequence[Worker], alive: Sequence[Worker]
 ) -> EpochPlan:
-    """The plan by which an epoch goes on without the workers of ``away``, which have stayed away for too long.
+    """The plan by which an epoch continues without the workers of ``away``, whose time has expired.
 
     Raises:
         MigrationRefused: ``alive`` is empty.
@@ -66,10 +66,10 @@ class ExecutorWait:
     Attributes:
         coordinator: plans again.
         ports: executors, and a clock to wait by.
-        lost: gives the bins of workers that stay away to those that are there.
-        stopping: set once no further epoch shall begin; ends every wait.
-        executor_wait_seconds: how long an epoch waits for executors when there is nobody else.
-        lost_worker_seconds: how long it waits for one before it goes on without.
+        lost: gives the bins of lost workers to the others.
+        stopping: set when no further epoch must begin; ends every wait.
+        executor_wait_seconds: how long an epoch waits for executors if no other worker can take over.
+        lost_worker_seconds: how long it waits for a lost worker before it continues without it.
     """
 
     coordinator: Coordinator
@@ -86,10 +86,10 @@ class ExecutorWait:
 
         Args:
             plan: of the epoch.
-            go_on: called while somebody is missing; raises if the epoch shall not go on.
+            go_on: called while an executor is missing; raises if the epoch must not continue.
 
         Raises:
-            EpochFailed: they did not come back in time, and there is nobody to take over.
+            EpochFailed: they did not return in time, and no worker can take over.
         """
         started = self.ports.clock()
         while True:
@@ -102,7 +102,7 @@ class ExecutorWait:
             go_on(plan, f"worker {missing[0]} has no executor")
             waited = self.ports.clock() - started
             if waited > self.lost_worker_seconds and executors:
-                log.warning("workers %s stay away: %s go on without them", missing, list(alive))
+                log.warning("workers %s are lost: %s continue without them", missing, list(alive))
                 plan = continue_without(self.coordinator, self.lost, plan, missing, alive)
                 started = self.ports.clock()
             elif waited > self.executor_wait_seconds + self.lost_worker_seconds:

@@ -1,4 +1,4 @@
-"""Keeps the log short: manifests now and then, and garbage away, beside the epochs.
+"""Keeps the log short: writes manifests and deletes garbage, concurrently with epochs.
 
 Belongs to the background thread, between its rounds: no copy is then under way, so that no file it would need can go.
 """

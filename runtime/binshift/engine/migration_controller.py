@@ -1,8 +1,8 @@
 """What moves: the driver's side of migrations, copies and snapshots, between the pure machine and the world.
 
-The machine (`binshift.migration`) decides; this module feeds it what happens (epochs, reports, executors that come and
-go), turns its actions into background orders, and starts the next migration when the target asks for one. Only the
-target and the recorded route are durable. It never does I/O. A lock that the coordinator shares guards it.
+The machine (`binshift.migration`) decides; this module passes it the events (epochs, reports, executors added and removed),
+turns its actions into background orders, and starts the next migration when the target requires one. Only the target and the
+recorded route are durable. It never does I/O. A lock that the coordinator shares guards it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class MigrationController:
         self, policy: MigrationPolicy, operators: Sequence[str], term: Term, clock: Clock | None = None
     ) -> None:
         self.lock = threading.RLock()
-        """Held by whoever calls: the epoch's thread, the background's, and those that ask."""
+        """Held by each caller: the epoch's thread, the background's, and those of requests."""
         self.running: Callable[[], bool] = lambda: True
         """Whether the query runs; a migration of one that does not will never end by itself."""
         self.clock = clock or SystemClock()
@@ -178,8 +178,8 @@ class MigrationController:
     def adopt(self, epoch: Epoch, planned: Route, moves: Moves, index: Index) -> None:
         """The record of ``epoch`` is not the one this driver wrote last: an earlier run's, or an older driver's.
 
-        If its route is the planned one, the moves have happened. If not, what is under way was planned from a route
-        that never was: the migration goes on with a plan from the recorded one.
+        If its route is the planned one, the moves have happened. If not, the migration was planned from a route that was never
+        recorded: it continues with a plan from the recorded one.
         """
         if index.route == planned:
             self.apply_record(epoch, moves, index)
@@ -189,7 +189,7 @@ class MigrationController:
         self.copies.apply_flip(epoch, index.moves_at(epoch))
         current = self._current
         if current is not None and current.state is not None and not current.ended and not current.state.ending:
-            self._carry_out(advance(current.state, Cancel("planned anew"))[1])
+            self._carry_out(advance(current.state, Cancel("replanned"))[1])
             self.copies.clear_orders()
             self._current, self._queued = None, current
         self.settle(index)
@@ -204,7 +204,7 @@ class MigrationController:
         return current is not None and current.state is not None and wants_epoch(current.state)
 
     def _advance(self, event: Event) -> list[object]:
-        """Feed the machine; carry out what concerns copies; return everything it asked for."""
+        """Feed the machine; carry out actions on copies; return all its actions."""
         current = self._current
         if current is None or current.state is None or current.ended:
             return []
@@ -242,7 +242,7 @@ class MigrationController:
         return frozenset() if state is None else state.plan.cold - self._warm
 
     def destinations(self) -> frozenset[Worker]:
-        """Workers that bins shall move to."""
+        """Workers that receive bins."""
         current = self._under_way
         return frozenset() if current is None else frozenset(map(Worker, current.destinations.tolist()))
 

@@ -1,7 +1,7 @@
-"""A migration as its requester sees it: under what terms bins move, what was asked, how far it is, how it ended.
+"""A migration as its requester sees it: its conditions, the request, its progress, its result.
 
-Made by `MigrationController`; shared between the thread that asked and those that carry it out. It only shows: cancelling goes
-through the query.
+Made by `MigrationController`; shared between the requesting thread and those that carry it out. It is read-only: the query
+cancels a migration.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HISTORY_MAX = 100
 MIGRATIONS_A_TERM = 10_000
 """Numbers set aside for each driver's term."""
 LOOK_SECONDS = 1.0
-"""Who waits for a migration looks this often whether the query still runs."""
+"""How often a waiter for a migration checks that the query still runs."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MigrationPolicy:
 
     Attributes:
         bins: how many there are.
-        workers: how many a new query starts with; None: all that are there.
+        workers: how many a new query starts with; None: all that are registered.
         limits: of a migration.
         duty: share of a core a background task may use at first.
         snapshot_cycle_epochs: epochs in which every bin is snapshotted once.
@@ -61,22 +61,24 @@ class MigrationPolicy:
         wanted = len(alive) if self.workers is None else self.workers
         workers = sorted(alive)[:wanted]
         if not workers or len(workers) < wanted:
-            raise InvalidSettings(f"the query shall start with {wanted} workers; registered are {sorted(alive)}")
+            raise InvalidSettings(
+                f"the query starts with {wanted} workers, but the registered ones are {sorted(alive)}"
+            )
         return workers
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a migration shall reach, and how.
+    """What a migration must reach, and how.
 
     Attributes:
-        workers: who shall share the bins; None to leave all bins where they are, except for ``moves``.
-        moves: single bins with the workers they shall be on.
+        workers: the workers that share the bins; None to leave all bins in place, except for ``moves``.
+        moves: single bins with their new workers.
         options: how they move.
         only_leaving: leave every bin where it is, but for those of workers that are not among ``workers``.
         weights: the load of every bin, by which ``workers`` share them; None: all count the same.
         tolerated: load above the mean, as a fraction of it, for which no bin moves.
-        generation: of the target that asks for it; None if none does.
+        generation: of the target that requires it; None if none does.
     """
 
     workers: tuple[Worker, ...] | None = None
@@ -88,7 +90,7 @@ class Request:
     generation: int | None = None
 
     def target(self, route: Route) -> Route:
-        """The route this asks for, from the present one.
+        """The requested route, computed from the present one.
 
         Raises:
             MigrationRefused: there is no such bin, or no worker.
@@ -96,9 +98,9 @@ class Request:
         wrong = [b for b in self.moves if not 0 <= b < route.bins]
         if wrong:
             raise MigrationRefused(f"there is no bin {wrong[0]}: bins are 0 to {route.bins - 1}")
-        nobody = [w for w in (*(self.workers or ()), *self.moves.values()) if w < 0]
-        if nobody:
-            raise MigrationRefused(f"there is no worker {nobody[0]}: workers are numbered from 0")
+        negative = [w for w in (*(self.workers or ()), *self.moves.values()) if w < 0]
+        if negative:
+            raise MigrationRefused(f"there is no worker {negative[0]}: workers are numbered from 0")
         target = route
         if self.workers is not None:
             if self.only_leaving:
@@ -112,7 +114,7 @@ class Migration:
     """One accepted migration.
 
     Attributes:
-        started_at: when it was asked for, in seconds since 1970.
+        started_at: time of the request, in seconds since 1970.
         ended_at: when it ended; None while it has not.
     """
 
@@ -161,7 +163,7 @@ class Migration:
 
     @property
     def reason(self) -> str:
-        """Why it ended otherwise than asked for, or without a move."""
+        """Why it ended differently than requested, or without a move."""
         if self._refused or self._state is None:
             return self._refused
         idle = self.phase is Phase.SETTLED and not self._state.plan.schedule.bins_total
@@ -180,7 +182,7 @@ class Migration:
         """Wait for its end; returns how it ended. A query that ends, or fails, ends its migrations: cancelled.
 
         Raises:
-            TimeoutError: it has not within ``timeout_seconds``; it goes on.
+            TimeoutError: it has not within ``timeout_seconds``; it continues.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self.ended:
@@ -238,7 +240,7 @@ class History(list[Migration]):
         running: Callable[[], bool],
         now: Callable[[], float],
     ) -> Migration:
-        """A migration with the next number; of those that have ended, the oldest is forgotten."""
+        """A migration with the next number; the oldest ended one is removed."""
         migration = Migration(next(self._numbers), request, cancel, running, now)
         self.append(migration)
         self[:-HISTORY_MAX] = [old for old in self[:-HISTORY_MAX] if not old.ended]

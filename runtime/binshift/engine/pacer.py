@@ -2,7 +2,7 @@
 
 It turns durations of epochs into the record latencies that the controller compares with the user's aim: a record that is
 due just after an epoch has begun waits for that one and then for its own, so the worst record latency of a stream that
-always has input is about twice an epoch. Time is an input: durations are told, never looked up.
+always has input is about twice an epoch. Time is an input: durations are arguments, no clock is read.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Jobs(Protocol[BatchIn]):
             plan: of the epoch.
             specs: of its tasks, in the order of ``plan.workers``.
             on: where they run.
-            ready: called after planning, before the sink may write; raises if the run must not go on.
+            ready: called after planning, before the sink may write; raises if the run must not continue.
         """
 
     def publish(self, epoch: Epoch) -> None:
@@ -107,13 +107,13 @@ class Batches(Protocol):
     """The stream that hands over batches."""
 
     def offsets(self, epoch: Epoch) -> BatchOffsets:
-        """What the stream's own log says of a batch."""
+        """The state of a batch in the stream's own log."""
 
     def next_watermark_ms(self) -> int | None:
         """The watermark of the batch after the one that runs, all rows of which have been read; None: no batch is due for it."""
 
     def wake(self, *, final: bool) -> None:
-        """Have one more epoch run, with input or without; ``final``: also where the stream would end before it."""
+        """Trigger one more epoch, with input or without; ``final``: even if the stream would otherwise end first."""
 
 
 @dataclass(frozen=True)

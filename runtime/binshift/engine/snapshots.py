@@ -23,14 +23,14 @@ PENDING_MAX = 64
 """Snapshots waiting for their record; more are forgotten (their files become garbage)."""
 
 SLICES = 16
-"""Slices in a cycle: few enough that most epochs have no background job beside them, enough that each is short. A longer
+"""Slices in a cycle: few enough that most epochs have no concurrent background job, enough that each is short. A longer
 cycle has more, at the same distance."""
 
 EPOCH_BYTES = 256 * 1024
 """Bytes of state that a worker writes for each epoch; a cycle becomes longer, where it would be more."""
 
 CYCLE_EPOCHS_MAX = 1024
-"""But not longer than this, or than the least cycle asked for: the driver keeps the records of a cycle in memory."""
+"""But not longer than this, or than the least requested cycle: the driver keeps the records of a cycle in memory."""
 
 BIN_BYTES_MIN = 64
 """What a bin counts for at least, so that empty ones are written in turn like others."""

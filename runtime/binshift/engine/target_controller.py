@@ -1,9 +1,9 @@
 """How requests for movement reach a query, and how they outlive its driver.
 
-*Desired* is what was asked for: the newest target, durable before its request is answered, ordered by (owner, generation).
-*Effective* is what can be had of it now: the desired workers less those that drain or are lost. A migration leads from the
-route to the effective workers; when a worker is back, the query converges again by itself. Draining and lost workers are
-known to the driver only: one that starts anew finds out for itself who is there.
+*Desired* is the request: the newest target, durable before its request is answered, ordered by (owner, generation). *Effective*
+is the part that is possible now: the desired workers except those that drain or are lost. A migration leads from the route to
+the effective workers; when a worker is back, the query converges again by itself. Only the driver knows the draining and lost
+workers: a restarted driver detects them itself.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TargetController:
 
     @property
     def effective(self) -> tuple[Worker, ...]:
-        """The desired workers less those that drain or are lost; empty before the first epoch."""
+        """The desired workers except those that drain or are lost; empty before the first epoch."""
         with self.coordinator.lock:
             return tuple(w for w in self._desired() if w not in self._draining and w not in self._lost)
 
@@ -94,7 +94,7 @@ class TargetController:
             Fenced, StorageUnavailable: as `rescale`.
         """
         if not workers:
-            raise MigrationRefused("a target without workers was asked for: name at least one worker to hold the bins")
+            raise MigrationRefused("the target has no workers: name at least one worker to hold the bins")
         shared = tuple(sorted(set(workers)))
         options = self.defaults.override(latency_target_seconds=latency_target_seconds, **given)
         request = Request(shared, options=options, weights=self._weights())
@@ -132,7 +132,7 @@ class TargetController:
             return self._begin(replace(request, tolerated=SLACK))
 
     def move(self, moves: Mapping[Bin, Worker], **given: Unpack[MigrationOverrides]) -> Migration:
-        """Ask for single bins to be elsewhere. A restarted driver does not remember it, and goes on towards the target.
+        """Move single bins. A restarted driver does not remember this, and continues towards the target.
 
         Raises:
             TargetOwned: as `rescale`.
@@ -141,7 +141,7 @@ class TargetController:
         return self._begin(Request(moves=dict(moves), options=self.defaults.override(**given)))
 
     def resume(self) -> Migration | None:
-        """Go on towards the newest target, if the recorded route is not there yet."""
+        """Continue towards the newest target, if the recorded route differs from it."""
         target, route = self._desired_target.read(), self.log.index.route
         if target is None:
             return None
@@ -170,23 +170,25 @@ class TargetController:
             return self._begin(Request(left, options=self.defaults, weights=self._weights()))
 
     def replace_lost(self, workers: Collection[Worker], alive: Collection[Worker]) -> Migration:
-        """Workers that an epoch waits for stay away: give their bins, and no others, to those that are there.
+        """Workers that an epoch waits for are lost: give their bins, and no others, to the other workers.
 
         To be called between epochs: the one that waited is abandoned.
 
         Raises:
-            MigrationRefused: nobody is there.
+            MigrationRefused: no other worker is registered.
         """
         with self.coordinator.lock:
             self._remember()
-            # One that is back may not have been noticed yet.
+            # A returned worker may not have been noticed yet.
             self._lost = (self._lost - set(alive)) | set(workers)
             route = self.log.index.route
             there = set(alive) - self._lost
-            # Better a worker that nobody asked for than a stream that stands still.
+            # An unrequested worker is better than a stream that stops.
             left = sorted((set(self.effective) | set(route.workers if route else ())) & there or there)
             if not left:
-                raise MigrationRefused(f"workers {sorted(workers)} are lost and no other one is there: start one")
+                raise MigrationRefused(
+                    f"workers {sorted(workers)} are lost and no other worker is registered: start one"
+                )
             self._diverged = True
             options = self.defaults.override("AllAtOnce", pre_copy=False)
             request = Request(tuple(left), options=options, weights=self._weights(), only_leaving=True)
@@ -216,7 +218,7 @@ class TargetController:
     def cancel(self, number: int, *, rollback: bool = False) -> Migration:
         """Stop a migration where it does no harm; with ``rollback``, move back what it has moved.
 
-        The target stands: a driver that starts anew goes on towards it. Returns the migration back, or the cancelled one.
+        The target is durable: a restarted driver continues towards it. Returns the migration back, or the cancelled one.
 
         Raises:
             NoSuchMigration: there is none of that number.

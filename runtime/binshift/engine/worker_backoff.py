@@ -1,11 +1,11 @@
 """Workers that cannot do background work: who they are, and how long each is left out of rounds.
 
-Whatever is wrong with one worker (its disk, its image, its memory) must not keep the others from copying and writing
-snapshots. What a task can notice it reports, and its worker rests for longer and longer. Where a task cannot (its process
-dies, its Python does not start), its whole job fails: those that had not reported by then are halved, a job for each half, until the
-one to blame is alone in its job; there it stays until it has done a round.
+A fault of one worker (its disk, its image, its memory) must not keep the others from copying and writing snapshots. A task
+reports the faults that it can detect, and its worker backs off exponentially. If a task cannot report (its process dies, its
+Python does not start), its whole job fails: the workers that had not reported are split in half, one job for each half, until
+the faulty one is alone in its job; it remains there until it has done a round.
 
-A worker that rests is asked again in the end, with a new executor or without: whether it was repaired is seen in no other way.
+A worker in backoff is retried in the end, on a new executor or the same: there is no other way to detect a repair.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class WorkerBackoff:
         return [groups[key] for key in sorted(groups)]
 
     def wake(self, workers: Collection[Worker]) -> None:
-        """Something new is wanted of these workers: they are asked now."""
+        """These workers have new work: end their backoff."""
         for worker in self._known.keys() & workers:
             self._known[worker] = replace(self._known[worker], until=self._clock())
 
