@@ -66,7 +66,7 @@ def spark_conf(options: str = "", folder: Path = FOLDER, roles: Sequence[str] = 
         roles: for whom.
     """
     found = {f"spark.{each}.extraClassPath": class_path(folder) for each in roles}
-    found |= {f"spark.{each}.defaultJavaOptions": _words(options, java_options(folder)) for each in roles}
+    found |= {f"spark.{each}.defaultJavaOptions": _joined(options, java_options(folder)) for each in roles}
     return {key: value for key, value in found.items() if value}
 
 
@@ -74,7 +74,7 @@ def daemon_environment(options: str = "", folder: Path = FOLDER) -> dict[str, st
     """Variables for Spark's master and workers; arguments as `spark_conf`."""
     found = {
         "SPARK_DAEMON_CLASSPATH": class_path(folder),
-        "SPARK_DAEMON_JAVA_OPTS": _words(options, java_options(folder)),
+        "SPARK_DAEMON_JAVA_OPTS": _joined(options, java_options(folder)),
     }
     return {variable: value for variable, value in found.items() if value}
 
@@ -144,7 +144,7 @@ def _train(folder: Path, directory: Path) -> None:
         raise subprocess.CalledProcessError(done.returncode, "training")
 
 
-def _words(*options: str) -> str:
+def _joined(*options: str) -> str:
     return " ".join(filter(None, options))
 
 

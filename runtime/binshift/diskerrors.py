@@ -1,4 +1,4 @@
-"""System errors that mean a full disk, and those that mean a missing permission: the same for the log and the stores."""
+"""System errors that mean a full disk, and errors that mean a missing permission: the same for the log and the stores."""
 
 from __future__ import annotations
 

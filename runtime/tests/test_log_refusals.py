@@ -78,7 +78,7 @@ def test_a_damaged_or_foreign_log_is_refused_and_left_alone(case: str, tmp_path:
 @pytest.mark.parametrize(
     ("wanted", "error", "message"),
     [
-        ({"bins": 32}, IncompatibleState, "made with 16 bins, the query asks for 32"),
+        ({"bins": 32}, IncompatibleState, "made with 16 bins, the query has 32"),
         ({"query": "q-2"}, ForeignLog, "query q-1, not of q-2"),
         ({"operators": (COUNT,)}, IncompatibleState, "'sessions' .* which the query lacks"),
         ({"operators": (COUNT, SESSIONS, OperatorFormat("more", "f3"))}, IncompatibleState, "'more' .* lacks state"),

@@ -137,6 +137,6 @@ def follows(target: Target, last: Target) -> bool:
         raise TargetOutdated(
             f"generation {target.generation} was outdated by {last.generation}: read the target, then set a newer one"
         )
-    if _request(target) == _asked_for(last):
+    if _request(target) == _request(last):
         return False
     raise TargetOutdated(f"generation {target.generation} was set already, with other workers or settings")

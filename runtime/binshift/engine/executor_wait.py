@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 EXECUTOR_POLL_SECONDS = 0.05
 
 Lost = Callable[[Sequence[Worker], Sequence[Worker]], object]
-"""Gives the bins of some workers to those that are alive; `TargetController.replace_lost`."""
+"""Gives the bins of some workers to the live ones; `TargetController.replace_lost`."""
 
 
 def without_idle(plan: EpochPlan, alive: Sequence[Worker]) -> EpochPlan:

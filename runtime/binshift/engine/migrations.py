@@ -1,7 +1,7 @@
 """A migration as its requester sees it: its conditions, the request, its progress, its result.
 
-Made by `MigrationController`; shared between the requesting thread and those that carry it out. It is read-only: the query
-cancels a migration.
+Made by `MigrationController`; shared between the requesting thread and the threads that carry it out. It is read-only: the
+query cancels a migration.
 """
 
 from __future__ import annotations

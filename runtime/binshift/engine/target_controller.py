@@ -1,8 +1,8 @@
 """How requests for movement reach a query, and how they outlive its driver.
 
 *Desired* is the request: the newest target, durable before its request is answered, ordered by (owner, generation). *Effective*
-is the part that is possible now: the desired workers except those that drain or are lost. A migration leads from the route to
-the effective workers; when a worker is back, the query converges again by itself. Only the driver knows the draining and lost
+is the part that is possible now: the desired workers except draining and lost ones. A migration leads from the route to the
+effective workers; when a worker is back, the query converges again by itself. Only the driver knows the draining and lost
 workers: a restarted driver detects them itself.
 """
 
@@ -59,7 +59,7 @@ class TargetController:
 
     @property
     def effective(self) -> tuple[Worker, ...]:
-        """The desired workers except those that drain or are lost; empty before the first epoch."""
+        """The desired workers except draining and lost ones; empty before the first epoch."""
         with self.coordinator.lock:
             return tuple(w for w in self._desired() if w not in self._draining and w not in self._lost)
 

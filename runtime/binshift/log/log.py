@@ -1,11 +1,11 @@
 """The log as a driver holds it: open, append, write manifests, forget.
 
-This is the rim around the pure index: it reads and writes files and decides nothing that the pure modules could. Opening
-changes nothing before everything was found in order; then it takes a term. Appending is what makes an epoch exist
-(invariant I3): one create-if-absent. Whoever loses that race learns which record counts.
+This is the I/O around the pure index: it reads and writes files and makes no decision that the pure modules could make. Opening
+changes nothing before all checks have passed; then it takes a term. Appending makes an epoch exist (invariant I3): one
+create-if-absent. The loser of that race reads the record that counts.
 
 It must never overwrite a record, and never delete a file that retention did not name twice, a grace period apart. `append`
-belongs to the epoch's thread; `write_manifest` and `collect` may run beside it.
+belongs to the epoch's thread; `write_manifest` and `collect` may run concurrently.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ GRACE_SECONDS = 900.0
 
 
 PARTIAL_GRACE_SECONDS = 900.0
-"""The least for files without their final name: no fence and no record tells whether a task still writes them."""
+"""The minimum for files without their final name: neither fence nor record shows whether a task still writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,10 @@ class Log:
     """One driver's log; make it with `open`.
 
     Attributes:
-        storage: the files, for whoever writes deltas and snapshots.
+        storage: the files, for writers of deltas and snapshots.
         format: what the values mean.
         term: this driver's.
-        warnings: what was damaged when it was opened and could be done without.
+        warnings: damage at opening that did not prevent it.
         targets: the desired targets.
     """
 
@@ -106,8 +106,9 @@ class Log:
     ) -> Log:
         """Open, or create, the log in ``storage``.
 
-        ``who`` names this driver to others (host, process); ``spark_committed`` reads the last epoch in Spark's own commit
-        log (-1: none), to notice records that are missing at the end, and logs that do not belong together; ``nonce`` is unique for ever.
+        ``who`` names this driver to others (host, process); ``spark_committed`` reads the last epoch in Spark's own commit log
+        (-1: none), to notice records that are missing at the end, and logs that do not belong together; ``nonce`` is unique
+        forever.
 
         Raises:
             ForeignLog: there is something else, another query's log, or one of another binshift version.
@@ -149,7 +150,7 @@ class Log:
             Fenced: a newer driver has opened the log; the message names it. The epoch may exist.
             InvariantViolated: the record does not follow from those before it; nothing was written.
             StateTooLarge: the record exceeds its size limit; nothing was written.
-            StorageUnavailable: it is not known whether the epoch exists; the same call again will tell.
+            StorageUnavailable: it is not known whether the epoch exists; repeat the same call to find out.
         """
         invariant(record.term == self.term, f"a record of term {record.term} by the driver of term {self.term}")
         name = layout.record_name(Epoch(record.epoch))
@@ -172,10 +173,10 @@ class Log:
         return counts
 
     def mark_unusable(self, name: str) -> bool:
-        """Do without a delta or snapshot that turned out damaged or missing, from now on.
+        """Stop using a delta or snapshot that turned out damaged or missing, from now on.
 
-        What an older snapshot still leads to is built from that one. False if nothing needs the file (any more), or if it
-        is done without already.
+        An older snapshot is used if one reaches back far enough. False if nothing needs the file (any more), or if it is marked
+        already.
 
         Raises:
             LogDamaged, ForeignLog, StorageUnavailable: as `on`; nothing has changed.
@@ -185,7 +186,7 @@ class Log:
             if name in before.unusable or name not in retention.named_files(before):
                 return False
             unusable = before.unusable | {name}
-            logger.warning("%s is damaged or missing: what it held is built otherwise, or written anew", name)
+            logger.warning("%s is damaged or missing: its content is rebuilt from other files, or rewritten", name)
             # Older snapshots than this driver has in mind are still named by the records.
             found = loading.load(self.storage, self.format, unusable).index
             self._index = found if found.tip == before.tip else replace(before, unusable=unusable)
@@ -197,7 +198,7 @@ class Log:
         Raises:
             InvariantViolated: that epoch's record is not held (any more).
             StateTooLarge: the manifest exceeds its size limit: have snapshots made more often.
-            StorageUnavailable: it may or may not exist; the same call again is fine.
+            StorageUnavailable: it may or may not exist; the same call can be repeated.
         """
         data = manifests.encode_manifest(self._index, epoch)
         failpoints.reached("manifest.before")
@@ -212,7 +213,7 @@ class Log:
         running: Iterable[Epoch] = (),
         pending: Collection[str] = (),
     ) -> Collected:
-        """Forget what nobody can need: trim the index now, delete files that were garbage for the grace period.
+        """Remove what no reader can need: trim the index now, delete files that were garbage for the grace period.
 
         ``spark_committed`` is the newest epoch that Spark has committed; ``running`` has `BringUp.oldest` of each
         copy under way; ``pending`` the names of snapshots that were written or ordered and are not in a record yet;
@@ -239,7 +240,7 @@ class Log:
 
 
 def _read(storage: Storage, format: LogFormat) -> tuple[Literal["nothing", "damaged", "whole"], loading.Loaded]:
-    """The log, and how its format was found; one that is damaged or lost is believed to be the query's if the records say so."""
+    """The log, and the state of its format; a damaged or lost one is taken to be the query's if the records confirm it."""
     trouble: LogDamaged | None = None
     try:
         found = formats.read_format(storage)
@@ -258,7 +259,7 @@ def _read(storage: Storage, format: LogFormat) -> tuple[Literal["nothing", "dama
         return "whole", loaded
     if loaded.index.empty:
         raise trouble
-    return "damaged", loading.Loaded(loaded.index, (f"{trouble}; this query wrote it anew", *loaded.warnings))
+    return "damaged", loading.Loaded(loaded.index, (f"{trouble}; this query rewrote it", *loaded.warnings))
 
 
 def _highest_term(storage: Storage, index: Index) -> Term:
@@ -277,6 +278,6 @@ def _check_spark(url: str, index: Index, before: Epoch, read: Callable[[], Epoch
         )
     if before < index.last - 1 and not index.empty and (committed := read()) < index.last - 1:
         raise ForeignLog(
-            f"the log at {url} goes on to epoch {index.last}, but Spark's own checkpoint ends with {committed}: they do "
+            f"the log at {url} continues to epoch {index.last}, but Spark's own checkpoint ends with {committed}: they do "
             "not belong together. Restore Spark's part, or start both with another checkpoint"
         )

@@ -149,7 +149,7 @@ class _Compilation:
     def inputs(self) -> tuple[Column, ...]:
         """The columns that are needed of each row in addition to the keys."""
         found = self.parts.inputs()
-        if any(ORDER_COLUMN in _words(partial) for group in self.parts.columns for partial in group.partials):
+        if any(ORDER_COLUMN in _identifiers(partial) for group in self.parts.columns for partial in group.partials):
             found.append(F.monotonically_increasing_id().alias(ORDER_COLUMN))
         return tuple(found)
 
@@ -244,7 +244,7 @@ def _plain(field: StructField) -> StructField:
     return StructField(field.name, field.dataType, field.nullable)
 
 
-def _words(partial: str) -> list[str]:
+def _identifiers(partial: str) -> list[str]:
     return re.findall(r"\w+", partial)
 
 

@@ -111,7 +111,7 @@ class Decomposition:
         if not self.labels:  # a key must have a row in the state
             self.labels = {Group(Merge.COUNT, ("count(1)",)): "count(1)"}
         inputs = [str(tree.sql()) for _, _, tree in self._inputs]
-        self._described = {group: _in_words(group, inputs) for group in self.labels}
+        self._described = {group: _description(group, inputs) for group in self.labels}
         self.columns: dict[Group, tuple[str, ...]] = {}
         at = 0
         for group in sorted(self.labels, key=self.describe):
@@ -199,7 +199,7 @@ class Decomposition:
         return catalyst.rebuild(function.evaluateExpression(), replace)
 
 
-def _in_words(group: Group, inputs: Sequence[str]) -> str:
+def _description(group: Group, inputs: Sequence[str]) -> str:
     """The rule and the partial aggregates, with the user's expressions in the place of input names."""
     partials = (re.sub(r"\bi(\d+)\b", lambda found: inputs[int(found[1])], partial) for partial in group.partials)
     return f"{group.merge.value}: {', '.join(partials)}"

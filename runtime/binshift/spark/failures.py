@@ -46,7 +46,7 @@ LIBRARY_FRAME = re.compile(r"/lib/python3\.\d+/(?!site-packages|dist-packages)|\
 
 JAVA_FRAME = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)\s*$")
 
-TASK_WORDS = 300
+TASK_MESSAGE_CHARACTERS = 300
 """The most characters shown of a task's error."""
 MESSAGE_LINES_MAX = 12
 """Lines of a user's traceback worth showing."""
@@ -76,7 +76,7 @@ def classify(error: Exception) -> Exception:
     if (write := WRITE.search(text)) is not None:
         return _not_written(write[1], text[write.end() :])
     if (task := TASK.search(text)) is not None:
-        return TaskFailed(f"a task failed: {task[1][:TASK_WORDS]}{_because(text[task.end() :])}")
+        return TaskFailed(f"a task failed: {task[1][:TASK_MESSAGE_CHARACTERS]}{_because(text[task.end() :])}")
     return error
 
 
@@ -129,7 +129,7 @@ def without_java(lines: Sequence[str]) -> list[str]:
 def _because(rest: str) -> str:
     """The root cause that Java reports, if it differs from the top-level error."""
     causes = CAUSE.findall(rest)
-    return f", because of {causes[-1][:TASK_WORDS]}" if causes else ""
+    return f", because of {causes[-1][:TASK_MESSAGE_CHARACTERS]}" if causes else ""
 
 
 def _first_line(text: str) -> str:

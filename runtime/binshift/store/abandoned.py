@@ -1,8 +1,8 @@
-"""Local stores of queries that are gone, on workers that live longer than they: found beside those in use, and removed.
+"""Removes the local stores of queries that are gone, on workers that outlive them; stores in use are kept.
 
-A store is a cache that survives its executor, so only its age tells that nobody will come back for it. Every task marks its
-query's folder; one that has no mark of the last week, and no store that a process has open, is taken to be abandoned. Should
-its query come back all the same, it builds its bins again from the log.
+A store is a cache that survives its executor, so only its age shows that it is abandoned. Every task marks its query's folder;
+one that has no mark of the last week, and no store that a process has open, is taken to be abandoned. If its query returns
+after all, it rebuilds its bins from the log.
 
 This module must never remove a folder that it does not know by its name and everything in it: the place of stores is the
 user's choice, and others may keep something there.
@@ -41,16 +41,16 @@ _REMOVED = ".abandoned-"
 
 def mark(query: Path) -> None:
     """The query whose stores are below this folder lives."""
-    with suppress(OSError):  # a store that can be used all the same
+    with suppress(OSError):  # a store that can be used anyway
         os.utime(query)
 
 
 def remove_abandoned(root: Path, keep: str, now: float) -> list[str]:
-    """Remove the stores of queries that are gone; returns their names. Errors leave them to the next one to look.
+    """Remove the stores of queries that are gone; returns their names. After an error they are left to the next call.
 
     Args:
         root: below which every query has a folder of its own.
-        keep: the query that looks.
+        keep: the query that calls this.
         now: seconds since 1970.
     """
     removed = []

@@ -47,9 +47,9 @@ def scratch_store(directory: Path, name: str, bins: int, settings: StoreSettings
     """An empty store for one task, which is gone afterwards.
 
     Args:
-        directory: of such stores that replace each other: what a task that was killed has left there goes now; gone
-            afterwards, too, unless there is another one.
-        name: of this one, unique for ever.
+        directory: of such stores that replace each other: the store of a killed task is deleted now; the directory is
+            deleted afterwards, too, unless it has another store.
+        name: of this one, unique forever.
         bins, settings: as in `open_store`.
     """
     shutil.rmtree(directory, ignore_errors=True)

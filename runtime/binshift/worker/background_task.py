@@ -1,8 +1,8 @@
 """One round of background work on one worker: copy and catch up, drop, snapshot, within a budget of time.
 
-A round never holds the store's write lock for long, reads only recorded state from the log, and stops at its budget, so
-an epoch waits neither for a task slot nor for a lock (invariant I6). Whatever a round leaves undone the next one does:
-it is told what should be, not what to change.
+A round never holds the store's write lock for long, reads only recorded state from the log, and stops at its budget, so an
+epoch waits neither for a task slot nor for a lock (invariant I6). The next round does what this one leaves undone: an order has
+the desired state, not the change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Budget:
 
     Attributes:
         seconds: start nothing new after this long.
-        duty: share of a core it may use; after each piece of work the round rests as long as that asks for, less the
+        duty: share of a core it may use; after each piece of work the round rests for the required time, less the
             time it waited for a core or a disk anyway.
         clock: wall time.
         cpu: processor time of this thread.
@@ -97,7 +97,7 @@ def run_round(
             )
             rows, size = rows + progress.rows, size + progress.bytes
         _retire(store, spec, budget)
-    except (Fenced, StoreDamaged):  # a damaged store is found empty, and filled anew, by whoever opens it next
+    except (Fenced, StoreDamaged):  # the next task to open a damaged store finds it empty, and fills it again
         raise
     except (NeedsBringUp, StoreBusy) as error:
         log.info("a round of worker %s was overtaken by an epoch: %s", spec.worker, error)

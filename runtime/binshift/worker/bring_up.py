@@ -23,14 +23,14 @@ from binshift.store.bins.binstore import BinStore
 from binshift.worker.rebuild import BinRebuild, Limits
 
 ATTEMPTS_MAX = 3
-"""How often a bring-up looks again after it was overtaken by another one of the same bins."""
+"""How often a bring-up retries after another one of the same bins has overtaken it."""
 
 Pause = Callable[[], bool]
-"""Called between transactions: may wait (to keep its duty cycle), and says whether to go on."""
+"""Called between transactions: may wait (to keep its duty cycle); returns whether to continue."""
 
 
 def never_pause() -> bool:
-    """Go on at full speed: bring-up inside an epoch."""
+    """Continue at full speed: bring-up inside an epoch."""
     return True
 
 
@@ -59,10 +59,10 @@ def bring_up(
     limits: Limits | None = None,
     pause: Pause = never_pause,
 ) -> Progress:
-    """Make every one of ``bins`` a copy at epoch ``to``; bins that are there already are left alone.
+    """Make every one of ``bins`` a copy at epoch ``to``; complete copies at that epoch are left alone.
 
-    Copies a few deltas behind are advanced; all others are loaded afresh. Stops early when ``pause`` says so: then
-    some bins are complete copies, the others as before.
+    Copies a few deltas behind are advanced; all others are loaded again. Stops early if ``pause`` returns False: then some bins
+    are complete copies, the others as before.
 
     Raises:
         NeedsBringUp: ``files`` does not lead to ``to``.
@@ -116,7 +116,7 @@ class _BringUp:
             self._load(rebuild, group)
         if held_elsewhere := missing - self.files.fresh:
             raise NeedsBringUp(
-                f"{held_elsewhere!r} were thought to be held here; the files given do not build them anew"
+                f"{held_elsewhere!r} were expected to be held here; they cannot be rebuilt from the given files"
             )
         for epoch, some in sorted(held, key=lambda each: -each[0]):
             if epoch < self.to:

@@ -45,7 +45,7 @@ class EpochTask:
         operator: the state operator.
         store: this worker's bins of this operator.
         storage: the log's files.
-        attempt: the id of this attempt, unique for ever; starts with the spec's ``run_prefix``.
+        attempt: the id of this attempt, unique forever; starts with the spec's ``run_prefix``.
         clock: measures the parts.
         seconds: the parts measured so far.
     """
@@ -102,7 +102,7 @@ class EpochTask:
         report(self._summary(stamp, delta, changes, state))
 
     def _prepare(self) -> None:
-        """Bring the store to the state that record ``epoch - 1`` names, or say what is missing."""
+        """Bring the store to the state that record ``epoch - 1`` names, or report the missing bins."""
         spec, status = self.spec, self.store.status()
         if status.stamp.attempt.startswith(spec.run_prefix):
             raise SparkRetried(f"worker {spec.worker} has run epoch {spec.epoch} as {status.stamp.attempt} already")

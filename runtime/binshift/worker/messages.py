@@ -1,4 +1,4 @@
-"""What the driver tells a task, and what a task tells the driver.
+"""Messages from the driver to a task, and back.
 
 They are plain frozen values: Spark carries them inside its own authenticated
 channels (pickled with the task's closure), the simulator hands them over in memory. A spec names everything the task
@@ -25,7 +25,7 @@ class LogLocation:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a commit record says of one (operator, worker): replay mode re-establishes it.
+    """The part of a commit record about one (operator, worker): replay mode re-establishes it.
 
     Attributes:
         stamp: the state's identity after the epoch.
@@ -99,7 +99,7 @@ class Summary:
         rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
-        bin_records: records by bin, as `binshift.worker.record_counter.RecordCounter.packed` has them; empty if not asked for.
+        bin_records: records by bin, as `binshift.worker.record_counter.RecordCounter.packed` has them; empty if not requested.
     """
 
     fence: Fence
@@ -133,14 +133,14 @@ class CopyOrder:
 
 @dataclass(frozen=True)
 class BackgroundSpec:
-    """One round of background work on one worker; a round stops at its budget and says how far it came.
+    """One round of background work on one worker; a round stops at its budget and reports its progress.
 
     Attributes:
         fence: the newest run's lease at the time of the order.
         copies: bins to bring up or to catch up.
         drop: copies to drop: retired, or of a cancelled move.
         snapshot: owned bins to write a snapshot of.
-        snapshot_attempt: names the snapshot's file; starts with the driver's term, unique for ever.
+        snapshot_attempt: names the snapshot's file; starts with the driver's term, unique forever.
         budget_seconds: start nothing new after this long.
         duty: share of a core to use.
         idle: by the newest record the worker owns nothing: what its store owns is of a time before others took over.

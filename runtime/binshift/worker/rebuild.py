@@ -1,7 +1,7 @@
 """The rows of bins that are built from nothing: their newest snapshots, then every delta after those, merged.
 
-Bins are taken in groups, so that memory and the time between two looks at a budget are bounded whatever the size of a bin.
-Deltas are many small files with rows of many bins each: they are read once for all groups, as long as they are small together.
+Bins are processed in groups, so that memory and the time between two checks of a budget are bounded for any size of a bin.
+Deltas are many small files with rows of many bins each: they are read once for all groups if they are small in total.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class BinRebuild:
 
     @cached_property
     def _are_shared(self) -> bool:
-        """Whether the deltas are small enough together; asked for every group, and the same for all."""
+        """Whether the deltas are small in total; the same result for every group."""
         return sum(map(self._rows_of, self.files.deltas)) <= SHARED_ROWS_MAX
 
     def _read(self, bins: BinSet) -> Iterator[Entries]:

@@ -37,7 +37,7 @@ def windowed(session: SparkSession, minutes: int, key: str = "timestamp") -> Any
 
 
 AGGREGATES: dict[str, tuple[Program, str]] = {
-    "bins": (lambda s: counted(s, bins=64), "32 bins, the query asks for 64"),
+    "bins": (lambda s: counted(s, bins=64), "32 bins, the query has 64"),
     "key type": (lambda s: counted(s, "name", "cast(grp as int)"), "cast(grp as int)"),
     "key less": (lambda s: counted(s, "name"), "grp"),
     "key more": (lambda s: counted(s, "name", "grp", "value % 3"), "% 3"),

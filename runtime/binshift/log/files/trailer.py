@@ -4,9 +4,9 @@
 block 0 | block 1 | ... | trailer (msgpack) | length of the trailer, 4 bytes | "binshift"
 ```
 
-A block is an Arrow IPC record-batch message with `ENTRY_SCHEMA` columns. The commit record names the trailer's checksum,
-the trailer names the blocks': so whoever reads one bin has checked every byte he used against the record, without
-reading the rest, and a file hashed twice is not needed. Nothing here does I/O.
+A block is an Arrow IPC record-batch message with `ENTRY_SCHEMA` columns. The commit record names the trailer's checksum, the
+trailer names the blocks': a reader of one bin checks every byte it uses against the record, without reading the rest, and
+without hashing a file twice. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Block(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         bytes: its length.
         rows: rows in it.
         bin_first: the smallest bin in it.
-        bin_last: the largest; the next block may go on with the same bin.
-        run: rows of a later run win over those of an earlier one.
+        bin_last: the largest; the next block may continue with the same bin.
+        run: rows of a later run take precedence over those of an earlier one.
         checksum: of its bytes.
     """
 

@@ -21,8 +21,8 @@ from binshift.log.records.envelope import RESTORE
 from binshift.model import BinSet, Epoch, IntArray
 
 CATCH_UP_EPOCHS_MAX = 64
-"""A copy that is at most so many epochs older than the newest snapshot catches up by deltas; one further behind is
-loaded afresh: its chain of deltas would cost more requests than the snapshot."""
+"""A copy at most so many epochs older than the newest snapshot catches up by deltas; an older one is loaded again: its
+chain of deltas would cost more requests than the snapshot."""
 
 UNKNOWN = -2
 """In an array of epochs: this bin cannot be rebuilt."""
@@ -56,7 +56,7 @@ class BringUp:
     Attributes:
         operator: whose state.
         to: the epoch the bins are at afterwards.
-        bins: all of them, those that need nothing and those that are lost included.
+        bins: all of them, including complete and lost ones.
         fresh: the bins built from nothing; only these may be loaded by a task that does not hold them.
         starts: the epoch each bin's deltas start after, as groups of bins; together with the lost ones they are ``bins``.
         snapshots: newest first load of the fresh bins.
@@ -114,7 +114,7 @@ class BringUp:
 
     def complete_from(self, bins: BinSet) -> Epoch:
         """The oldest epoch from which copies of ``bins`` can be advanced by the deltas named here."""
-        invariant(len(bins - self.bins) == 0, f"{bins - self.bins!r} were not asked for")
+        invariant(len(bins - self.bins) == 0, f"{bins - self.bins!r} were not requested")
         return max((epoch for epoch, some in self.starts if len(some & bins)), default=Epoch(-1))
 
 

@@ -1,8 +1,8 @@
 """What must be true of a commit record, given those before it: the log's own invariants, as pure checks.
 
-A record that passes leaves the log in a state from which every bin can be rebuilt (I4), each owned by one worker (I1),
-after an epoch that every worker finished (I3). The driver runs these before it writes a record, and whoever reads
-the log runs them again. Every failure names the record and the value that is wrong.
+A record that passes leaves the log in a state from which every bin can be rebuilt (I4), each owned by one worker (I1), after an
+epoch that every worker finished (I3). The driver runs these checks before it writes a record, and each reader of the log runs
+them again. Every failure names the record and the wrong value.
 """
 
 from __future__ import annotations

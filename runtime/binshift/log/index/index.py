@@ -1,8 +1,8 @@
-"""The log in memory: what the records say, and what follows from it. Pure; never touches a file.
+"""The log in memory: its records, and the state that they imply. Pure; never touches a file.
 
 An `Index` is immutable: applying a record gives the next one, so a thread that plans copies or writes a manifest keeps a
-consistent picture while epochs go on. It holds the records after its *base*; of what came before it only keeps the
-route and which bins had no row yet, since everything else is in snapshots by then (`retention` moves the base).
+consistent view while epochs continue. It holds the records after its *base*; of earlier records it only keeps the route and the
+bins that had no row yet, since everything else is already in snapshots (`retention` moves the base).
 
 It answers: which route, stamp, time and watermark had an epoch; which files lead a bin to an epoch. It believes no record
 that does not fit the ones before it (`continuity`).
@@ -45,7 +45,7 @@ class Index(HeldRecords):
         """The index after ``record``.
 
         Raises:
-            LogDamaged: the record does not fit; the message says how.
+            LogDamaged: the record does not fit; the message has the reason.
         """
         continuity.check_order(self, record)
         route = next_route(self.bins, self.route, record)
@@ -61,7 +61,7 @@ class Index(HeldRecords):
         )
 
     def sources(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
-        """As `sources_or_lost`, for whoever needs all of ``bins``.
+        """As `sources_or_lost`, for callers that need all of ``bins``.
 
         Raises:
             LogDamaged: a bin cannot be rebuilt.
@@ -74,8 +74,8 @@ class Index(HeldRecords):
     def sources_or_lost(self, operator: str, bins: BinSet, have: Mapping[int, int], to: Epoch) -> BringUp:
         """Which files lead ``bins`` to the state recorded for ``to``; exactly those, and no bin more.
 
-        ``have`` says for bins that are held already at which recorded epoch; a copy newer than ``to``, or older than
-        what the log reaches back to, is loaded afresh.
+        ``have`` has the recorded epoch of each bin that is already held; a copy newer than ``to``, or older than the log's
+        first epoch, is loaded again.
 
         Bins that no usable files lead there are `BringUp.lost`.
 

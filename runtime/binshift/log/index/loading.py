@@ -30,7 +30,7 @@ class Loaded:
 
     Attributes:
         index: the log as of its last record, from its floor on.
-        warnings: what was damaged and could be done without.
+        warnings: damaged files that were not needed.
     """
 
     index: Index
@@ -105,7 +105,7 @@ def _replaced_record(storage: Storage, index: Index) -> list[str]:
     try:
         record = commits.decode_record(name, storage.get(name))
     except LogDamaged as error:
-        return [f"{error} (the manifest of its epoch has what it said)"]
+        return [f"{error} (the manifest of its epoch has its content)"]
     if commits.fingerprint(record) != index.tip:
         raise LogDamaged(
             f"{layout.manifest_name(index.last)} ends with another record of its epoch than {name}: one of the two is from "

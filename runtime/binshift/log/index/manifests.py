@@ -2,8 +2,8 @@
 
 A manifest of epoch M holds the index's base (its route, and which bins were still empty) and the records after it up to
 M. Loading one *is* applying these records, with all their checks; there is no second way to build an index.
-A manifest counts as soon as it is whole, as it says nothing that the records did not; that a record names it is what
-allows the records before it to be deleted.
+A manifest is valid as soon as it is complete, as it has nothing that the records had not; a record that names it allows the
+records before it to be deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MANIFEST_BYTES_MAX = 1024 * 1024 * 1024
 """Largest manifest: the records between the floor and the last epoch, all in one."""
 
 REPLACED = "the one before it and the records since replace it, if they are there"
-"""What a person can do about a damaged manifest: nothing, as a rule."""
+"""How to repair a damaged manifest: usually no action is needed."""
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -84,7 +84,7 @@ def decode_manifest(name: str, data: bytes, bins: int, operators: Iterable[str],
     """The index in the file ``name`` of a log with so many bins, these operators and this root.
 
     Raises:
-        LogDamaged: it was altered or cut off, is of another log, of another epoch than its name says, or contradicts itself.
+        LogDamaged: it was altered or cut off, is of another log, of another epoch than in its name, or contradicts itself.
         ForeignLog: another version of binshift wrote it.
     """
     manifest = envelope.decode(name, data, Manifest, MANIFEST_BYTES_MAX, REPLACED)

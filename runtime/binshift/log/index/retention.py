@@ -94,7 +94,7 @@ def trimmed(index: Index, floor: Epoch) -> Index:
 
 
 def garbage(index: Index, listed: Iterable[str], floor: Epoch, term: Term, pending: Collection[str] = ()) -> list[str]:
-    """The files among ``listed`` that nobody can need, in the order in which they should go.
+    """The files among ``listed`` that no reader can need, in the order of their deletion.
 
     ``pending`` are snapshots written but not yet named by a record; they stay whatever their epoch.
     """

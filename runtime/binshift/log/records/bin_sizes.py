@@ -1,7 +1,7 @@
 """How much each of some bins holds, rows and bytes, as short text in a record.
 
-Whoever writes a snapshot reads every row of its bins anyway, so counting them there costs nothing, and needs no scan of
-its own. A text is base64 of zlib of two columns of 64-bit numbers: some 6 characters a bin. Decoding is bounded and never
+The writer of a snapshot reads every row of its bins anyway, so counting them costs nothing, and needs no separate scan. A text
+is base64 of zlib of two columns of 64-bit numbers: some 6 characters a bin. Decoding is bounded and never
 trusts its input.
 """
 

@@ -45,7 +45,7 @@ def pack(bins: BinSet) -> str:
 
 
 def unpack(text: str) -> BinSet:
-    """The set that ``text`` stands for. Texts of records in use are asked for over and over and remembered.
+    """The set that ``text`` encodes. Texts of records in use are decoded repeatedly, and therefore cached.
 
     Raises:
         ValueError: it stands for none.
@@ -58,7 +58,7 @@ def unpack(text: str) -> BinSet:
 
 
 class _Memory:
-    """Decoded sets by their text, up to a number of bytes; then it begins anew."""
+    """Decoded sets by their text, up to a number of bytes; then the cache is cleared."""
 
     def __init__(self) -> None:
         self._sets: dict[str, BinSet] = {}

@@ -170,7 +170,7 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 def fingerprint(record: CommitRecord) -> str:
-    """Names the record by what it says and, through the records before it, by the whole history up to it.
+    """A fingerprint of the record's content and, through the records before it, of the whole history up to it.
 
     It is made of what never changes in meaning, not of the file's bytes: a later version may add fields to records.
     """
@@ -192,7 +192,7 @@ def decode_record(name: str, data: bytes) -> CommitRecord:
     """The record in the file ``name``.
 
     Raises:
-        LogDamaged: it was altered or cut off, is of another epoch than its name says, or is no record.
+        LogDamaged: it was altered or cut off, is of another epoch than in its name, or is no record.
         ForeignLog: another version of binshift wrote it.
     """
     record = envelope.decode(name, data, CommitRecord, RECORD_BYTES_MAX)

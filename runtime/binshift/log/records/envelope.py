@@ -1,10 +1,9 @@
 """How every JSON file of the log is wrapped: a checksum of the rest, a format version, a size limit, strict decoding.
 
-A file is one JSON object whose first field is the checksum of its own name and of all bytes after that field. So a person
-can read it with any tool, and a program knows before it parses anything whether a byte was changed or lost, or whether
-the file was copied from elsewhere in a log. Then the format version is looked at alone, so that a newer binshift's log is
-refused as such and not as damaged; then the whole is decoded into its struct, where unknown fields, missing ones and
-wrong types are errors. Never pickle.
+A file is one JSON object whose first field is the checksum of its own name and of all bytes after that field. So any tool can
+show it, and a program knows before it parses anything whether a byte was changed or lost, or whether the file was copied from
+elsewhere in a log. The format version is checked next, so that a newer binshift's log is rejected as such and not as damaged;
+then the file is decoded into its struct, where unknown fields, missing ones and wrong types are errors. Never pickle.
 
 The checksum is XXH3, 64 bits, as 16 hexadecimal digits; blocks of data files have it too. It finds damage (a torn write, a flipped
 bit, a file put back from an old backup) and is no defence against a forger, who could write a whole log. On one core it reads
@@ -28,7 +27,7 @@ FORMATS_READ: Final = (2, FORMAT_VERSION)
 """Format 2 has less: no watermark in records, no weights in targets; both have defaults."""
 
 RESTORE = "restore it from a backup of the checkpoint, or start the query with another checkpoint location"
-"""What a person can do about a file that nothing else can replace."""
+"""How to repair a file that nothing else can replace."""
 
 _HEAD = b'{"checksum":"'
 _DIGEST_LENGTH = 16
@@ -69,7 +68,7 @@ def encode(name: str, value: msgspec.Struct, bytes_max: int) -> bytes:
 
 
 def decode(name: str, data: bytes, kind: type[S], bytes_max: int, advice: str = RESTORE) -> S:
-    """The struct in the file ``name``; ``advice`` says what to do if it is damaged.
+    """The struct in the file ``name``; ``advice`` is the remedy if it is damaged.
 
     Raises:
         LogDamaged: it was altered, cut off, copied from another file, or does not hold such a struct.

@@ -1,9 +1,9 @@
 """What a log holds state of, and whether a query may use it.
 
-``format.json`` is written once, before anything else, and never changed. It is compared first of all: a query with other
-bins, operators, keys or aggregates than the log was made with would misread every value in it. Only reading happens
-before the comparison has succeeded, so a directory that is refused is left as it was found. Should the file itself be
-damaged or lost, the records tell whose they are (`LogFormat.fingerprint`), and their query writes it anew.
+``format.json`` is written once, before anything else, and never changed. It is compared first of all: a query with other bins,
+operators, keys or aggregates than those of the log would misread every value in it. Before the comparison has succeeded, the
+directory is only read, so a rejected one is unchanged. If the file itself is damaged or lost, the records identify their query
+(`LogFormat.fingerprint`), which writes the file again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LogFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """What the values in a log mean.
 
     Attributes:
-        bins: how many; fixed for ever.
+        bins: how many; fixed forever.
         query: Spark's id of the query, which stays the same over restarts.
         operators: all stateful operators.
     """
@@ -97,7 +97,7 @@ def create_format(storage: Storage, wanted: LogFormat) -> None:
 
 
 def restore_format(storage: Storage, wanted: LogFormat) -> None:
-    """Write ``format.json`` anew, in place of one that was damaged or lost. The log must be known to be of ``wanted``."""
+    """Rewrite ``format.json``, in place of one that was damaged or lost. The log must be known to be of ``wanted``."""
     storage.put(layout.FORMAT, envelope.encode(layout.FORMAT, wanted, FORMAT_BYTES_MAX))
 
 
@@ -129,7 +129,7 @@ def check_compatible(url: str, found: LogFormat, wanted: LogFormat) -> None:
         )
     if found.bins != wanted.bins:
         raise IncompatibleState(
-            f"the log at {url} was made with {found.bins} bins, the query asks for {wanted.bins}: the number is fixed "
+            f"the log at {url} was made with {found.bins} bins, the query has {wanted.bins}: the number is fixed "
             f"for the life of a checkpoint. Set binshift.bins to {found.bins}, or start with another checkpoint"
         )
     was, now = ({operator.name: operator for operator in each.operators} for each in (found, wanted))

@@ -5,9 +5,9 @@ Two runs of an epoch, perhaps by two drivers at the same time, each write files 
 Where the named files are gone (someone took them away, or the query now writes elsewhere), the next number is chosen in
 the same way.
 
-A driver may sleep for so long that retention removes the file that should have stopped it. So it looks for a newer term
-after it has created one (invariant I8). That look cannot be answered from a cache of before: retention waits for longer
-than file servers' clients keep one.
+A driver may sleep for so long that retention removes the file that should have stopped it. So it checks for a newer term after
+it has created one (invariant I8). This check cannot be answered from an old cache: retention waits for longer than clients of
+file servers keep one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         epoch: its number.
         term: of the driver whose run wrote them.
         place: the directory of all results.
-        folder: the name under which they were written there; unique for ever.
+        folder: the name under which they were written there; unique forever.
     """
 
     format: int = FORMAT_VERSION
@@ -61,7 +61,7 @@ def choose(storage: Storage, term: Term, epoch: Epoch, place: str, folder: str) 
     Raises:
         Fenced: a newer driver has opened the log.
         LogDamaged: an earlier choice cannot be read.
-        StorageUnavailable, DiskFull: it is not known what was chosen; the same call again will tell.
+        StorageUnavailable, DiskFull: the choice is not known; repeat the same call to find out.
     """
     mine = Output(epoch=epoch, term=term, place=place, folder=folder)
     for seq in range(CHOICES_MAX):

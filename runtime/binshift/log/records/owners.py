@@ -5,8 +5,8 @@ renews it every few seconds; it removes the file when it ends in order. A driver
 watches it: if it is renewed, the owner lives, and the newcomer is refused by name; if it is not for several beats,
 the owner is gone. No clocks are compared, so none need agree.
 
-This only spares people a mistake. What keeps state right is the term: should both start after all (a driver that was
-asleep for a minute, say), the older one is fenced as ever.
+This only prevents user errors. The term keeps state right: if both start after all (for example a driver that was suspended for
+a minute), the older one is fenced as usual.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from binshift.model import Term
 log = logging.getLogger(__name__)
 
 OWNER_VARIABLE: Final = "BINSHIFT_OWNER"
-"""Set by whoever starts the driver: the dataflow it belongs to."""
+"""Set by the creator of the driver: the dataflow it belongs to."""
 BEAT_SECONDS: Final = 10.0
 """Between two renewals."""
 WATCH_SECONDS: Final = 4 * BEAT_SECONDS
@@ -54,7 +54,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(storage: Storage) -> Owner | None:
-    """Who lives on the log, or was killed there; None if nobody does who has an owner.
+    """The owner that uses the log, or was killed while it did; None if there is none.
 
     Raises:
         LogDamaged, ForeignLog: the file is not what it should be.
@@ -110,7 +110,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def start(self) -> Heartbeat:
-        """Say once that the owner lives, and go on saying so. Errors as `Storage.put`."""
+        """Report once that the owner is alive, and keep reporting it. Errors as `Storage.put`."""
         if self._owner:
             self.once()
             self._thread = threading.Thread(target=self._loop, name="binshift-owner", daemon=True)
@@ -130,7 +130,7 @@ class Heartbeat:
         self._storage.put(layout.OWNER, envelope.encode(layout.OWNER, mine, OWNER_BYTES_MAX))
 
     def stop(self) -> None:
-        """Say that the owner is gone, so that the next one need not wait. May be called again."""
+        """Report that the owner is gone, so that the next one need not wait. May be called again."""
         if self._thread is None or self._stopped.is_set():
             return
         self._stopped.set()
@@ -153,7 +153,7 @@ class Heartbeat:
 
 
 def _readable(storage: Storage) -> Owner | None:
-    """As `read`; a file that makes no sense names nobody."""
+    """As `read`; an invalid file names no owner."""
     try:
         return read(storage)
     except LogDamaged as error:

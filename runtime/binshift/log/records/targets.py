@@ -1,8 +1,8 @@
 """Desired targets: where the bins should be, durable before the request for it is answered.
 
-Targets are numbered from 1 and the newest wins. Writing is compare-and-set: a target says after which one it was decided,
-and fails if another came in between, so that (owner, generation) is compared with what really is the newest. What a
-target means, and how it is reached, is not known here.
+Targets are numbered from 1 and the newest counts. Writing is compare-and-set: a target names the one it was decided after, and
+fails if another came in between, so that (owner, generation) is compared with the actual newest one. This module does not know
+what a target means, or how it is reached.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 TARGET_BYTES_MAX = 4 * 1024 * 1024
 ASK_AGAIN = "bins stay where they are: set the target again"
-"""What to do about a damaged target: it says where bins should be, and nothing about what is in them."""
+"""What to do about a damaged target: it has the placement of bins, and nothing about their content."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A desired placement. New fields get defaults, so that older targets stay readable.
 
     Attributes:
-        owner: who may change it: an operator's resource UID, or empty for the query's own program.
+        owner: its only writer: an operator's resource UID, or empty for the query's own program.
         generation: the owner's number for it; an older one never replaces a newer one of the same owner.
         workers: that bins may be on.
         strategy: how the plan is cut into steps.
@@ -39,7 +39,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         latency_target_seconds: what pacing aims at; None for its default.
         assignments: bins that must be on a certain worker; the others are balanced.
         weights: the load of every bin by which they are balanced, as `binshift.log.records.weights` packs it; empty: all count the same.
-        nonce: makes each request's bytes unique, so that a lost reply can be told from another's success.
+        nonce: makes each request's bytes unique, to distinguish a lost reply from another writer's success.
     """
 
     format: int = FORMAT_VERSION
@@ -76,7 +76,7 @@ class Targets:
     def newest(self) -> Newest:
         """The target that counts.
 
-        Never an older one in place of one that is damaged: bins would go back to where nobody wants them any more.
+        Never an older one in place of a damaged one: bins would move back to obsolete workers.
 
         Raises:
             ForeignLog: a newer binshift wrote it.
@@ -106,7 +106,7 @@ class Targets:
 
         Raises:
             StateTooLarge: it exceeds its size limit.
-            StorageUnavailable: it is not known whether it was written; the same call again will tell.
+            StorageUnavailable: it is not known whether it was written; repeat the same call to find out.
         """
         name = layout.target_name(after + 1)
         if not self._storage.put_if_absent(name, envelope.encode(name, target, TARGET_BYTES_MAX)):

@@ -1,8 +1,8 @@
 """Driver terms: who wrote first is not who counts; who came last is.
 
 Every driver that opens a log takes the next term by creating its file. Terms are never deleted and have no gaps, so
-"is there a term after mine" is one look at one name. A driver looks after each record it has written: had a newer one
-been there for long, retention could have removed the very record that should have stopped it (invariant I8).
+"is there a term after mine" is one lookup of one name. A driver checks this after each record it has written: if a newer term
+had existed for long, retention could have removed the very record that should have stopped it (invariant I8).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TERM_BYTES_MAX = 64 * 1024
 TERM_TRIES_MAX = 1000
 """How many drivers may open a log at the same moment."""
 LOST = "its file was lost"
-"""Written in place of a term that is missing: a driver looks for the one after its own, so there may be no gap."""
+"""Written in place of a term that is missing: a driver checks for the one after its own, so there must be no gap."""
 
 
 class TermFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -38,10 +38,10 @@ class TermFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def take_term(storage: Storage, who: str, nonce: str, above: int = 0) -> Term:
-    """A term higher than any before, for the driver ``who``; ``nonce`` must be unique for ever.
+    """A term higher than any before, for the driver ``who``; ``nonce`` must be unique forever.
 
-    ``above`` is the highest that anything else on the log tells of: an attempt id of a term that is taken twice, since its
-    file was lost, could name two states.
+    ``above`` is the highest one found elsewhere on the log: if the file of a term was lost and the term were taken twice, one
+    of its attempt ids could name two states.
 
     Raises:
         StorageUnavailable: the store did not answer.
@@ -79,7 +79,7 @@ def check_newest(storage: Storage, term: Term) -> None:
 
 
 def fenced(storage: Storage, term: Term, newer: Term) -> Fenced:
-    """The error that tells the driver of ``term`` that the one of ``newer`` has replaced it."""
+    """The error for the driver of ``term`` when the one of ``newer`` has replaced it."""
     try:
         who = read_term(storage, newer).who
     except LogDamaged:

@@ -1,7 +1,7 @@
 """The load of every bin as a target keeps it: short text, good to half a per cent.
 
-A target says by which weights its workers share the bins. So a driver that starts again, or sees a worker come back, asks the
-same question as the one before, and moves nothing that is where it should be; measurements of now would always differ a little.
+A target has the weights by which its workers share the bins. So a restarted driver, or one whose lost worker is back, solves
+the same problem again, and moves no bin that is in its place; new measurements would always differ a little.
 
 A weight is the upper half of a 32-bit float (8 significant bits, any magnitude). A text is base64 of zlib of them, some 2
 characters a bin. Decoding is bounded and never trusts its input.

@@ -62,11 +62,11 @@ class Storage(Protocol):
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Create a file durably and atomically; False if another writer has (read it to see what counts).
 
-        An ambiguous answer (a lost reply, a retry that met its own first try) is resolved by reading back: a file
-        that holds exactly ``data`` is ours. So ``data`` must say who wrote it wherever two writers compete.
+        An ambiguous answer (a lost reply, a retry that met its own first try) is resolved by reading back: a file with exactly
+        ``data`` was written by this call. So ``data`` must identify its writer wherever two writers compete.
 
         Raises:
-            StorageUnavailable: it is not known whether the file exists; the same call again will tell.
+            StorageUnavailable: it is not known whether the file exists; repeat the same call to find out.
         """
 
     def upload(self, name: str) -> Upload:
@@ -80,13 +80,13 @@ class Storage(Protocol):
         """
 
     def get_all(self, names: Sequence[str]) -> Iterator[bytes]:
-        """Whole files, in the order asked for; where each waits for a server, a few are under way together.
+        """Whole files, in the given order; where each waits for a server, a few are read concurrently.
 
-        Nothing is read before it is asked for, but for those few. Errors as `get`.
+        Nothing else is read ahead of its use. Errors as `get`.
         """
 
     def get_ranges(self, name: str, ranges: Sequence[ByteRange]) -> list[bytes]:
-        """Parts of a file, in the order asked for.
+        """Parts of a file, in the given order.
 
         Raises:
             LogFileMissing: there is no such file.
@@ -97,10 +97,10 @@ class Storage(Protocol):
         """All files under a folder (``"deltas/"``; ``""`` for all but hidden ones), in the order of their names."""
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists."""
 
     def delete(self, names: Collection[str]) -> None:
-        """Remove files; those that are gone already are fine."""
+        """Remove files; missing ones are ignored."""
 
 
 def together(get: Callable[[str], bytes], names: Sequence[str]) -> Iterator[bytes]:

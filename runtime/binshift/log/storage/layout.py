@@ -14,8 +14,8 @@ probes/<nonce>                                          left by a start-up probe
 .partial/<nonce>                                        a local file still being written
 ```
 
-Numbers have 20 digits, so that names sort as numbers do. An attempt id starts with its driver's term and a dot, for
-ever unique; retention relies on the term to leave a newer driver's files alone. In a snapshot's name the attempt is
+Numbers have 20 digits, so that names sort as numbers do. An attempt id starts with its driver's term and a dot, and is unique
+forever; retention relies on the term to leave a newer driver's files alone. In a snapshot's name the attempt is
 the writer's (the state's own is in the record).
 """
 
@@ -56,7 +56,7 @@ Kind = Literal[
 
 
 class FileName(NamedTuple):
-    """What a file's name says.
+    """The content of a file's name.
 
     Attributes:
         kind: the folder it is in.
@@ -79,7 +79,7 @@ class FileName(NamedTuple):
 
 
 def parse(name: str) -> FileName | None:
-    """What ``name`` says, or None for a name that the log never gives."""
+    """The content of ``name``, or None for a name that the log never gives."""
     if name == FORMAT:
         return FileName("format")
     if name == OWNER:

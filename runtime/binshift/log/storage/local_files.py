@@ -52,7 +52,7 @@ class LocalStorage:
             upload.abort()
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Create a file, or say that another writer has."""
+        """Create a file, or report that another writer has."""
         path = self._path(name)
         with _translated(name, self.url):
             if path.exists():
@@ -123,7 +123,7 @@ class LocalStorage:
                 yield Listed(prefix + entry.name, entry.stat(follow_symlinks=False).st_size)
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists."""
         with _translated(name, self.url):
             return self._path(name).is_file()
 
@@ -142,7 +142,7 @@ class LocalStorage:
                 folder.rmdir()
 
     def _is_ours(self, name: str, data: bytes) -> bool:
-        """Whether the file that is in the way came from an earlier try of ours, whose end was not seen."""
+        """Whether the existing file came from an earlier try of this writer, whose result was not seen."""
         if self.get(name) != data:
             return False
         self._sync_folder(self._path(name).parent)

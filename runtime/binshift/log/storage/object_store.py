@@ -28,7 +28,7 @@ from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing, Storage
 from binshift.log.storage.contract import ByteRange, Bytes, Listed, Upload, flag, number, together
 
 CONFLICT_TRIES_MAX = 3
-"""How often a name that is said to exist and then not to is tried again."""
+"""How often a name is retried if the server reports it as existing and then as missing."""
 
 UPLOAD_PART_BYTES = 8 * 1024 * 1024
 """An upload up to this size is one request; a longer one is sent in parts of this size."""
@@ -89,7 +89,7 @@ class ObjectStorage:
             obstore.put(self._store, name, data)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        """Create a file, or say that another writer has."""
+        """Create a file, or report that another writer has."""
         for _ in range(CONFLICT_TRIES_MAX):
             lost: StorageUnavailable | None = None
             try:
@@ -105,7 +105,7 @@ class ObjectStorage:
                 return held == data
             if lost is not None:
                 raise lost
-        raise StorageUnavailable(f"{self._url} says that {name} exists, and that it does not; it is tried again")
+        raise StorageUnavailable(f"{self._url} reports {name} as existing and as missing; binshift retries")
 
     def _held(self, name: str) -> bytes | None:
         try:
@@ -153,7 +153,7 @@ class ObjectStorage:
                 yield from (Listed(each["path"], each["size"]) for each in batch)
 
     def exists(self, name: str) -> bool:
-        """Whether the file is there."""
+        """Whether the file exists."""
         try:
             self._size(name)
         except LogFileMissing:

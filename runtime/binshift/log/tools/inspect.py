@@ -63,7 +63,7 @@ class LogSummary(msgspec.Struct, frozen=True, kw_only=True):
         worker_bins: how many bins each worker of the last epoch owns.
         snapshot_ages: by operator.
         orphans: deltas and snapshots that no record names and that retention will delete; at most `ORPHANS_SHOWN`.
-        warnings: what is damaged and can be done without.
+        warnings: damaged files that are not needed.
     """
 
     url: str
@@ -93,7 +93,7 @@ def inspect(url: str, options: Mapping[str, str] | None = None) -> LogSummary:
 
     Raises:
         ForeignLog: there is none.
-        LogDamaged: it is too damaged to be described; `verify` says more.
+        LogDamaged: it is too damaged to be described; `verify` reports details.
         StorageUnavailable, InvalidSettings: the store did not answer, or refuses access.
     """
     storage = open_storage(url, options)
@@ -199,7 +199,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns 0, or 1 if the log is not as it should be."""
-    parser = argparse.ArgumentParser("binshift log", description="look at a log, or check all of it")
+    parser = argparse.ArgumentParser("binshift log", description="inspect a log, or verify all of it")
     add_arguments(parser)
     given = parser.parse_args(arguments)
     options = dict(text.partition("=")[::2] for text in given.option)

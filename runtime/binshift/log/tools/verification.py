@@ -1,8 +1,8 @@
 """Is everything there that the log promises? Reads every file that counts; changes nothing.
 
-The promise is invariant I4: each bin can be rebuilt at the last recorded epoch and at the one before. `verify` takes it
-literally: it asks the index for the files, reads them to the last byte, and says for each fault which file, what is wrong
-with it, and how many bins it takes down. It goes on after a fault, so that one run tells all.
+The guarantee is invariant I4: each bin can be rebuilt at the last recorded epoch and at the one before. `verify` gets the files
+from the index, reads them to the last byte, and reports for each fault the file, the reason, and the number of bins that are
+lost. It continues after a fault, so that one run reports all.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def verify(storage: Storage) -> list[Finding]:
 
 @dataclass
 class _Found:
-    """What the small files say that could be read: records, and the record that each manifest ends with (by fingerprint)."""
+    """The content of the readable small files: records, and the last record of each manifest (by fingerprint)."""
 
     records: dict[Epoch, CommitRecord] = field(default_factory=dict)
     manifests: dict[Epoch, str] = field(default_factory=dict)
@@ -137,11 +137,11 @@ def _gaps(listed: list[Listed], found: _Found) -> Iterator[Finding]:
     newest = max([0, *numbers["terms"], *(record.term for record in found.records.values())])
     for term in sorted(set(range(1, newest + 1)) - numbers["terms"]):
         name = layout.term_name(Term(term))
-        yield Finding("missing", name, f"{name} is missing; the next driver to open the log writes it anew")
+        yield Finding("missing", name, f"{name} is missing; the next driver to open the log rewrites it")
 
 
 def _ahead(index: Index, listed: list[Listed]) -> Iterator[Finding]:
-    """Nobody writes for an epoch before the epoch before it is recorded."""
+    """No driver writes for an epoch before the previous epoch is recorded."""
     ahead = [file.number for each in listed if (file := layout.parse(each.name)) and file.kind == "deltas"]
     missing = layout.record_name(Epoch(index.last + 1))
     if ahead and max(ahead) > index.last + 1 and not index.empty:
@@ -164,7 +164,7 @@ _ONE_IS_STRANGE = "one of the two is from another log or from another time"
 
 
 def _superseded(index: Index, found: _Found) -> Iterator[Finding]:
-    """Records that a manifest replaces must say what it says."""
+    """Records that a manifest replaces must agree with it."""
     for epoch, record in index.records.items():
         there = found.records.get(epoch)
         if there is not None and commits.fingerprint(there) != commits.fingerprint(record):

@@ -3,8 +3,8 @@
 This module owns what a bin store offers, and the transactions of an epoch: fence first (`fenced_store`), then the rules
 (`transitions`), then the rows, then the status, all of it or nothing.
 
-It must never change anything for a task whose fence is lower than one it has seen (I8), and never hold an undo record
-for another state than the one it is in. It does not know the log: whoever calls decides what is recorded.
+It must never change anything for a task whose fence is lower than one it has seen (I8), and never hold an undo record for
+another state than its present one. It does not know the log: its caller decides what is recorded.
 
 Why one stamp for all owned bins: an epoch is applied to all of them or to none (I3), so they can only be at one. Why an
 undo of depth one: an epoch without a record is the only state that must be left again (see ARCHITECTURE.md).
@@ -134,8 +134,7 @@ class BinStore:
     def undo(self, fence: Fence, to: Stamp) -> bool:
         """Go back one epoch, if that leads ``to``; False, with nothing changed, if it does not.
 
-        A bin that left with that epoch comes back unless its copy was advanced, replaced or dropped since: look at the
-        status.
+        A bin that left with that epoch comes back unless its copy was advanced, replaced or dropped since: check the status.
         """
         with self._fenced.writing(fence) as (transaction, status):
             if status.undo_to != to:
@@ -173,7 +172,7 @@ class BinStore:
         and if it is never done, it does not. Its parts come through this one object, or name the same ``attempt``.
 
         Raises:
-            NeedsBringUp: a bin is owned by now; or the copy goes on without having begun, or another one of these bins
+            NeedsBringUp: a bin is already owned; or the copy continues without having begun, or another one of these bins
                 began since.
             InvariantViolated: a row is in none of ``bins``.
         """
@@ -190,7 +189,7 @@ class BinStore:
         """Apply recorded deltas to copies, in one transaction.
 
         Args:
-            fence: of whoever asks.
+            fence: of the caller.
             bins: copies that are all at ``have``.
             epoch: where they are afterwards.
             entries: the deltas of the epochs after ``have`` up to ``epoch``, in their order.
@@ -205,7 +204,7 @@ class BinStore:
     def drop_copies(self, fence: Fence, bins: BinSet, pause: copies.Pause = lambda: True) -> None:
         """Delete copies, whole or partial, in many short transactions; they count no more after the first.
 
-        Bins that are no copies here (any more) are passed over. Where ``pause``, called between transactions, says that
-        there is no more time, rows are left (`Status.dropping`) for another call.
+        Bins that are not copies here (any more) are skipped. If ``pause``, called between transactions, returns that there is
+        no more time, rows are left (`Status.dropping`) for another call.
         """
         copies.drop(self._fenced, fence, bins, pause)

@@ -1,11 +1,11 @@
-"""Copies of bins: installed, advanced and dropped, beside the epochs.
+"""Copies of bins: installed, advanced and dropped, concurrently with epochs.
 
 This module owns the work on bins that a store does not own. It runs in the background, while epochs use the same
 store, and LMDB has one writer at a time: so whatever may take long is cut into many short transactions, and between
 them the bins concerned are *partial*: they count for nothing and may be left so by a process that dies.
 
-It must never touch rows of a bin that is owned, or that another attempt has begun to install since; each transaction
-asks anew.
+It must never change rows of a bin that is owned, or that another attempt has begun to install since; each transaction checks
+this again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from binshift.store.bins.fenced_store import FencedStore
 from binshift.store.engine.contract import Transaction
 
 Pause = Callable[[], bool]
-"""Called between transactions; rests as it likes, and says whether there is time for another one."""
+"""Called between transactions; rests if needed, and returns whether there is time for another one."""
 
 _SWEEP_BINS = 8
 """Bins whose rows one transaction deletes; each gets its share of `StoreLimits.background_rows_max`."""
@@ -73,7 +73,7 @@ def advance(
 
 
 def drop(fenced: FencedStore, fence: Fence, bins: BinSet, pause: Pause) -> None:
-    """Let copies count no more, then delete their rows, as long as ``pause`` says so."""
+    """Invalidate copies, then delete their rows, until ``pause`` returns False."""
     with fenced.writing(fence, background=True) as (transaction, status):
         after = transitions.retired(status, bins)
         fenced.save(transaction, after)

@@ -3,8 +3,8 @@
 This module owns `Status` and its form on disk, one small blob that is written in the same transaction as the rows it
 speaks of. Sets of bins are bitmaps there: a store may have a million bins, and every epoch writes this blob.
 
-It must never say of rows that they count when they do not: a bin has rows only if it is owned, a copy, or *partial*
-(being installed, or being dropped, or left behind by a process that died doing so), and partial rows count for nothing.
+It must never report rows as valid when they are not: a bin has rows only if it is owned, a copy, or *partial* (being installed,
+or being dropped, or left behind by a process that died doing so), and partial rows are never valid.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Copies(Mapping[Bin, Epoch]):
 
 
 DROPPED = "dropped"
-"""The attempt of partial bins that nobody installs: their rows only wait to be deleted."""
+"""The attempt of partial bins that no task installs: their rows are only to be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Status:
 
     @property
     def dropping(self) -> BinSet:
-        """Those of them that nobody installs: what is left of them only waits to be deleted."""
+        """Those of them that no task installs: their remaining rows are only to be deleted."""
         parts = (part.bins.array for part in self.partial if part.attempt == DROPPED)
         return BinSet(np.concatenate([NO_BINS.array, *parts]))
 

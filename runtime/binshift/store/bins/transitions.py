@@ -90,7 +90,7 @@ def begun(status: Status, bins: BinSet, epoch: Epoch, attempt: str) -> tuple[Sta
     """A copy begins; also the bins whose earlier rows have to go first.
 
     Raises:
-        NeedsBringUp: a bin is owned here by now: an epoch was faster than this copy.
+        NeedsBringUp: a bin is already owned here: an epoch was faster than this copy.
     """
     if len(bins & status.owned):
         raise NeedsBringUp(f"{bins & status.owned} cannot be copied to here: an epoch has made them owned meanwhile")
@@ -107,7 +107,7 @@ def check_part(status: Status, bins: BinSet, epoch: Epoch, attempt: str) -> None
     """
     if len(bins - _installing(status, epoch, attempt)):
         raise NeedsBringUp(
-            f"a copy of {bins} at epoch {epoch} goes on here without having begun, or another one began since: "
+            f"a copy of {bins} at epoch {epoch} continues here without having begun, or another one began since: "
             "begin it again"
         )
 
@@ -131,14 +131,14 @@ def advanced(status: Status, bins: BinSet, have: int, epoch: Epoch) -> Status:
     """
     missing = bins - status.held_copies.at(have)
     if len(missing):
-        raise NeedsBringUp(f"{missing} cannot go on from epoch {have} to {epoch}: they are no copies at {have} here")
+        raise NeedsBringUp(f"{missing} cannot continue from epoch {have} to {epoch}: they are no copies at {have} here")
     return replace(status, copies=status.held_copies.with_bins(bins, epoch))
 
 
 def retired(status: Status, bins: BinSet) -> Status:
     """Copies, whole or partial, that count no more; their rows are still there.
 
-    Other bins are passed over, also those that an epoch has made owned since somebody decided to drop their copies.
+    Other bins are skipped, including bins that an epoch has made owned after the decision to drop their copies.
     """
     there = bins & (status.held_copies.bin_set() | status.partial_bins)
     left = _without(status, there)

@@ -74,7 +74,7 @@ def write(transaction: Transaction, undo: Undo | None) -> None:
 
 
 def read(transaction: Transaction) -> Undo:
-    """The undo record, which is there.
+    """The undo record, which must exist.
 
     Raises:
         StoreDamaged: it is not, or cannot be read.

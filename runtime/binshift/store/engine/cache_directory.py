@@ -1,10 +1,10 @@
 """The directory of a store on disk: is what lies there ours, whole, and of this boot of this machine?
 
-This module owns four things of a store's directory: the header beside the data file, the write lock, who has the store
-open, and wiping. LMDB writes without syncing here (stores are caches), so after a crash of the machine its file may hold
-any mixture of old and new pages, and opening such a file can take the process down with it. Hence the file is judged
-before LMDB sees it: same kernel boot, same host, same format, same owner, not shorter than it was made; and, if nobody
-had it open, whole to the last byte (`lmdb_file`). Anything else is wiped.
+This module owns four things of a store's directory: the header next to the data file, the write lock, the list of processes
+that have the store open, and wiping. LMDB writes without syncing here (stores are caches), so after a crash of the machine its
+file may hold any mixture of old and new pages, and opening such a file can crash the process. Hence the file is checked before
+LMDB opens it: same kernel boot, same host, same format, same owner, not shorter than it was made; and, if no process had it
+open, whole to the last byte (`lmdb_file`). Anything else is wiped.
 
 It must never wipe without the write lock, and never unlink the lock file: another process may be waiting on it.
 Wiping unlinks, never truncates: a process that still has the old file mapped keeps reading the old file.
@@ -101,7 +101,7 @@ def mark_unusable(directory: Path) -> None:
 
 
 def wipe(directory: Path, reason: str) -> None:
-    """Remove the store, saying why (unless ``reason`` is empty). Needs the write lock."""
+    """Remove the store, and log why (unless ``reason`` is empty). Needs the write lock."""
     if reason:
         logger.warning("local store %s is discarded and starts empty: %s", directory, reason)
     for name in _OURS:
@@ -109,10 +109,10 @@ def wipe(directory: Path, reason: str) -> None:
 
 
 def join_users(directory: Path) -> tuple[int, bool]:
-    """A handle by which this process has the store open until it is closed; and whether nobody else has. Needs the write lock.
+    """A handle by which this process has the store open until it is closed; and whether no other has. Needs the write lock.
 
-    What others have open lies in memory that they share with us, and was judged when the first of them opened it; what
-    nobody has open was out of everybody's sight.
+    A store that others have open is in memory that they share with this process, and was checked when the first of them opened
+    it; a store that no process has open may have changed unnoticed.
     """
     handle = os.open(directory / USERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -125,12 +125,12 @@ def join_users(directory: Path) -> tuple[int, bool]:
 
 
 def forget_readers(directory: Path) -> None:
-    """Remove LMDB's own table of readers and writers; only while nobody has the store open."""
+    """Remove LMDB's own table of readers and writers; only while no process has the store open."""
     (directory / _READERS).unlink(missing_ok=True)
 
 
 def file_identity(directory: Path) -> tuple[int, int] | None:
-    """Which file the data file is; None if there is none. Changes when a store is wiped and made anew."""
+    """The identity of the data file; None if there is none. Changes when a store is wiped and recreated."""
     try:
         found = (directory / DATA).stat()
     except FileNotFoundError:
@@ -141,8 +141,8 @@ def file_identity(directory: Path) -> tuple[int, int] | None:
 class WriteLock:
     """One writer among all threads of all processes, with a time-out.
 
-    LMDB's own writer lock waits for ever, and so would a task behind a stuck one; this lock is taken first. The kernel
-    drops it when its holder dies.
+    LMDB's own writer lock has no time limit, and a task behind a stuck one would wait forever; this lock is taken first. The
+    kernel drops it when its holder dies.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -154,7 +154,7 @@ class WriteLock:
         """Hold the lock.
 
         Raises:
-            StoreBusy: somebody else held it for all of ``timeout_seconds``.
+            StoreBusy: another process held it for all of ``timeout_seconds``.
         """
         deadline = time.monotonic() + timeout_seconds
         if not self._threads.acquire(timeout=timeout_seconds):
@@ -173,7 +173,7 @@ class WriteLock:
             self._threads.release()
 
     def _lock_file(self, handle: int, deadline: float, timeout_seconds: float) -> None:
-        # The kernel offers no flock with a time-out that is safe beside other threads: ask again, ever less often.
+        # The kernel offers no flock with a time-out that is safe with other threads: poll, at growing intervals.
         pause = _POLL_SECONDS_MIN
         while True:
             try:

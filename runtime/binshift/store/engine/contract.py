@@ -1,7 +1,7 @@
 """The contract of a local store: ordered rows by (bin, key), a few named blobs, transactions.
 
-This module owns the words that `binstore` speaks and that `memory` and `lmdb` both answer to; one test file holds both
-to it. It knows nothing of epochs, owners or copies: it is the smallest store those can be built on.
+This module owns the interface that `binstore` calls and that `memory` and `lmdb` both implement; one test file checks both. It
+knows nothing of epochs, owners or copies: it is the smallest store on which those can be built.
 
 What every implementation must give: a reader sees one moment, whatever writers do meanwhile, and never waits; a writer
 is alone, and either all it did is there afterwards or nothing, also if its process is killed in the middle. What none
@@ -115,7 +115,7 @@ class KeyValueStore(Protocol):
         """Bytes the rows take, roughly (for metrics and balance)."""
 
     def row_count(self) -> int:
-        """Rows of all bins, without looking at them; keys that a store keeps by a shared hash count as one."""
+        """Rows of all bins, without reading them; keys that a store keeps by a shared hash count as one."""
 
     def close(self) -> None:
         """Give back what this handle holds. The rows stay (for a store on disk)."""

@@ -58,7 +58,7 @@ def _check_blobs(cursor: Any, name: str, content: str) -> None:
 def _check_rows(transaction: Any, database: Any) -> None:
     coming = transaction.cursor(database).iternext(values=False)
     while keys := list(islice(coming, _ROWS_AT_ONCE)):
-        # Looked up rather than read by the cursor: as fast, and what leads to each row is checked as it will be used.
+        # By key rather than with the cursor: as fast, and the path to each row is checked as it will be used.
         values = list(map(transaction.get, keys, repeat(None), repeat(database)))
         if None in values:
             raise StoreDamaged("a row is not found by its key")

@@ -1,4 +1,4 @@
-"""The directories in which this process has LMDB environments: one place for each, and a limit on those that are open.
+"""The directories in which this process has LMDB environments: one place for each, and a limit on the open ones.
 
 An environment is opened once and kept, as opening is dear; but each takes address space as large as its map, and a process
 that serves query after query would open ever more of them. So only the newest few stay open, and a place whose directory is
@@ -20,7 +20,7 @@ class Place(Protocol):
     """What is kept for a directory."""
 
     def forget(self) -> None:
-        """Close the environment as soon as nobody uses it; it opens again by itself."""
+        """Close the environment as soon as no thread uses it; it opens again by itself."""
 
     def start_anew(self) -> None:
         """Leave alone what a forked child has inherited."""
@@ -72,7 +72,7 @@ class Places(Generic[P]):
                 place.forget()
 
     def discard(self, path: Path) -> None:
-        """Close what is open in ``path``, which nobody will use any more."""
+        """Close the environment in ``path``, which no thread will use any more."""
         with self._mutex:
             self.forget(path)
             self._held = {key: place for key, place in self._held.items() if key[0] != path}

@@ -1,16 +1,16 @@
 """The store on disk: LMDB, opened once per process and directory.
 
-This module owns everything said to LMDB, and the registry of environments: LMDB may open a file only once in a
-process, and opening is dear (the page tables of all rows), so an environment stays open from task to task. Several
+This module owns every call of LMDB, and the registry of environments: LMDB may open a file only once in a process, and opening
+is slow (the page tables of all rows), so an environment stays open from task to task. Several
 processes share one directory; each notices by the file's identity when another one wiped it, and opens the new file.
 
 The settings fit a cache: no syncing at all and a writable map, so a commit is a few milliseconds and survives the end
 of the process but not of the machine (`cachedir` sees to that case). LMDB's file is as long as the map from the
 start, but sparse.
 
-It must never wait for LMDB's own writer lock (it has no time-out; ours is taken first), and never let an LMDB error
-out untranslated: a full map is `StateTooLarge`, a full disk `DiskFull`, a torn file `StoreDamaged`, after which the directory is wiped by
-whoever opens it next.
+It must never wait for LMDB's own writer lock (it has no time-out; binshift's is taken first), and never raise an untranslated
+LMDB error: a full map is `StateTooLarge`, a full disk `DiskFull`, a torn file `StoreDamaged`, after which the next task to open
+the directory wipes it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FULL = (lmdb.MapFullError, lmdb.TxnFullError)
 ROWS, BLOBS = b"rows", b"blobs"
 """The two databases of a store."""
 IDENTITY = "identity"
-"""The blob that says whose the file is: a header can be put beside another file."""
+"""The blob with the file's owner: a header can be put next to another file."""
 SETTINGS: dict[str, Any] = {"max_dbs": 2, "sync": False, "metasync": False, "writemap": True, "readahead": False}
 _OPEN_SECONDS_MAX = 60.0
 
@@ -84,7 +84,7 @@ class LmdbStore:
             self._place.translated(opened, self._limits),
         ):
             room.check_room(self.directory, 0, self._limits.disk_free_bytes_min)
-            opened.environment.reader_check()  # the slot of a killed reader would keep old pages for ever
+            opened.environment.reader_check()  # the slot of a killed reader would keep old pages forever
             handle = opened.environment.begin(write=True)
             try:
                 yield LmdbTransaction(handle, opened, self._limits, self.directory, writable=True)
@@ -154,7 +154,7 @@ class _Place:
             return opened
 
     def forget(self) -> None:
-        """Close the environment as soon as nobody uses it; whoever comes next judges the directory anew."""
+        """Close the environment as soon as no thread uses it; the next one checks the directory again."""
         with self._mutex:
             opened, self._opened = self._opened, None
             if opened is not None:
@@ -186,7 +186,7 @@ class _Place:
         return opened
 
     def _judged(self, alone: bool) -> tuple[lmdb.Environment, tuple[Any, Any]]:
-        """An environment on a file that is whole: the one that is there, or a new one."""
+        """An environment on a file that is whole: the existing one, or a new one."""
         expected = cache_directory.header(".".join(map(str, lmdb.version()[:2])), self._identity, self._map_bytes)
         reason = cache_directory.unusable(self.directory, expected)
         if reason is None and alone:
@@ -259,11 +259,11 @@ _places: Places[_Place] = Places()
 def open_lmdb(directory: str | os.PathLike[str], limits: StoreLimits | None = None, identity: str = "") -> LmdbStore:
     """The store in ``directory``, which is made if it is not there.
 
-    What lies there is thrown away, with a warning, if it was made in another kernel boot, on another host, by another
-    version, for another ``identity`` (say: query and operator), or is not whole.
+    An existing store is discarded, with a warning, if it was made in another kernel boot, on another host, by another version,
+    for another ``identity`` (for example query and operator), or is not whole.
 
     Raises:
-        InvalidSettings: the map does not fit into this process's address space; or the directory may not be written.
+        InvalidSettings: the map does not fit into this process's address space; or the directory is not writable.
         DiskFull: there is no room for it.
         StoreBusy: another process did not finish opening in a minute.
     """

@@ -1,8 +1,8 @@
 """One transaction of an LMDB store: rows in and out, many at a time.
 
-This module owns the way from Arrow columns to LMDB's calls and back. A hundred thousand rows an epoch leave no room for
-Python statements per row, so keys are built in C++ (`long_keys.stored_keys`), looked up by one `map`, and written by
-one `putmulti`; only deletions, and keys too long for LMDB, go one by one.
+This module owns the conversion of Arrow columns to LMDB's calls and back. A hundred thousand rows an epoch leave no room for
+Python statements per row, so keys are built in C++ (`long_keys.stored_keys`), looked up by one `map`, and written by one
+`putmulti`; only deletions, and keys too long for LMDB, are processed one by one.
 
 It must never hand out memory of the map: all that is returned is copied, so that it outlives the transaction.
 """
@@ -34,7 +34,7 @@ _SCAN_ROWS_MIN, _SCAN_ROWS_MAX, _SCAN_GULP_ROWS = 16, 16384, 128
 
 @dataclass(slots=True)
 class Opened:
-    """An open environment, its two databases, which file it has mapped, and who uses it, in this process and beside others.
+    """An open environment, its two databases, the file it has mapped, and its users in this process and in others.
 
     LMDB's own types are met in `lmdb` only.
     """

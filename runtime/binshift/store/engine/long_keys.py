@@ -9,7 +9,7 @@ This module owns that mapping, in both directions:
   bucket, so a collision costs time and never a wrong answer.
 
 Stored keys sort like the keys themselves, except for long keys that share their whole prefix; a scan sorts each such
-group by the full keys (`expand`). It must never look at a stored key without knowing whether it is a long one: only
+group by the full keys (`expand`). It must never use a stored key without knowing whether it is a long one: only
 these are longer than 4 + `PLAIN_BYTES_MAX` bytes.
 """
 
@@ -51,7 +51,7 @@ def stored_long(whole: bytes) -> bytes:
 
 
 def digest(whole: bytes) -> bytes:
-    """What tells long keys of one prefix apart."""
+    """The part that distinguishes long keys of one prefix."""
     return hashlib.blake2b(whole, digest_size=_DIGEST_BYTES).digest()
 
 

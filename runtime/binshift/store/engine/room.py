@@ -1,8 +1,8 @@
 """Is there room for a local store: on its disk, and in this process's address space? And may we write?
 
-A file that is mapped into memory ends its process when the disk has no room for a page of it, so room is asked for before: when a
-transaction begins, and for whatever is large in it. A full disk passes, and the write is tried again; a directory that may not be
-written needs a change of rights.
+A write to a memory-mapped file ends the process if the disk has no room for the page, so room is reserved before: when a
+transaction begins, and for each large part of it. If the disk is full, the write is retried; if a directory is not writable,
+its permissions must be changed.
 
 LMDB maps its whole file. Under a limit on address space (RLIMIT_AS, which Spark sets in Python workers from
 `spark.executor.pyspark.memory`) a map that does not fit fails with a bare "cannot allocate memory"; asking first lets the message
@@ -39,10 +39,10 @@ def check_room(directory: Path, need_bytes: int, least_bytes: int) -> None:
 
 @contextmanager
 def translate_os_errors(directory: Path) -> Iterator[None]:
-    """What the system says of a store's directory as errors of ours. Only around the store's own work on its files.
+    """Translates system errors about a store's directory. Only around the store's own work on its files.
 
     Raises:
-        InvalidSettings: it may not be written.
+        InvalidSettings: it is not writable.
         DiskFull: it has no room.
         StoreDamaged: it cannot be used for another reason.
     """
@@ -75,7 +75,7 @@ def check_fits(map_bytes: int) -> None:
 
 
 def used_bytes() -> int:
-    """Address space in use now; 0 where the system does not say."""
+    """Address space in use now; 0 where the system does not report it."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     return 0

@@ -114,14 +114,14 @@ def _sums(column: pa.BinaryArray) -> Sums:
     for at in range(0, len(sums), ROWS_AT_ONCE):
         some = slice(at, at + ROWS_AT_ONCE)
         first, last = int(bounds[at]), int(bounds[min(at + ROWS_AT_ONCE, len(sums))])
-        _add_words(sums[some], content[first:last], starts[some] - first, sizes[some])
+        _add_units(sums[some], content[first:last], starts[some] - first, sizes[some])
         sums[some] ^= sums[some] >> _THIRD
     return sums
 
 
-def _add_words(sums: Sums, content: npt.NDArray[np.uint8], starts: binary.Offsets, sizes: binary.Offsets) -> None:
-    """Add what the words of each value come to: each is flipped and multiplied, by its place, before it is added."""
-    # Every eight bytes of the content, wherever they start; the last value's last word needs bytes to be read after it.
+def _add_units(sums: Sums, content: npt.NDArray[np.uint8], starts: binary.Offsets, sizes: binary.Offsets) -> None:
+    """Add the mixed eight-byte units of each value: each is flipped and multiplied, by its place, before it is added."""
+    # Every eight bytes of the content, wherever they start; the last value's last unit needs bytes to be read after it.
     padded = np.zeros(len(content) + WORD_BYTES, dtype=np.uint8)
     padded[: len(content)] = content
     longest = int(sizes.max())
