@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def row_of(folder: Path, mib: int) -> dict[str, object]:
-    """Fill a store, then open it in turn with a process's first look."""
+    """Fill a store, then open it in turn with a process's first read."""
     count = (mib << 20) // ROW_BYTES
     fill_s, fill_cpu_s = timed(lambda: fill(folder / str(mib), count))
     close_environments()

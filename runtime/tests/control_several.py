@@ -32,7 +32,7 @@ class Named(FakeService):
         state: its state.
         phase: of its migrations.
         phases: the phases of migrations that differ, by number.
-        asked: how often a migration was requested by its number.
+        requests: how often a migration was requested by its number.
         epoch: its newest.
         committed_at: when that was recorded, in seconds since 1970.
         troubles: the consecutive failed background rounds of worker 1, and the reason of the newest failure.
@@ -44,7 +44,7 @@ class Named(FakeService):
     state: State = State.RUNNING
     phase: str = "copying"
     phases: dict[int, str] = field(default_factory=dict)
-    asked: int = 0
+    requests: int = 0
     epoch: int = 7
     committed_at: float | None = None
     troubles: tuple[int, str] = (0, "")
@@ -65,7 +65,7 @@ class Named(FakeService):
 
     def migration(self, number: int) -> Migration:
         """See `FakeService`."""
-        self.asked += 1
+        self.requests += 1
         if number in self.forgotten:
             raise NoSuchMigration(f"there is no migration {number}")
         return a_migration(number).model_copy(update={"phase": self.phases.get(number, self.phase)})

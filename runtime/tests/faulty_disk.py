@@ -42,7 +42,7 @@ class FaultyDisk:
         """Let these calls, or all, fail with the named error; with EROFS all calls that change something."""
         self._say(0, error, *calls)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Remove all faults."""
         self._say(0)
 
@@ -63,14 +63,14 @@ def faulty_disk(path: Path) -> Iterator[FaultyDisk]:
     for folder in (path, behind):
         folder.mkdir(parents=True)
     disk = FaultyDisk(path, fault)
-    disk.mend()
+    disk.repair()
     command = [sys.executable, str(SERVER), str(behind), str(path), str(fault)]
     with subprocess.Popen(command) as server:
         try:
             _await_mount(server, path)
             yield disk
         finally:
-            disk.mend()
+            disk.repair()
             subprocess.run(["umount", "-l", str(path)], check=server.poll() is None)
             server.kill()  # executors may still have stores open there
 

@@ -37,7 +37,7 @@ def made(plan: MigrationPlan | None = None, limits: Limits | None = None, *event
     return state
 
 
-def asked(state: MigrationState, *events: Event) -> tuple[MigrationState, list[Action]]:
+def apply_events(state: MigrationState, *events: Event) -> tuple[MigrationState, list[Action]]:
     """The state after ``events``, and all actions returned on the way."""
     actions: list[Action] = []
     for event in events:

@@ -27,12 +27,12 @@ from binshift.hosting.program import watch_parent
 def main(kind: str, file: Path) -> int:
     """Run it."""
     api, health, pipe = channel.inherited(os.environ)
-    teller = channel.ChannelWriter(pipe)
+    writer = channel.ChannelWriter(pipe)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     watch_parent(lines.put)
     hello = msgspec.json.decode(lines.get(), type=channel.Hello)
     kind = of_this_time(kind, file)
-    if (status := without_query(kind, teller, lines, file)) is not None:
+    if (status := without_query(kind, writer, lines, file)) is not None:
         return status
     if kind == "dies":
         _die()
@@ -40,7 +40,7 @@ def main(kind: str, file: Path) -> int:
     control = Control(ControlSettings(tokens=Tokens(hello.admin, hello.drain)), listeners)
     service = FakeService()
     control.services.current = service
-    teller.tell(channel.Started("app-1"))
+    writer.send(channel.Started("app-1"))
     assert lines.get().strip() == channel.SERVE
     control.start()
     while kind == "serves-and-dies":
@@ -53,26 +53,26 @@ def main(kind: str, file: Path) -> int:
     while not service.stopped and lines.empty():
         time.sleep(0.01)
     service.stopped = True
-    teller.tell(channel.Stopping())
-    teller.tell(channel.Over(True))
+    writer.send(channel.Stopping())
+    writer.send(channel.Over(True))
     control.stop()
-    teller.tell(channel.Ended("Stopped", "", asked=True))
+    writer.send(channel.Ended("Stopped", "", asked=True))
     return 0
 
 
-def without_query(kind: str, teller: channel.ChannelWriter, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
+def without_query(kind: str, writer: channel.ChannelWriter, lines: queue.SimpleQueue[bytes], file: Path) -> int | None:
     """The exit status of a kind without a query; None for others."""
     if kind in {"fails", "fails-once"}:
         file.touch()
-        teller.tell(channel.Ended("Failed", "ValueError: no"))
+        writer.send(channel.Ended("Failed", "ValueError: no"))
         return 1
     if kind == "finishes":
-        teller.tell(channel.Ended("Finished", ""))
+        writer.send(channel.Ended("Finished", ""))
         return 0
     if kind == "loads":
-        teller.tell(channel.Recorded((0, 3)))
+        writer.send(channel.Recorded((0, 3)))
         lines.get()
-        teller.tell(channel.Ended("Stopped", "", asked=True))
+        writer.send(channel.Ended("Stopped", "", asked=True))
         return 0
     return None
 

@@ -67,9 +67,9 @@ def test_of_many_migrations_only_the_one_that_is_shown_is_asked_for(both: Both) 
     """It is the newest one in progress, or otherwise the newest."""
 
     def shown() -> tuple[int, str, int]:
-        both.one.asked = 0
+        both.one.requests = 0
         found = both.client.get("/v1/dataflow").json()["migration"]
-        return found["id"], found["phase"], both.one.asked
+        return found["id"], found["phase"], both.one.requests
 
     numbers = []
     for term in range(1, 31):

@@ -247,7 +247,7 @@ def test_what_alerts_need_is_observed(world: World) -> None:
 
 
 def test_before_the_query_only_the_state_is_known() -> None:
-    """A program that has no query yet tells that it loads."""
+    """A program that has no query yet reports that it loads."""
     seen = ServiceHolder().current.observed()
     assert seen == Observed(state={state.value: state is State.LOADING for state in State})
 

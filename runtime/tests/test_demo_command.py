@@ -18,8 +18,8 @@ SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "flights" / "demo.py
 def test_it_is_a_program_that_explains_itself() -> None:
     """The program runs from any folder, without more on the path than the installed packages."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    words = [sys.executable, str(SCRIPT), "--help"]
-    done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(SCRIPT), "--help"]
+    done = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: demo.py")
 
@@ -34,11 +34,15 @@ def test_wrong_command_line(given: list[str], capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("raised", "status", "words"),
+    ("raised", "status", "message"),
     [(InvalidSettings("no flights"), 1, "no flights"), (KeyboardInterrupt(), 130, "interrupted")],
 )
 def test_failures_become_a_line(
-    raised: BaseException, status: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raised: BaseException,
+    status: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A binshift error or an interrupt is one line on stderr and an exit status."""
 
@@ -47,9 +51,9 @@ def test_failures_become_a_line(
 
     monkeypatch.setattr(command, "show", fail)
     assert command.main([]) == status
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_demo_options(tmp_path: Path) -> None:

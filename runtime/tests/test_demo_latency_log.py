@@ -69,7 +69,7 @@ def test_standing_still_shows_in_the_buckets() -> None:
 
 
 def test_recent_looks_at_commits() -> None:
-    """The live figures are of the rows committed lately, whenever they were due."""
+    """The live figures are of recently committed rows, whenever they were due."""
     log = _ledger((0.0, [0, 1]), (0.5, [2, 3]), (2.0, [4, 5, 6, 7]))
     latency, rate = log.recent(now=2.1, seconds=1.0)
     assert (latency.rows, rate) == (40, 40.0)

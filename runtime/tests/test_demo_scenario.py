@@ -17,17 +17,17 @@ from flights_demo.scenario import CLEARING_SECONDS, Scenario, plan_steps
 class _World:
     """A cluster and a query that record their calls."""
 
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     migration: Any = None
 
     def start_worker(self, worker: int) -> None:
-        self.asked.append(f"start {worker}")
+        self.requests.append(f"start {worker}")
 
     def stop_worker(self, worker: int) -> None:
-        self.asked.append(f"stop {worker}")
+        self.requests.append(f"stop {worker}")
 
     def rescale(self, workers: int) -> Any:
-        self.asked.append(f"rescale {workers}")
+        self.requests.append(f"rescale {workers}")
         self.migration = SimpleNamespace(progress=None, ended=False, phase=Phase.COPYING, reason="", status="copying")
         return self.migration
 
@@ -37,19 +37,19 @@ class _World:
 
 
 def _scenario(world: _World, workers: list[int], seconds: float = 30.0) -> Scenario:
-    said: list[str] = []
-    return Scenario(workers[0], world, world, plan_steps(workers, seconds), said.append)  # type: ignore[arg-type]
+    messages: list[str] = []
+    return Scenario(workers[0], world, world, plan_steps(workers, seconds), messages.append)  # type: ignore[arg-type]
 
 
 def test_growing_starts_processes_and_asks() -> None:
-    """At its time a step starts the new processes and asks for the rescale at once, and only once."""
+    """At its time a step starts the new processes and requests the rescale at once, and only once."""
     world = _World()
     scenario = _scenario(world, [2, 4, 3])
     scenario.advance(9.9)
-    assert world.asked == []
+    assert world.requests == []
     scenario.advance(10.0)
     scenario.advance(10.1)
-    assert world.asked == ["start 2", "start 3", "rescale 4"]
+    assert world.requests == ["start 2", "start 3", "rescale 4"]
     assert scenario.wanted == 4
     assert scenario.running == {0, 1, 2, 3}
 
@@ -60,13 +60,13 @@ def test_shrinking_ends_processes_after_it_settled() -> None:
     scenario = _scenario(world, [3, 1])
     scenario.advance(15.0)
     scenario.advance(15.1)
-    assert world.asked == ["rescale 1"]
+    assert world.requests == ["rescale 1"]
     world.end(Phase.SETTLED)
     scenario.advance(17.0)
     scenario.advance(17.0 + CLEARING_SECONDS - 0.1)
-    assert world.asked == ["rescale 1"]
+    assert world.requests == ["rescale 1"]
     scenario.advance(17.0 + CLEARING_SECONDS)
-    assert world.asked == ["rescale 1", "stop 1", "stop 2"]
+    assert world.requests == ["rescale 1", "stop 1", "stop 2"]
     assert scenario.running == {0}
     assert scenario.ended
     assert scenario.steps[0].span == (15.0, 17.0)
@@ -79,12 +79,12 @@ def test_scene_waits_for_the_one_before() -> None:
     scenario = _scenario(world, [2, 4, 3])
     scenario.advance(10.0)
     scenario.advance(25.0)
-    assert world.asked[-1] == "rescale 4"
+    assert world.requests[-1] == "rescale 4"
     world.end(Phase.SETTLED)
     scenario.advance(26.0)
     scenario.advance(26.1)
     scenario.advance(26.2)
-    assert world.asked[-1] == "rescale 3"
+    assert world.requests[-1] == "rescale 3"
     assert scenario.current is scenario.steps[1]
 
 

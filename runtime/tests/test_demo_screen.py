@@ -81,7 +81,7 @@ def test_table_in_a_terminal() -> None:
     screen = screen_for(console)
     assert isinstance(screen, LiveScreen)
     screen.show(VIEW)
-    screen.say("something")
+    screen.show_message("something")
     screen.close()
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "something" in text
@@ -114,11 +114,11 @@ def test_report_compares_calm_with_change() -> None:
 
 @pytest.mark.parametrize(("differences", "last"), [([], "RIGHT: all 7 keys"), (["1 keys missing: x"], "WRONG")])
 def test_report_ends_with_the_verdict(differences: list[str], last: str) -> None:
-    """The last line says whether the state is right; if not, what differs is said before."""
+    """The last line shows whether the state is right; if not, the differences come before it."""
     log, steps = _run()
-    said = report.lines(report.measure(SCHEDULE, log, steps, 7, differences))
-    assert said[-1].startswith(last)
-    assert all(any(difference in text for text in said) for difference in differences)
+    lines = report.lines(report.measure(SCHEDULE, log, steps, 7, differences))
+    assert lines[-1].startswith(last)
+    assert all(any(difference in text for text in lines) for difference in differences)
 
 
 def test_numbers_are_valid_json(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Executors(RuleBasedStateMachine):
         self.started = self.lines = self.rolled = 0
         self.young: set[int] = set()
         self.written: list[bytes] = []
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
 
     @initialize(before=st.booleans())
     def begin(self, before: bool) -> None:
@@ -46,7 +46,7 @@ class Executors(RuleBasedStateMachine):
     def start(self) -> None:
         """Start another executor; an earlier one has ended, and its files stay."""
         if self.started - EXECUTORS_MAX in self.running:
-            self.look()
+            self.read()
             self.running.discard(self.started - EXECUTORS_MAX)
         self.path(self.started).parent.mkdir(parents=True, exist_ok=True)
         self.path(self.started).touch()
@@ -66,7 +66,7 @@ class Executors(RuleBasedStateMachine):
             with self.path(executor).open("ab") as out:
                 out.write(line[piece * len(line) // pieces : (piece + 1) * len(line) // pieces])
             if piece < pieces - 1:
-                self.look()
+                self.read()
                 if rolled:
                     self.rename(executor)
         self.written.append(line)
@@ -90,15 +90,15 @@ class Executors(RuleBasedStateMachine):
         """The files of an ended executor are deleted, long after they were read."""
         if self.running:
             executor = sorted(self.running)[which % len(self.running)]
-            self.look()
+            self.read()
             self.running.discard(executor)
             self.path(executor).unlink()
             self.young.discard(executor)
 
     @rule()
-    def look(self) -> None:
+    def read(self) -> None:
         """Read all new output."""
-        self.heard += self.followed.look().splitlines(keepends=True)
+        self.received += self.followed.read().splitlines(keepends=True)
         self.young.clear()
 
     @invariant()
@@ -107,15 +107,15 @@ class Executors(RuleBasedStateMachine):
         for executor in range(self.started):
             mark = b"%d: " % executor
             written = [line for line in self.written if line.startswith(mark)]
-            heard = [line for line in self.heard if line.startswith(mark)]
-            assert heard == written[: len(heard)]
+            received = [line for line in self.received if line.startswith(mark)]
+            assert received == written[: len(received)]
 
     def teardown(self) -> None:
         """At the end everything was copied."""
         if hasattr(self, "followed"):
-            self.look()
+            self.read()
             self.followed.close()
-            assert sorted(self.heard) == sorted(self.written)
+            assert sorted(self.received) == sorted(self.written)
         self.folder.cleanup()
 
 
@@ -125,13 +125,13 @@ TestExecutors = Executors.TestCase
 def test_executors_that_come_and_go_leave_no_handles(tmp_path: Path) -> None:
     """Spark keeps the files of all executors of a running application; the output of one that keeps crashing is copied to the end."""
     watcher, before = LogFollower(str(tmp_path)), len(os.listdir("/proc/self/fd"))
-    heard = b""
+    received = b""
     for executor in range(30):
         path = tmp_path / "app-1" / str(executor) / "stderr"
         path.parent.mkdir(parents=True)
         path.write_text(f"{executor}\n")
-        heard += watcher.look()
-    assert heard.split() == [b"%d" % executor for executor in range(30)]
+        received += watcher.read()
+    assert received.split() == [b"%d" % executor for executor in range(30)]
     assert len(os.listdir("/proc/self/fd")) - before == EXECUTORS_MAX
     watcher.close()
 
@@ -154,13 +154,13 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        heard, tries = False, 0
-        while not heard:
+        received, tries = False, 0
+        while not received:
             # Content from before its first read is not copied.
             executor = tmp_path / "app-1" / str(tries)
             executor.mkdir(parents=True)
             (executor / "stderr").write_text("hello\n")
-            heard, tries = bool(select.select([process.stdout], [], [], 0.2)[0]), tries + 1
+            received, tries = bool(select.select([process.stdout], [], [], 0.2)[0]), tries + 1
         with (executor / "stderr").open("a") as out:
             out.write("last line\n")
         process.stdin.close()

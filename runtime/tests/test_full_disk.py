@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from java_words import java_words
+from java_stderr import capture_java_stderr
 from log_drivers import FORMAT, Driver
 from pyspark.sql import SparkSession
 from small_disk import MIB, SmallDisk, small_disk
@@ -133,7 +133,7 @@ def test_sparks_own_files_wait_for_room(spark: SparkSession, disk: SmallDisk) ->
     """An offset or commit file that cannot be written is retried, and is complete once there is space."""
     files = Files(spark, OURS, disk.path)
     disk.fill()
-    with java_words(spark) as captured:
+    with capture_java_stderr(spark) as captured:
         stream = files.create("7", b"offsets")
         closing = threading.Thread(target=stream.close)
         closing.start()

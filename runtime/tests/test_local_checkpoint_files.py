@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from faulty_disk import faulty_disk
-from java_words import java_words
+from java_stderr import capture_java_stderr
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -163,7 +163,7 @@ def test_what_a_failing_disk_holds_is_not_said_to_be_missing(spark: SparkSession
         ):
             with pytest.raises(Py4JJavaError, match=f"{disk.path}.* cannot be read .*see to the disk"):
                 read()
-        disk.mend()
+        disk.repair()
         assert files.listed() == {"7": 7}
         assert not files.manager.exists(files.path("none"))
         with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
@@ -172,7 +172,7 @@ def test_what_a_failing_disk_holds_is_not_said_to_be_missing(spark: SparkSession
 
 def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_path: Path) -> None:
     """After the rename the file must not be reopened: a driver that died in between would leave a torn file."""
-    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as captured:
+    with faulty_disk(tmp_path / "faulty") as disk, capture_java_stderr(spark) as captured:
         files = Files(spark, OURS, disk.path)
         disk.refuse("EIO", "unlink")
         files.create("7", b"offsets").close()
@@ -184,7 +184,7 @@ def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_p
             assert closing.is_alive()
             assert not (disk.path / "8").exists() or (disk.path / "8").read_bytes() == b"offsets"
         written = (disk.path / "8").stat().st_mtime_ns
-        disk.mend()
+        disk.repair()
         closing.join(60)
         assert not closing.is_alive()
         assert (disk.path / "8").stat().st_mtime_ns == written
@@ -193,7 +193,7 @@ def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_p
 
 def test_a_file_that_got_its_name_unheard_is_ours(spark: SparkSession, tmp_path: Path) -> None:
     """If a file server's response is lost, the retry finds the name taken by the very bytes that it writes."""
-    with faulty_disk(tmp_path / "faulty") as disk, java_words(spark) as captured:
+    with faulty_disk(tmp_path / "faulty") as disk, capture_java_stderr(spark) as captured:
         files = Files(spark, OURS, disk.path)
         disk.refuse("EIO", "link, done")
         stream, other = files.create("7", b"offsets"), files.create("7", b"another's")
@@ -201,7 +201,7 @@ def test_a_file_that_got_its_name_unheard_is_ours(spark: SparkSession, tmp_path:
             closing = pool.submit(stream.close)
             while "/7 cannot be written (" not in captured():
                 assert not closing.done()
-            disk.mend()
+            disk.repair()
             closing.result(60)
         with pytest.raises(Py4JJavaError, match="FileAlreadyExistsException"):
             other.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from log_worlds import DictStorage
-from migration_script import NOW, asked, copied, flips, made, run
+from migration_script import NOW, apply_events, copied, flips, made, run
 
 from binshift import entries
 from binshift.log.files.blocks import write_file
@@ -28,7 +28,7 @@ def rounds(state: MigrationState, epochs: int, number: int) -> tuple[MigrationSt
             at = Epoch(at + 1)
             events += run(at)
         opening, record = run(at + 1)
-        state, actions = asked(state, *events, opening, *copied(0, epoch=ordered), RoundReported(), record)
+        state, actions = apply_events(state, *events, opening, *copied(0, epoch=ordered), RoundReported(), record)
         at = Epoch(at + 1)
         allowed.append(state.flip_deltas)
         if flips(actions):
@@ -81,13 +81,13 @@ def test_one_round_in_time_takes_the_deltas_back() -> None:
     """The allowance is reset once no copy is further behind than the usual limit."""
     state, _ = rounds(made(limits=Limits(gap_epochs=99)), 8, 4)
     assert state.flip_deltas > 3
-    state, _ = asked(state, *copied(0, epoch=state.recorded), RoundReported())
+    state, _ = apply_events(state, *copied(0, epoch=state.recorded), RoundReported())
     assert state.flip_deltas == 3
 
 
 def test_loading_is_no_miss() -> None:
     """While no copy is complete, rounds of any length are not counted."""
-    state, _ = asked(made(), *(event for epoch in range(11, 40) for event in (*run(epoch), RoundReported())))
+    state, _ = apply_events(made(), *(event for epoch in range(11, 40) for event in (*run(epoch), RoundReported())))
     assert state.flip_deltas == 3
 
 

@@ -182,7 +182,7 @@ def test_the_control_api_is_where_the_table_says() -> None:
 
 
 def test_a_reason_is_left_where_somebody_looks(tmp_path: Path) -> None:
-    """In a file that is there, or can be; outside of Kubernetes nobody looks."""
+    """In a file that exists or can be created; outside Kubernetes it is ignored."""
     driver.write_termination_reason(tmp_path / "termination", "why")
     assert (tmp_path / "termination").read_text() == "why"
     driver.write_termination_reason(Path("/dev/no-termination-log"), "why")
@@ -191,7 +191,7 @@ def test_a_reason_is_left_where_somebody_looks(tmp_path: Path) -> None:
 
 
 def test_others_are_awaited(caplog: pytest.LogCaptureFixture) -> None:
-    """A name and a port that are there are not waited for; those that do not come are given up."""
+    """An existing name or port is not waited for; the wait for a missing one ends."""
     caplog.set_level(logging.INFO, "binshift.hosting.pod.daemons")
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -202,4 +202,4 @@ def test_others_are_awaited(caplog: pytest.LogCaptureFixture) -> None:
         assert caplog.messages == []
     assert not daemons.await_port("127.0.0.1", port, 0.3)
     assert not daemons.await_name("no.such.name.invalid", 0.0)
-    assert any(f"127.0.0.1:{port}" in said for said in caplog.messages)
+    assert any(f"127.0.0.1:{port}" in message for message in caplog.messages)

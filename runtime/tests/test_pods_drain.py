@@ -53,7 +53,7 @@ def environment(url: str) -> dict[str, str]:
     return {"BINSHIFT_CONTROL_URL": url, "BINSHIFT_DRAIN_TOKEN": "t", "HOSTNAME": "clicks-executor-3"}
 
 
-def said(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def drain_message(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The last message of the hook; simulated time passes at once."""
     clock, lines = ManualClock(), list[str]()
     # Only the hook's own name: other threads of this process sleep, too, and would advance the clock.
@@ -71,7 +71,7 @@ def test_it_waits_until_the_bins_have_moved(monkeypatch: pytest.MonkeyPatch) -> 
         return (202, MOVING) if method == "POST" else (200, MOVING[14:-1].replace(b"copying", phase))
 
     with driver(answer) as (url, seen):
-        assert said(url, monkeypatch) == "worker 3 is drained: migration 7 is settled, 1 of 4 bins moved"
+        assert drain_message(url, monkeypatch) == "worker 3 is drained: migration 7 is settled, 1 of 4 bins moved"
     assert seen == [("POST", "/v1/workers/3/drain", "Bearer t"), *[("GET", "/v1/migrations/7", "Bearer t")] * 3]
 
 
@@ -89,21 +89,21 @@ def test_it_waits_until_the_bins_have_moved(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_refusal_ends_it_at_once(status: int, body: bytes, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's reason is passed on, and an invalid response does not cause a wait."""
     with driver(lambda *_: (status, body)) as (url, seen):
-        assert message in said(url, monkeypatch)
+        assert message in drain_message(url, monkeypatch)
     assert len(seen) == 1
 
 
 def test_it_ends_when_the_driver_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """If nothing listens at the address, or a new driver does not know the migration, it does not wait."""
     with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (404, b"{}")) as (url, _):
-        assert "not drained: HTTPError" in said(url, monkeypatch)
-    assert "refused" in said(url, monkeypatch)
+        assert "not drained: HTTPError" in drain_message(url, monkeypatch)
+    assert "refused" in drain_message(url, monkeypatch)
 
 
 def test_a_long_move_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has the progress so far."""
     with driver(lambda method, path, count: (202, MOVING) if method == "POST" else (200, MOVING[14:-1])) as (url, seen):
-        assert "not drained in time: migration 7 is copying, 1 of 4" in said(url, monkeypatch)
+        assert "not drained in time: migration 7 is copying, 1 of 4" in drain_message(url, monkeypatch)
     assert len(seen) == drain.SECONDS_MAX / drain.POLL_SECONDS + 1
 
 
@@ -117,7 +117,7 @@ def test_a_busy_driver_is_asked_again_for_a_while(answers_every: int, monkeypatc
         return (500, b"") if count % answers_every else (200, MOVING[14:-1])
 
     with driver(answer) as (url, seen):
-        ended = said(url, monkeypatch)
+        ended = drain_message(url, monkeypatch)
     if answers_every * drain.POLL_SECONDS < drain.SILENT_SECONDS_MAX:
         assert "not drained in time: migration 7" in ended
     else:
@@ -149,13 +149,13 @@ def test_a_driver_that_is_gone_is_not_waited_for(
         return io.BytesIO(MOVING)
 
     monkeypatch.setattr(drain, "_OPENER", SimpleNamespace(open=open_))
-    assert "not drained" in said("http://driver:1", monkeypatch)
+    assert "not drained" in drain_message("http://driver:1", monkeypatch)
     assert len(requests) == requested
 
 
 def test_without_an_address_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the missing variable."""
-    assert "BINSHIFT_CONTROL_URL" in said("", monkeypatch)
+    assert "BINSHIFT_CONTROL_URL" in drain_message("", monkeypatch)
 
 
 def test_the_command_needs_the_standard_library_only() -> None:

@@ -11,7 +11,7 @@ import pytest
 from binshift.hosting.pod import program
 
 
-class Told:
+class FakeChild:
     """Replaces the driver's side."""
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ended(tmp_path: Path, text: str) -> tuple[int, str]:
     """The status of a program, and the reported reason of its end."""
-    told: Any = Told()
+    child: Any = FakeChild()
     app = tmp_path / "app.py"
     app.write_text(text)
-    status = program._run(app, [], told)
-    [(_, reason)] = told.ends
+    status = program._run(app, [], child)
+    [(_, reason)] = child.ends
     return status, reason
 
 

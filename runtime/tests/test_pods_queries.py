@@ -21,7 +21,7 @@ class ControlService:
     """A query as seen by the child."""
 
     does: State = State.RUNNING
-    stop_asked: bool = False
+    stop_requested: bool = False
     application: str = "app-1"
 
     def state(self) -> tuple[State, str]:
@@ -30,19 +30,19 @@ class ControlService:
 
     def stop(self) -> None:
         """Ends it."""
-        self.stop_asked, self.does = True, State.STOPPED
+        self.stop_requested, self.does = True, State.STOPPED
 
 
 @dataclass
 class Driver:
     """The driver's end of the channel, and a fake control API."""
 
-    words: list[channel.Word] = field(default_factory=list)
+    messages: list[channel.Report] = field(default_factory=list)
     serving: threading.Event = field(default_factory=threading.Event)
 
-    def tell(self, word: channel.Word) -> None:
+    def send(self, message: channel.Report) -> None:
         """Heard."""
-        self.words.append(word)
+        self.messages.append(message)
 
     def attach(self, query: Any) -> Any:
         """Each query is its own service."""
@@ -58,7 +58,7 @@ class Driver:
 
     def kinds(self) -> list[str]:
         """The messages so far, by kind."""
-        return [type(word).__name__ for word in self.words]
+        return [type(each).__name__ for each in self.messages]
 
 
 def begun() -> tuple[Driver, Child]:
@@ -87,11 +87,11 @@ def test_the_driver_hears_of_the_first_query_and_of_the_end_of_the_last() -> Non
     again = ControlService()
     child.started(cast(Any, again))
     assert driver.kinds() == ["Recorded", "Started"]
-    child.heard(channel.STOP)
+    child.receive(channel.STOP)
     wait(driver.kinds, lambda kinds: kinds == ["Recorded", "Started", "Stopping", "Over"])
-    assert [each.stop_asked for each in (other, again)] == [True, True]
+    assert [each.stop_requested for each in (other, again)] == [True, True]
     child.ended(None, "")
-    assert driver.words[-1] == channel.Ended(State.STOPPED, "", True)
+    assert driver.messages[-1] == channel.Ended(State.STOPPED, "", True)
 
 
 def test_a_program_that_ends_while_one_of_its_queries_runs_has_failed() -> None:
@@ -102,7 +102,7 @@ def test_a_program_that_ends_while_one_of_its_queries_runs_has_failed() -> None:
     child.started(cast(Any, other))
     other.does = State.FINISHED
     child.ended(None, "")
-    last = driver.words[-1]
+    last = driver.messages[-1]
     assert isinstance(last, channel.Ended)
     assert (last.state, "while its query was running" in last.reason) == (State.FAILED, True)
 
@@ -114,6 +114,6 @@ def test_queries_one_after_the_other_are_each_the_programs() -> None:
         query = ControlService()
         child.started(cast(Any, query))
         query.does = State.FINISHED
-        before = len(driver.words)
-        wait(lambda: len(driver.words), lambda count, before=before: count > before)
+        before = len(driver.messages)
+        wait(lambda: len(driver.messages), lambda count, before=before: count > before)
     assert driver.kinds() == ["Started", "Over", "Started", "Over"]

@@ -186,7 +186,7 @@ def test_callers_are_never_refused(driver: Driver) -> None:
 
 
 def test_a_program_that_does_not_stop_is_killed(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the deadline its whole group is ended, and the status says so."""
+    """At the deadline its whole group is ended, and the status reports it."""
     monkeypatch.setattr("binshift.hosting.processes.END_SECONDS", 0.5)
     driver.start("stubborn", stop_seconds=0.5)
     driver.state("Running")

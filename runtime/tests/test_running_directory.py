@@ -84,8 +84,8 @@ def test_a_home_that_others_can_open_is_refused(tmp_path: Path) -> None:
 def test_generations_ascend(tmp_path: Path) -> None:
     """Every wish has a higher number than the one before, and than what an earlier run has used."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
-        assert made.ask(3) == DesiredScale(2, 3)
-        assert made.ask(4, "Fluid", 8, False, above=9) == DesiredScale(10, 4, "Fluid", 8, False)
+        assert made.request(3) == DesiredScale(2, 3)
+        assert made.request(4, "Fluid", 8, False, above=9) == DesiredScale(10, 4, "Fluid", 8, False)
         assert made.supersede(9).generation == 10
         assert made.supersede(10) == DesiredScale(11, 4, "Fluid", 8, False)
 
@@ -110,23 +110,23 @@ def a_dataflow(**changes: object) -> models.Dataflow:
 def test_a_wish_comes_true_with_its_own_generation_only(tmp_path: Path) -> None:
     """Waiting ends when the target of that number or a later one has settled, not when an earlier one has."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
-        wish = made.ask(3)
+        wish = made.request(3)
         assert settled(made, a_dataflow(), wish)
         assert not settled(made, a_dataflow(target=None), wish)
-        later = made.ask(3)
+        later = made.request(3)
         assert not settled(made, a_dataflow(), later)
 
 
 def test_a_wish_that_cannot_come_true_ends_the_wait(tmp_path: Path) -> None:
-    """A refusal, another wish and the end of the query are said instead of waited out."""
+    """A refusal, a later request and the end of the query are reported at once, without a wait."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
-        wish = made.ask(3)
+        wish = made.request(3)
         with pytest.raises(RunFailed, match="stopped"):
             settled(made, a_dataflow(state=models.State.STOPPED), wish)
         made.set_status(ScaleStatus(wish.generation, refused="too many"))
         with pytest.raises(MigrationRefused, match="too many"):
             settled(made, a_dataflow(), wish)
-        made.ask(5)
+        made.request(5)
         with pytest.raises(MigrationRefused, match="then 5"):
             settled(made, a_dataflow(), wish)
 
@@ -148,7 +148,7 @@ def test_a_program_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_address_is_missing_until_the_program_has_said_it(tmp_path: Path) -> None:
-    """A run without an address is there, and says so."""
+    """A run without an address is listed, and reports it."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
         assert RunDirectory(made.path).run.url is None
         assert made.verdict is None

@@ -232,7 +232,7 @@ def test_a_nearly_full_disk_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_map_beyond_the_address_space_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under RLIMIT_AS the message says which settings contradict each other, before LMDB is asked."""
+    """Under RLIMIT_AS the message names the settings that contradict each other, before LMDB is called."""
     limit = room.used_bytes() + (16 << 20)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     with pytest.raises(InvalidSettings, match=r"map_bytes_max.*spark\.executor\.pyspark\.memory"):

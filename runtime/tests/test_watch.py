@@ -25,7 +25,7 @@ class Context:
     def __init__(self) -> None:
         self.tags: list[str] = []
         self.cancelled: list[str] = []
-        self.told = threading.Event()
+        self.notified = threading.Event()
 
     def addJobTag(self, tag: str) -> None:  # noqa: N802 (PySpark's name)
         self.tags.append(tag)
@@ -35,7 +35,7 @@ class Context:
 
     def cancelJobsWithTag(self, tag: str) -> None:  # noqa: N802 (PySpark's name)
         self.cancelled.append(tag)
-        self.told.set()
+        self.notified.set()
 
 
 class View:
@@ -80,7 +80,7 @@ def test_cancelled(watching: JobWatch, context: Context, view: View, then: dict[
     with watching.over("epoch", {Worker(0): FIRST}):
         assert context.tags == ["binshift-q-1-epoch"]
         view.now = then
-        assert context.told.wait(LONG_SECONDS)
+        assert context.notified.wait(LONG_SECONDS)
     assert set(context.cancelled) == {"binshift-q-1-epoch"}
     assert context.tags == []
 
@@ -100,7 +100,7 @@ def test_only_the_job_that_needs_it(watching: JobWatch, context: Context, view: 
     """Of two jobs, only the one whose executor was lost is cancelled."""
     with watching.over("round", {Worker(1): SECOND}), watching.over("epoch", {Worker(0): FIRST}):
         view.now = {Worker(1): SECOND}
-        assert context.told.wait(LONG_SECONDS)
+        assert context.notified.wait(LONG_SECONDS)
     assert set(context.cancelled) == {"binshift-q-1-epoch"}
 
 

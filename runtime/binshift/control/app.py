@@ -82,7 +82,7 @@ def _app(title: str) -> FastAPI:
 
 
 def health(holder: ServiceHolder, registry: CollectorRegistry) -> APIRouter:
-    """What the kubelet and Prometheus ask for."""
+    """Endpoints for the kubelet and Prometheus."""
     router = APIRouter(tags=["health"])
 
     @router.get("/healthz")
@@ -138,7 +138,7 @@ def queries(holder: ServiceHolder) -> APIRouter:
 
 
 def reads(choice: Choice, prefix: str = "") -> APIRouter:
-    """What can be looked at, of the query that is chosen."""
+    """Read-only endpoints of the chosen query."""
     router, chosen, known = _guarded(prefix), Depends(choice.service), Depends(choice.of_migration)
 
     @router.get("/dataflow")

@@ -44,11 +44,11 @@ class TokenCheck(Enum):
 
     ALLOWED = auto()
     UNKNOWN = auto()
-    """There is no token, or it is not one of ours."""
+    """There is no token, or an unknown one."""
     TOO_LITTLE = auto()
     """It is the drain token, and this is no drain."""
     NONE_CONFIGURED = auto()
-    """Nobody could be allowed this."""
+    """No token permits this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class Guard:
                 return None
             case TokenCheck.NONE_CONFIGURED:
                 message = (
-                    f"this driver has no {ADMIN_VARIABLE}, so nobody may use its control API: set {ADMIN_VARIABLE} (or "
+                    f"this driver has no {ADMIN_VARIABLE}, so its control API is closed: set {ADMIN_VARIABLE} (or "
                     f"{ADMIN_VARIABLE}_FILE) in the driver's environment, start it again and send the same token"
                 )
                 return problem(HTTPStatus.FORBIDDEN, "NoTokenConfigured", message)

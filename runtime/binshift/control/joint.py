@@ -1,8 +1,8 @@
 """What several queries did together: which migration of each is part of which joint one.
 
-A query remembers its newest migrations only, and each query has others of its own; so a part may be gone while the others are
-there. A part that is gone is as it was last seen; one that was under way then is left out, as how it ended is not known. It must
-never fail as a whole because of a part that is gone: whoever reads a dataflow asks for none of them by number.
+A query keeps its newest migrations only, and each query has its own; so a part may be gone while the others exist. A part that
+is gone has its last observed state; one that was in progress then is left out, as its result is not known. A joint migration
+must never fail as a whole because a part is gone: readers of a dataflow request none of them by number.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from binshift.control.services import ControlService
 from binshift.errors import NoSuchMigration
 
 JOINT_FIRST: Final = 1_000_000_000
-"""No query has begun so many migrations by itself. Added to the highest number among the parts, which goes up with the driver's
-term: a driver that starts anew gives no number of the one before it again."""
+"""No query has begun so many migrations by itself. Added to the highest number among the parts, which increases with the
+driver's
+term: a restarted driver never reuses a number of its predecessor."""
 JOINT_KEPT: Final = 100
 """Of what several queries did together, the newest are remembered."""
 ENDED: Final = frozenset({"settled", "cancelled", "failed"})
@@ -39,7 +40,7 @@ class _Part:
     last: Migration
 
     def now(self) -> Migration | None:
-        """As it is, or as it ended; None if the query has forgotten it, or is gone, and nobody saw its end."""
+        """As it is, or as it ended; None if the query has forgotten it, or is gone, and its end was not observed."""
         service = self.service
         if service is not None:
             with suppress(NoSuchMigration):
@@ -111,7 +112,7 @@ class JointHistory:
         return [_one(number, parts) for number, parts in seen if any(parts)]
 
     def shown(self) -> Migration | None:
-        """The newest one under way, else the newest; those that were seen to end are not asked for again."""
+        """The newest one in progress, else the newest; ended ones are not requested again."""
         with self._lock:
             joint = list(reversed(self._joint.items()))
         newest = None
@@ -144,7 +145,7 @@ def merged(number: int, parts: Sequence[Migration]) -> Migration:
 
 
 def added(numbers: Sequence[int | None]) -> int | None:
-    """The sum of those that are known; None if none is."""
+    """The sum of the known ones; None if none is."""
     known = [each for each in numbers if each is not None]
     return sum(known) if known else None
 

@@ -46,7 +46,7 @@ class Answer(BaseModel):
 
 
 class State(StrEnum):
-    """What a dataflow is doing, for those who wait for it."""
+    """The state of a dataflow, for clients that wait for it."""
 
     LOADING = "Loading"
     RUNNING = "Running"
@@ -90,7 +90,7 @@ class Target(Answer):
     batch_size: int
     pre_copy: bool
     latency_target_seconds: float | None
-    effective_workers: list[int] = Field(description="The desired ones less those that drain or are away.")
+    effective_workers: list[int] = Field(description="The desired ones except draining and lost ones.")
     settled: bool = Field(description="Whether the recorded route is as desired and nothing moves.")
 
 
@@ -99,9 +99,9 @@ class Migration(Answer):
 
     id: int
     phase: PhaseName
-    reason: str = Field(description="Why it ended otherwise than asked for, or without a move; else empty.")
-    generation: int | None = Field(description="Of the target that asked for it; null if none did.")
-    workers: list[int] | None = Field(description="Who shall share the bins; null where single bins were moved.")
+    reason: str = Field(description="Why it ended differently than requested, or without a move; else empty.")
+    generation: int | None = Field(description="Of the target that required it; null if none did.")
+    workers: list[int] | None = Field(description="The workers that share the bins; null where single bins were moved.")
     strategy: str
     batch_size: int
     pre_copy: bool
@@ -115,7 +115,7 @@ class Migration(Answer):
     bytes_copied: int | None = None
     bytes_total: int | None = None
     seconds_left: float | None = None
-    started_at: datetime | None = Field(default=None, description="When it was asked for.")
+    started_at: datetime | None = Field(default=None, description="Time of the request.")
     ended_at: datetime | None = Field(default=None, description="When it ended.")
     latency_before: Latency | None = None
     latency_during: Latency | None = None
@@ -151,8 +151,8 @@ class Dataflow(Answer):
     )
     route_version: int | None = None
     bins: int | None = None
-    workers: list[int] = Field(default=[], description="Those that own bins.")
-    registered: list[int] = Field(default=[], description="Those whose executor is registered with Spark.")
+    workers: list[int] = Field(default=[], description="The owners of bins.")
+    registered: list[int] = Field(default=[], description="The workers with an executor registered with Spark.")
     watermark: datetime | None = None
     watermark_lag_seconds: float | None = Field(default=None, description="From the watermark to the epoch's own time.")
     rates: Rates | None = None

@@ -1,7 +1,7 @@
 """Every error of the API in one form, `Problem` (RFC 9457), and which status each kind of error has.
 
-Bad input is a 4xx, always; 503 says "not now", and 500 is a bug of ours. Nothing a caller sent comes back except the place
-where it is wrong, cut short: an error must neither echo a secret nor grow with its input.
+Bad input is a 4xx, always; 503 means "not now", and 500 is a bug of binshift. Errors return nothing of a request except the
+place of its mistake, cut short: an error must neither echo a secret nor grow with its input.
 """
 
 from __future__ import annotations

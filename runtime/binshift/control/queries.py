@@ -1,8 +1,8 @@
 """Several stateful queries of one program behind one API.
 
-`/v1/queries/{name}/...` is one query, by its name or its id. `/v1/...` without a name is the program: with one query that
-query, with more all of them together. There a target is every query's, as whoever asks has workers to give and not queries to
-name; a drain takes a worker's bins of all; a stop stops all. What they do together has numbers of its own, from
+`/v1/queries/{name}/...` is one query, by its name or its id. `/v1/...` without a name is the program: that query if it has one,
+all of them together if it has more. There a target applies to every query, as a caller provides workers and names no queries; a
+drain removes a worker's bins of all queries; a stop stops all. Joint migrations have their own numbers, from
 `joint.JOINT_FIRST` on.
 """
 
@@ -114,7 +114,7 @@ class JointService(ControlService):
         return self._history.migration(number)
 
     def put_target(self, wanted: TargetRequest) -> Migration | None:
-        """See `ControlService`: for every query; asked again, it goes to those that did not take it."""
+        """See `ControlService`: for every query; a repeated request goes to the queries that did not take it."""
         return self._together(lambda each: each.put_target(wanted))
 
     def rebalance(self, wanted: RebalanceRequest) -> Migration:
@@ -176,7 +176,7 @@ class JointService(ControlService):
 
 
 def _common(targets: Sequence[Target | None]) -> Target | None:
-    """The target that all have; None as long as one has none or another one, so that it is asked for again."""
+    """The target of all queries; None as long as one has none or another one, so that it is requested again."""
     given = [each for each in targets if each is not None]
     if len(given) < len(targets) or len({(each.owner, each.generation, tuple(each.workers)) for each in given}) != 1:
         return None

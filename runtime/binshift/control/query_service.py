@@ -56,7 +56,7 @@ class QueryService(ControlService):
         self._query, self._now = query, now
         self._dataflow = dataflow = query.dataflow
         self._targets, self._epochs = dataflow.targets, dataflow.epochs
-        # These never change, and Spark may be gone when they are asked for.
+        # These never change, and Spark may be gone when they are read.
         self._names = {"name": query.name, "id": str(query.id), "run_id": str(query.runId)}
         self._stopping = threading.Lock()
         self._stopper: threading.Thread | None = None
@@ -173,7 +173,7 @@ class QueryService(ControlService):
     # ---------------------------------------------------------------------------------------------------------- parts
 
     @property
-    def stop_asked(self) -> bool:
+    def stop_requested(self) -> bool:
         """Whether `stop` was called; a program may stop its query itself."""
         return self._stopper is not None
 

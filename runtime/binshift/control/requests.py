@@ -53,12 +53,12 @@ class RebalanceRequest(Body):
 
 
 class TargetRequest(Body):
-    """Where the bins shall be. What is left out keeps the query's own setting."""
+    """The requested placement of bins. An omitted field keeps the query's own setting."""
 
     owner: str = Field(
         max_length=OWNER_CHARACTERS_MAX,
         pattern="^[!-~]*$",
-        description="Who may change the target: a resource's UID, or empty for the query's own program.",
+        description="The target's only writer: a resource's UID, or empty for the query's own program.",
     )
     generation: Generation = Field(description="The owner's number for it; only a higher one replaces it.")
     workers: list[WorkerSlot] = Field(

@@ -1,4 +1,4 @@
-"""An HTTP server on a thread of its own, that ends when it is told to.
+"""An HTTP server on its own thread, which ends on request.
 
 The socket is bound before the thread begins, so that a port that is taken is an error of `start`, with its number in it,
 and port 0 gives one that is free. It handles no signals: those belong to the program.
@@ -22,7 +22,7 @@ from binshift.errors import InvalidSettings
 
 START_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 5
-"""How long requests under way may take once the server is told to stop."""
+"""How long open requests may take after the server was stopped."""
 CONNECTIONS_MAX: Final = 128
 """More are answered 503 at once."""
 LINGER_SECONDS: Final = 0.2
@@ -35,7 +35,7 @@ BACKLOG: Final = 64
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn's, that says when it has begun, or will not."""
+    """Uvicorn's server, which reports whether it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -60,10 +60,10 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """As Uvicorn's."""
         super().connection_made(transport)
-        self.loop.call_later(REQUEST_SECONDS_MAX, self._look, None)
+        self.loop.call_later(REQUEST_SECONDS_MAX, self._check, None)
 
-    def _look(self, before: object) -> None:
-        """Close the connection if the same request, or the first, has been awaited since the last look."""
+    def _check(self, before: object) -> None:
+        """Close the connection if the same request, or the first, has been awaited since the last check."""
         if self.transport.is_closing():
             return
         waits = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
@@ -71,7 +71,7 @@ class _Connection(H11Protocol):
         if now is not None and (now == before or self.cycle is None):
             self.transport.close()
         else:
-            self.loop.call_later(REQUEST_SECONDS_MAX, self._look, now)
+            self.loop.call_later(REQUEST_SECONDS_MAX, self._check, now)
 
     def shutdown(self) -> None:
         """As Uvicorn's, a moment later if nothing was asked yet."""
@@ -93,7 +93,7 @@ class ControlServer:
         host: an address of this machine; ``0.0.0.0`` for all.
         port: 0 for any that is free.
         listener: a socket that is bound already, instead of host and port. It stays open when the server stops, and
-            whoever connects meanwhile waits for the next server on it, in this process or in one that has inherited it.
+            new connections wait for the next server on it, in this process or in one that has inherited it.
     """
 
     def __init__(
@@ -175,10 +175,10 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def _shared(listener: socket.socket) -> socket.socket:
-    """A socket of ours on the same address.
+    """A separate socket object on the same address.
 
-    Whether a call blocks belongs to what both share, also with other processes: were it set to, even for a moment, a server
-    there could wait in it for ever.
+    Whether a call blocks is a property of the shared description, also with other processes: if it were set to block, even for
+    a moment, a server there could wait in it forever.
     """
     listener.setblocking(False)
     return listener.dup()
@@ -189,7 +189,7 @@ def _unbound(host: str, port: int, error: OSError | OverflowError) -> str:
         case errno.EADDRINUSE:
             return f"port {port} of {host} is taken by another process: end that, or choose another port (0: any)"
         case errno.EACCES:
-            return f"port {port} of {host} may not be used by this user: choose one above 1023"
+            return f"this user has no permission for port {port} of {host}: choose one above 1023"
         case _:
             return f"nothing can listen on {host}, port {port}: {error}"
 

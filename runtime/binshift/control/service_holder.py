@@ -1,7 +1,7 @@
 """Which service answers: the API is up before the program has started its query, and queries come and go.
 
-A program's next query takes the place of those that have ended, and stands next to those that run (`binshift.control.queries`).
-What queries did together stays known by its number, whichever of them end.
+A program's next query replaces ended ones, and is served in addition to running ones (`binshift.control.queries`). Joint
+migrations remain known by their numbers, whichever queries end.
 """
 
 from __future__ import annotations

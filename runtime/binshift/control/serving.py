@@ -1,14 +1,14 @@
 """Puts the control API of one program together: the services, the metrics and two servers.
 
-`serve` starts it before there is a query; `Control.attach` binds the query when it has started. Ports and tokens come from
-the environment, as they are set by whoever starts the program, never by the program.
+`serve` starts it before there is a query; `Control.attach` binds the query when it has started. Ports and tokens come from the
+environment, set by the creator of the process, never by the program.
 
 | variable | meaning | default |
 |---|---|---|
 | ``BINSHIFT_CONTROL_HOST`` | address to listen on | 127.0.0.1 |
 | ``BINSHIFT_CONTROL_PORT`` | port of the API; 0: any | 0 |
 | ``BINSHIFT_HEALTH_PORT`` | port of health and metrics; 0: any | 0 |
-| ``BINSHIFT_TOKEN``, ``BINSHIFT_TOKEN_FILE`` | opens everything | none: nobody may use the API |
+| ``BINSHIFT_TOKEN``, ``BINSHIFT_TOKEN_FILE`` | opens everything | none: the API is closed |
 | ``BINSHIFT_DRAIN_TOKEN``, ``BINSHIFT_DRAIN_TOKEN_FILE`` | may only drain workers | none |
 """
 
@@ -58,7 +58,7 @@ class ControlSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> ControlSettings:
-        """As the table above says.
+        """From the variables in the table above.
 
         Raises:
             InvalidSettings: a variable does not fit; the message names it.
@@ -124,7 +124,7 @@ class Control:
         self.health = ControlServer(app, settings.host, settings.health_port, health)
 
     def attach(self, query: RunningQuery) -> QueryService:
-        """From now on the API has ``query``, beside other queries that run; returns what answers for it.
+        """Adds ``query`` to the API, next to other queries that run; returns its service.
 
         The target of an operator (or of `binshift run`) is the program's: the newest that any query has goes to all of them.
         """
@@ -146,7 +146,7 @@ class Control:
         return self
 
     def stop(self) -> None:
-        """End both servers; the query goes on. May be called again."""
+        """End both servers; the query continues. May be called again."""
         self.health.stop()
         self.api.stop()
 
@@ -160,7 +160,7 @@ class Control:
 def share_target(queries: Sequence[RunningQuery]) -> None:
     """The newest target that an operator has given to one of several queries goes to all of them.
 
-    One that cannot take it now gets it when it is asked for again: until then the program has no target.
+    A query that cannot take it now gets it with the next request: until then the program has no target.
     """
     given = [target for each in queries if (target := each.dataflow.targets.target) is not None and target.owner]
     newest = max(given, key=lambda each: each.generation, default=None)

@@ -43,7 +43,7 @@ class Sizes:
 def latency(epochs: Sequence[EpochTimings], since: float = 0.0, until: float = float("inf")) -> Latency | None:
     """Record latency of the epochs committed between two times (seconds since 1970); None if they had no records.
 
-    An epoch's records are taken to arrive as `arrivals` says.
+    An epoch's records are taken to arrive as in `arrivals`.
     """
     first, last = bisect_left(epochs, since, key=_committed_at), bisect_right(epochs, until, key=_committed_at)
     chosen = [at for at in range(max(first, last - EPOCHS_MAX), last) if epochs[at].records_in]
@@ -81,7 +81,7 @@ def _committed_at(epoch: EpochTimings) -> float:
 
 
 def sizes(index: Index) -> Sizes:
-    """How large every bin is, as far as snapshots tell."""
+    """How large every bin is, by the newest snapshots."""
     rows, size = np.zeros(index.bins), np.zeros(index.bins)
     for operator in index.operators:
         _, snapshot_of = snapshot_starts(index, operator, index.last)
@@ -116,7 +116,7 @@ def by_worker(index: Index, values: npt.NDArray[np.float64]) -> Mapping[Worker, 
 
 
 def bin_counts(index: Index) -> Mapping[Worker, int]:
-    """How many bins each worker owns; only those that own any."""
+    """How many bins each worker owns; only workers with any."""
     if index.route is None:
         return {}
     workers, counts = np.unique(index.route.owners, return_counts=True)

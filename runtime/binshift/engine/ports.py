@@ -113,7 +113,7 @@ class Batches(Protocol):
         """The watermark of the batch after the one that runs, all rows of which have been read; None: no batch is due for it."""
 
     def wake(self, *, final: bool) -> None:
-        """Trigger one more epoch, with input or without; ``final``: even if the stream would otherwise end first."""
+        """Trigger one more epoch, even if there is no input; ``final``: even if the stream would otherwise end first."""
 
 
 @dataclass(frozen=True)

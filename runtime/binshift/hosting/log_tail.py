@@ -1,9 +1,9 @@
-"""What executors say: kept in files of a bounded size, and copied to where people look. ``python -I -S log_tail.py WORK``
+"""Executors' output: kept in files of a bounded size, and copied to the visible log. ``python -I -S log_tail.py WORK``
 
-Spark's worker writes an executor's words, and with them those of the user's functions, to ``WORK/APPLICATION/EXECUTOR/stderr``
-and ``stdout``, where neither ``kubectl logs`` nor a terminal looks. `LogFollower` gives whole lines from there. In a pod a process
-of this module alone copies them to its own output, the container's log; it ends with the process that started it, which becomes
-Spark's worker. It imports small modules only: it lives beside every executor, in 4 MiB of its own.
+Spark's worker writes an executor's output, including that of the user's functions, to ``WORK/APPLICATION/EXECUTOR/stderr`` and
+``stdout``, which neither ``kubectl logs`` nor a terminal shows. `LogFollower` returns whole lines from there. In a pod, a
+process of this module alone copies them to its own output, the container's log; it ends with the process that started it, which
+becomes Spark's worker. It imports small modules only: one runs next to every executor, in 4 MiB of its own.
 """
 
 import contextlib
@@ -13,7 +13,8 @@ import time
 from typing import Final
 
 CONF: Final = {
-    # Of the driver; executors have theirs from a file (`binshift.hosting.local.quiet`, `binshift.hosting.pod.conf`), and say six lines at INFO
+    # Of the driver; executors have theirs from a file (`binshift.hosting.local.quiet`, `binshift.hosting.pod.conf`), and log
+    # six lines at INFO
     # for every task of an epoch.
     "spark.log.level": "WARN",
     # What a program sets later, by SparkContext.setLogLevel, reaches the executors as well.
@@ -52,9 +53,9 @@ class Tail:
             os.lseek(self._file, 0, os.SEEK_END)
 
     def lines(self) -> bytes:
-        """Whole lines that have been written since; Spark may go on with a line in the next file.
+        """Whole lines written since the last call; Spark may continue a line in the next file.
 
-        What is renamed twice between two looks is lost in between: files are of megabytes.
+        A file that is renamed twice between two calls is lost in between: files are of megabytes.
         """
         found = self._rest()
         if self._renamed():
@@ -103,26 +104,26 @@ class LogFollower:
     """All files below a folder.
 
     Args:
-        folder: Spark's work folder, which need not be there yet.
-        fresh: whether nothing in it has been told yet; else what is there now was, by the process before this one.
+        folder: Spark's work folder, which need not exist yet.
+        fresh: whether none of it has been forwarded; otherwise the process before this one has forwarded it.
     """
 
     def __init__(self, folder: str, *, fresh: bool = False) -> None:
         self._folder = folder
         self._tails = {} if fresh else {path: Tail(path, at_end=True) for path in self._paths()}
 
-    def look(self) -> bytes:
-        """What they have said since the last look."""
+    def read(self) -> bytes:
+        """Output since the last call."""
         paths = self._paths()
         for path in paths:
             if path not in self._tails:
                 with contextlib.suppress(FileNotFoundError):
                     self._tails[path] = Tail(path)
-        said = [tail.lines() for tail in self._tails.values()]
+        output = [tail.lines() for tail in self._tails.values()]
         kept = set(paths)
         gone = [path for path, tail in self._tails.items() if tail.gone or path not in kept]
-        said += [self._tails.pop(path).close() for path in gone]
-        return b"".join(said)
+        output += [self._tails.pop(path).close() for path in gone]
+        return b"".join(output)
 
     def close(self) -> None:
         """Follow them no more."""
@@ -154,9 +155,9 @@ def main(folder: str) -> None:
     parent, followed = os.getppid(), LogFollower(folder)
     while True:
         alone = os.getppid() != parent
-        said = followed.look()
-        while said:
-            said = said[os.write(STANDARD_OUTPUT, said) :]
+        output = followed.read()
+        while output:
+            output = output[os.write(STANDARD_OUTPUT, output) :]
         if alone:
             return
         time.sleep(POLL_SECONDS)

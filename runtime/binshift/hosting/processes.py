@@ -58,7 +58,7 @@ class ChildProcess:
         """Of the child itself."""
         return self._process.pid
 
-    def say(self, line: bytes) -> None:
+    def write_line(self, line: bytes) -> None:
         """Send it a line, if it has not ended."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError, ValueError):
@@ -121,7 +121,7 @@ class ChildProcess:
 
 
 def members(group: int) -> list[int]:
-    """The living processes of a group; those that have ended and wait for their parent are not."""
+    """The living processes of a group; not zombies, which have ended and wait for their parent."""
     found = []
     for each in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
@@ -141,7 +141,7 @@ def _await_empty(group: int, seconds: float) -> bool:
 
 @contextmanager
 def handled_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Signals that ask for an end are given to ``handler``; afterwards all is as before."""
+    """Termination signals are passed to ``handler``; afterwards the previous handlers are restored."""
     # What is ignored already (by `nohup`, or by a shell for jobs in the background) stays so.
     before = {each: signal.getsignal(each) for each in WATCHED if signal.getsignal(each) is not signal.SIG_IGN}
     for each in before:
@@ -155,7 +155,7 @@ def handled_signals(handler: Callable[[int, FrameType | None], None]) -> Iterato
 
 @dataclass
 class Interrupts:
-    """Signals that arrived: the first asks for an end in order, the second for a quick one."""
+    """Signals that arrived: the first requests an orderly end, the second a quick one."""
 
     seen: int = 0
     event: threading.Event = field(default_factory=threading.Event)

@@ -1,7 +1,7 @@
 """Runs a user's program in this process as ``python APP ...`` would, and ends with the process that started this one.
 
-Standard input belongs to that parent: its end is the parent's, however that came, and lines on it are the parent's words.
-The program itself has none, as it would have in the background.
+Standard input belongs to that parent: its end means that the parent has ended, and lines on it are messages of the parent. The
+program itself has none, as it would have in the background.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Failure:
 
     Attributes:
         error: itself.
-        traceback: as Python shows it, without the frames that only say how the program was started.
+        traceback: as Python shows it, without the frames of binshift's own start code.
     """
 
     error: Exception
@@ -36,10 +36,10 @@ def submit_arguments(master: str, conf: Mapping[str, str]) -> str:
     >>> submit_arguments("spark://127.0.0.1:7077", {"spark.app.name": "a b"})
     "--master spark://127.0.0.1:7077 --conf 'spark.app.name=a b' pyspark-shell"
     """
-    words = ["--master", master]
+    arguments = ["--master", master]
     for key, value in conf.items():
-        words += ["--conf", f"{key}={value}"]
-    return shlex.join([*words, "pyspark-shell"])
+        arguments += ["--conf", f"{key}={value}"]
+    return shlex.join([*arguments, "pyspark-shell"])
 
 
 def run_script(app: Path, arguments: Sequence[str]) -> Failure | None:
@@ -54,7 +54,7 @@ def run_script(app: Path, arguments: Sequence[str]) -> Failure | None:
 
 
 def without_ours(text: str) -> str:
-    """The traceback without the frames that only say how the program was started."""
+    """The traceback without the frames of binshift's own start code."""
     lines = text.splitlines(keepends=True)
     first = next((n for n, line in enumerate(lines) if line.startswith("  File ") and "<frozen runpy>" in line), None)
     if first is None:
@@ -64,7 +64,7 @@ def without_ours(text: str) -> str:
     return "".join([lines[0], *lines[last + 1 :]])
 
 
-def watch_parent(heard: Callable[[bytes], None] = lambda line: None) -> None:
+def watch_parent(handle: Callable[[bytes], None] = lambda line: None) -> None:
     """Take standard input from the program, hand its lines on from a thread, and end this process when it ends."""
     watched = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -74,7 +74,7 @@ def watch_parent(heard: Callable[[bytes], None] = lambda line: None) -> None:
     def watch() -> None:
         with os.fdopen(watched, "rb") as lines:
             for line in lines:
-                heard(line)
+                handle(line)
         os._exit(1)
 
     threading.Thread(target=watch, name="binshift-parent", daemon=True).start()

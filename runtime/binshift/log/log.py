@@ -198,7 +198,7 @@ class Log:
         Raises:
             InvariantViolated: that epoch's record is not held (any more).
             StateTooLarge: the manifest exceeds its size limit: have snapshots made more often.
-            StorageUnavailable: it may or may not exist; the same call can be repeated.
+            StorageUnavailable: it is not known whether it exists; the same call can be repeated.
         """
         data = manifests.encode_manifest(self._index, epoch)
         failpoints.reached("manifest.before")

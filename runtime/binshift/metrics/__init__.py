@@ -130,7 +130,7 @@ DECLARED: Final = (
 
 
 SECONDS_BUCKETS: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Upper bounds of every histogram here, in seconds: fine where a calm epoch is, coarse where a person looks anyway."""
+"""Upper bounds of every histogram here, in seconds: fine for a calm epoch, coarse for epochs that are slow anyway."""
 
 
 class BatchHistogram:
@@ -181,7 +181,7 @@ class RuntimeMetrics(Collector):
         self._epochs, self._observe = epochs, observe
         self._lock = threading.Lock()
         self._newest: EpochTimings | None = None
-        # Both from the first scrape on: who sees a counter for the first time cannot tell what it has counted.
+        # Both from the first scrape on: when a counter first appears, its increase up to then is not visible.
         self._latency = {moving: BatchHistogram() for moving in (False, True)}
         self._flip = BatchHistogram()
         self._parts = {part: BatchHistogram() for part in EPOCH_PARTS.values()}

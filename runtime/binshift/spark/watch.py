@@ -105,11 +105,11 @@ class JobWatch:
         while not self._closed.wait(PERIOD_SECONDS):
             old = [job for job in list(self._jobs.values()) if time.monotonic() - job.since > PERIOD_SECONDS]
             try:
-                self._look(old)
+                self._check(old)
             except Exception as error:  # outermost frame of a thread: the context may end before the query does
                 log.warning("the executors of running jobs could not be read: %s", error)
 
-    def _look(self, jobs: Sequence[Watched]) -> None:
+    def _check(self, jobs: Sequence[Watched]) -> None:
         alive = self._view.alive() if jobs else {}
         for job in jobs:
             gone = job.gone(alive)

@@ -33,7 +33,7 @@ from binshift.store.engine.memory import MemoryStore
 from binshift.testing.driver import Driver
 from binshift.testing.faults import Faults, Killed
 from binshift.testing.flows import Flow, Key, Row
-from binshift.testing.jobs import Beside
+from binshift.testing.jobs import Call
 from binshift.testing.machines import NewStore
 from binshift.testing.witness import Contradiction, Witness
 from binshift.testing.world import Tuning, World
@@ -142,13 +142,13 @@ class SimulatedCluster:
             else:
                 self.witness.check_epoch(batch.epoch, driver.log.index)
 
-    def background(self, beside: Sequence[Beside] = ()) -> bool:
-        """One round of work on every worker; whether there was work. The calls in ``beside`` run, in order, during the round."""
+    def background(self, concurrent: Sequence[Call] = ()) -> bool:
+        """One round of work on every worker; whether there was work. The calls in ``concurrent`` run, in order, during the round."""
         self.world.clock.sleep(self.world.tuning.round_seconds)
         driver = self.driver
         busy = True
         try:
-            busy = driver.round(beside)
+            busy = driver.round(concurrent)
         except Killed as death:
             self._ended(driver, death)
         except Retryable:
@@ -158,14 +158,14 @@ class SimulatedCluster:
         self.witness.check_stores()
         return busy
 
-    def settle(self, beside: Sequence[Beside] = ()) -> None:
+    def settle(self, concurrent: Sequence[Call] = ()) -> None:
         """Run rounds, and epochs without input where one is wanted, until no migration is in progress; see `background`.
 
         Raises:
             Contradiction: a migration does not end.
         """
         for _ in range(SETTLE_EPOCHS_MAX):
-            self.background(beside)
+            self.background(concurrent)
             if all(migration.ended for migration in self.driver.migrations.history):
                 return
             if self.driver.batches.woken:

@@ -21,7 +21,7 @@ from binshift.log.log import Log
 from binshift.model import Worker
 from binshift.testing.faults import Process
 from binshift.testing.faulty import FaultyStorage
-from binshift.testing.jobs import Beside, Interrupted, SimulatedBatches, SimulatedExecutors, SimulatedJobs
+from binshift.testing.jobs import Call, Interrupted, SimulatedBatches, SimulatedExecutors, SimulatedJobs
 from binshift.testing.stream import Batch
 from binshift.testing.world import World
 
@@ -75,22 +75,22 @@ class Driver:
         """
         self.dataflow.epochs.run(batch, batch.epoch)
 
-    def round(self, beside: Sequence[Beside] = ()) -> bool:
+    def round(self, concurrent: Sequence[Call] = ()) -> bool:
         """Run one background round; whether there was work.
 
-        It is ordered before the first call in ``beside``, and reported after the last one; its tasks run at any time in between.
+        It is ordered before the first call in ``concurrent``, and reported after the last one; its tasks run at any time in between.
 
         Raises:
             Killed: this driver was killed.
             StorageUnavailable: the log's storage did not respond.
             Fenced: a newer driver has taken over.
         """
-        self._jobs.beside = beside
+        self._jobs.concurrent = concurrent
         try:
             busy = self.dataflow.background.round()
         except Interrupted as end:
             raise end.error from end
-        left, self._jobs.beside = self._jobs.beside, ()
+        left, self._jobs.concurrent = self._jobs.concurrent, ()
         for each in left:  # there was no job to run them with
             each()
         return busy

@@ -1,7 +1,7 @@
 """The engine's ports on simulated machines: executors, jobs and batches, with real tasks and stores.
 
 Tasks are advanced in random order, one output batch at a time. A run is all or nothing, as on Spark: when one task fails, the
-others stop where they are (see `World.leave`). Epochs may pass while a background job runs: the calls in ``beside`` run between
+others stop where they are (see `World.leave`). Epochs may pass while a background job runs: the calls in ``concurrent`` run between
 its tasks.
 """
 
@@ -27,7 +27,7 @@ from binshift.testing.world import World
 from binshift.worker.background_task import Budget
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
-Beside = Callable[[], object]
+Call = Callable[[], object]
 """Something that happens while a round of background work runs: usually an epoch."""
 
 LOOKS_PER_PIECE = 3
@@ -103,14 +103,14 @@ class SimulatedJobs:
         process: the driver's process.
 
     Attributes:
-        beside: calls that run during the next background job.
+        concurrent: calls that run during the next background job.
     """
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
         self._tasks = 0
-        self.beside: Sequence[Beside] = ()
+        self.concurrent: Sequence[Call] = ()
 
     def publish(self, epoch: Epoch) -> None:
         """See `Jobs`; the sink shows its rows at once."""
@@ -195,8 +195,8 @@ class SimulatedJobs:
         report: Callable[[BackgroundReport], None],
     ) -> None:
         """See `Jobs`. A task that dies prevents the remaining ones from running."""
-        broken, beside = list[str](), self.beside
-        self.beside = ()
+        broken, concurrent = list[str](), self.concurrent
+        self.concurrent = ()
 
         def task(spec: BackgroundSpec) -> None:
             machine = self._world.machine(on[spec.worker])
@@ -213,15 +213,15 @@ class SimulatedJobs:
                 broken.append(str(death))
 
         with _jobs_errors_alone():
-            self._mixed([partial(task, spec) for spec in specs], beside)
+            self._mixed([partial(task, spec) for spec in specs], concurrent)
             self._world.faults.step(self._process, "receiving a round")
         if broken:
             raise EpochFailed("; ".join(broken))
 
-    def _mixed(self, tasks: Sequence[Beside], beside: Sequence[Beside]) -> None:
-        """Run everything: the tasks in any order, ``beside`` in its own order."""
+    def _mixed(self, tasks: Sequence[Call], concurrent: Sequence[Call]) -> None:
+        """Run everything: the tasks in any order, ``concurrent`` in its own order."""
         rng = self._world.rng
-        left, ahead = rng.sample(tasks, len(tasks)), list(beside)
+        left, ahead = rng.sample(tasks, len(tasks)), list(concurrent)
         while left or ahead:
             if rng.random() * (len(left) + len(ahead)) < len(left):
                 left.pop(0)()
@@ -240,7 +240,7 @@ class SimulatedJobs:
             return BackgroundReport(spec.operator, spec.worker, None, failed=f"{type(error).__name__}: {error}")
 
 
-def _aside(act: Beside) -> None:
+def _aside(act: Call) -> None:
     try:
         act()
     except Exception as error:

@@ -33,7 +33,7 @@ def stream(spark: SparkSession) -> DataFrame:
     return source.load().select("value", name.alias("name"), group.alias("grp"))
 
 
-def said(name: str | None) -> str | None:
+def print_unnamed(name: str | None) -> str | None:
     """A user function that prints."""
     if name is None:
         sys.stdout.write("a row without a name\n")

@@ -45,7 +45,7 @@ class DiskQuery:
 
 @contextmanager
 def disk_query(
-    session: SparkSession, log: Path, store: Path, mend: Callable[[], None], label: object
+    session: SparkSession, log: Path, store: Path, repair: Callable[[], None], label: object
 ) -> Iterator[DiskQuery]:
     """A started query; after a successful test it is stopped and checked, otherwise aborted, with the disks repaired first."""
     subject = DiskQuery(session, log, store)
@@ -53,7 +53,7 @@ def disk_query(
         yield subject
         subject.query.stop()
     finally:
-        mend()
+        repair()
         if subject.query.isActive:
             subject.query.abort()
     subject.check(label)

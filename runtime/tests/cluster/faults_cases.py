@@ -160,8 +160,8 @@ def freeze(world: World, case: Case, victims: list[int]) -> None:
             send(signal.SIGCONT, victims)
         case _:
             if case.victim == "worker":  # its executor continues until the master notifies the driver
-                given_up = world.cluster.master_words.count(GIVEN_UP)
-                world.until(lambda: world.cluster.master_words.count(GIVEN_UP) > given_up, "the master gives it up")
+                given_up = world.cluster.master_log.count(GIVEN_UP)
+                world.until(lambda: world.cluster.master_log.count(GIVEN_UP) > given_up, "the master gives it up")
             before = world.published()
             patience = world.conf["tester"]["frozen_seconds"]
             until_or(lambda: world.published() >= before + EPOCHS_AFTER, patience, world.repair)

@@ -47,7 +47,7 @@ class Publisher:
         failpoints.reached("sink.after")
 
 
-def told(query: Any, out: Path) -> None:
+def report_status(query: Any, out: Path) -> None:
     """Report the query's status, for the life of this process."""
     seen = -1
     with (out / "timings.jsonl").open("a") as log:
@@ -71,7 +71,7 @@ def told(query: Any, out: Path) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def steered(query: Any) -> None:
+def rescale_from_input(query: Any) -> None:
     """Rescale to the numbers on standard input."""
     for line in sys.stdin:
         with contextlib.suppress(BinshiftError):
@@ -94,8 +94,8 @@ def main(master: str, checkpoint: str, out: str, settings: str) -> None:
     else:
         writer = writer.foreachBatch(Publisher(Path(out)))
     query = writer.option("checkpointLocation", checkpoint).start()
-    threading.Thread(target=told, args=(query, Path(out)), daemon=True).start()
-    threading.Thread(target=steered, args=(query,), daemon=True).start()
+    threading.Thread(target=report_status, args=(query, Path(out)), daemon=True).start()
+    threading.Thread(target=rescale_from_input, args=(query,), daemon=True).start()
     try:
         query.awaitTermination()
     finally:

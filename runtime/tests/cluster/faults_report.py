@@ -53,7 +53,7 @@ def case_of(result: Mapping[str, Any]) -> Played:
     return Played(case, Cost(*(result[name] for name in Cost._fields)))
 
 
-def tell(played: list[Played]) -> str:
+def report_text(played: list[Played]) -> str:
     """The table of the current results; also kept, if requested."""
     now = merged({}, played)
     if os.environ.get(KEEP_VARIABLE):

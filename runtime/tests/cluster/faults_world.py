@@ -50,8 +50,8 @@ class HurtCluster(LocalCluster):
         """Start everything, and wait until the master has every worker: otherwise one with free capacity would get every executor."""
         super().start()
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.master_words.count("Registering worker ") < self.workers:
-            assert time.monotonic() < deadline, self.master_words[-2000:]
+        while self.master_log.count("Registering worker ") < self.workers:
+            assert time.monotonic() < deadline, self.master_log[-2000:]
             time.sleep(POLL_SECONDS)
         return self
 
@@ -69,7 +69,7 @@ class HurtCluster(LocalCluster):
         return [pid for pid in below if what in command_line(pid) and "java" in command_line(pid)[:200]]
 
     @property
-    def master_words(self) -> str:
+    def master_log(self) -> str:
         """The master's log since the cluster was started."""
         return (self.directory / "master.log").read_text(errors="replace")
 

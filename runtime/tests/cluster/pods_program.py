@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from counted import said, stream
+from counted import print_unnamed, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -22,7 +22,7 @@ def main(failing: Path) -> None:
         raise ValueError(failing.read_text())
     assert not {"BINSHIFT_TOKEN", "BINSHIFT_DRAIN_TOKEN", "_SPARK_AUTH_SECRET"} & os.environ.keys()
     spark = SparkSession.builder.getOrCreate()
-    seen = F.udf(said, "string")(F.col("name"))
+    seen = F.udf(print_unnamed, "string")(F.col("name"))
     counted = binshift.stateful(stream(spark).withColumn("name", seen), bins=32).groupBy("name").agg(F.count("*"))
     counted.writeStream.outputMode("update").format("noop").queryName("podded").start().awaitTermination()
 

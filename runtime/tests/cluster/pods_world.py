@@ -126,11 +126,11 @@ class Pods:
         """The result of ``observe`` (the dataflow by default), as soon as it is ``wanted``."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not wanted(seen := (observe or self.dataflow)()):
-            assert time.monotonic() < deadline, f"{seen}\n{self.said('driver')[-3000:]}"
+            assert time.monotonic() < deadline, f"{seen}\n{self.log_of('driver')[-3000:]}"
             time.sleep(0.1)
         return seen
 
-    def said(self, pod: str) -> str:
+    def log_of(self, pod: str) -> str:
         """The log of a pod."""
         return (self.folder / f"{pod}.log").read_text(errors="replace")
 

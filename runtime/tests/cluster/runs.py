@@ -33,7 +33,7 @@ def environment(folder: Path) -> dict[str, str]:
     return dict(os.environ) | {"XDG_RUNTIME_DIR": str(runs), MARK: str(folder)}
 
 
-def asked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The result of a command in another shell."""
     return subprocess.run(command(*arguments), env=environment(folder), capture_output=True, text=True, timeout=300)
 
@@ -70,5 +70,5 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def status(folder: Path) -> Any:
     """`binshift status --output json`; stderr while there is no status yet."""
-    answer = asked(folder, "status", "--output", "json")
-    return json.loads(answer.stdout) if answer.returncode == 0 else {"dataflow": {"epoch": -1}, "said": answer.stderr}
+    answer = run_command(folder, "status", "--output", "json")
+    return json.loads(answer.stdout) if answer.returncode == 0 else {"dataflow": {"epoch": -1}, "stderr": answer.stderr}

@@ -170,7 +170,7 @@ class Soak:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._random.choice(below), signal.SIGKILL)
 
-    def told(self, seconds: float) -> str:
+    def summary(self, seconds: float) -> str:
         """A summary of the run."""
         heavy = sum(1 for epoch in range(self.ledger.epochs) if epoch // PHASE_EPOCHS % 2 == 0)
         done = ", ".join(f"{action} {times}" for action, times in sorted(self.done.items()))

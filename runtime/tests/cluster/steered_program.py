@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from counted import said, stream
+from counted import print_unnamed, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -12,7 +12,7 @@ import binshift
 
 if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
-    seen = F.udf(said, "string")(F.col("name"))
+    seen = F.udf(print_unnamed, "string")(F.col("name"))
     counted = binshift.stateful(stream(spark).withColumn("name", seen), bins=32).groupBy("name").agg(F.count("*"))
     writer = counted.writeStream.outputMode("update").format("noop").queryName("steered")
     writer.option("checkpointLocation", sys.argv[1]).start().awaitTermination()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from awaiting import awaited
 from disk_query import disk_query
-from java_words import java_words
+from java_stderr import capture_java_stderr
 from pyspark.sql import SparkSession
 from small_disk import small_disk
 
@@ -25,7 +25,10 @@ def test_a_full_disk_is_waited_for(
         with disk_query(session, log.path, store.path, disk.empty, full) as subject:
             query = subject.query
             query.await_epoch(3, 120)
-            with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"), java_words(session) as captured:
+            with (
+                caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"),
+                capture_java_stderr(session) as captured,
+            ):
                 disk.fill()
                 messages = awaited(lambda: caplog.text + captured(), lambda text: str(disk.path) in text, 120)
             assert query.isActive, query.exception()

@@ -25,11 +25,11 @@ HISTORIES = max(1, int(os.environ.get("BINSHIFT_CLUSTER_HISTORIES", "24")) // 3)
 class History:
     """A query on one faulty disk, disturbed with a seed."""
 
-    def __init__(self, chance: random.Random, disk: FaultyDisk, subject: DiskQuery, told: list[object]) -> None:
+    def __init__(self, chance: random.Random, disk: FaultyDisk, subject: DiskQuery, events: list[object]) -> None:
         self.chance = chance
         self.disk = disk
         self.subject = subject
-        self.told = told
+        self.events = events
 
     def go_on(self) -> None:
         """Two more epochs; the query is restarted if the last fault has ended it."""
@@ -39,7 +39,7 @@ class History:
         except TimeoutError:
             raise
         except Exception as error:  # any error: it is kept
-            self.told.append(error)
+            self.events.append(error)
             query.abort()
             query = self.subject.start()
             query.await_epoch(query.epoch + 2, 120)
@@ -47,10 +47,10 @@ class History:
     def hurt(self) -> None:
         """One to four kinds of call fail for up to three seconds."""
         fault = (self.chance.choice(ERRORS), *self.chance.sample(CALLS, self.chance.randint(1, 4)))
-        self.told.append((self.subject.query.epoch, fault))
+        self.events.append((self.subject.query.epoch, fault))
         self.disk.refuse(*fault)
         time.sleep(self.chance.uniform(0.5, 3))  # the duration is the random input, not a wait for a condition
-        self.disk.mend()
+        self.disk.repair()
 
 
 @pytest.mark.cluster
@@ -58,11 +58,11 @@ class History:
 @pytest.mark.parametrize("seed", range(HISTORIES))
 def test_disk_history(seed: int, session: SparkSession, tmp_path: Path) -> None:
     """Bins move meanwhile; an ended query is restarted on the same checkpoint."""
-    told = list[object]([seed])
+    events = list[object]([seed])
     with faulty_disk(tmp_path / "faulty") as disk:
         log, store = disk.path / "log", disk.path / "store"
-        with disk_query(session, log, store, disk.mend, told) as subject:
-            history = History(random.Random(seed), disk, subject, told)
+        with disk_query(session, log, store, disk.repair, events) as subject:
+            history = History(random.Random(seed), disk, subject, events)
             try:
                 for number in range(FAULTS):
                     history.go_on()
@@ -70,4 +70,4 @@ def test_disk_history(seed: int, session: SparkSession, tmp_path: Path) -> None:
                     history.hurt()
                 history.go_on()
             except Exception as error:
-                raise AssertionError(f"seed {seed} after {told}: {error}") from error
+                raise AssertionError(f"seed {seed} after {events}: {error}") from error

@@ -19,7 +19,7 @@ from faults_cases import (
     Played,
     play,
 )
-from faults_report import tell
+from faults_report import report_text
 from faults_world import WORKERS, HurtCluster, World
 
 from binshift import cds
@@ -66,7 +66,7 @@ def _told(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     if RESULTS and reporter is not None:
-        reporter.write_line("\n" + tell(RESULTS))
+        reporter.write_line("\n" + report_text(RESULTS))
 
 
 def worlds(folder: Path, *, quick: bool, drivers: int = 1, files: bool = False) -> Iterator[World]:

@@ -14,7 +14,7 @@ from awaiting import awaited
 from counted import Reference, aggregated, stream
 from disk_query import disk_query
 from faulty_disk import faulty_disk
-from java_words import java_words
+from java_stderr import capture_java_stderr
 from pyspark.sql import SparkSession
 
 from binshift.errors import StorageUnavailable
@@ -41,7 +41,7 @@ def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_pat
     """Calls take 20 ms, then none returns for 25 s, with bins moving both times: the result is the same, and no epoch fails."""
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
-        with disk_query(session, places["log"], places["store"], disk.mend, faulty) as subject:
+        with disk_query(session, places["log"], places["store"], disk.repair, faulty) as subject:
             query = subject.query
             query.await_epoch(6, 120)
             disk.slow(CALL_SECONDS)
@@ -51,7 +51,7 @@ def test_a_slow_disk_costs_time_only(faulty: str, session: SparkSession, tmp_pat
             disk.stand_still()
             time.sleep(STILL_SECONDS)  # the tested delay, not a wait for a condition
             assert query.isActive, query.exception()
-            disk.mend()
+            disk.repair()
             assert migration.wait(120).value == "settled"
             query.await_epoch(query.epoch + 2, 120)
             committed = [each.committed_at for each in query.timings]
@@ -68,14 +68,17 @@ def test_a_failing_disk_is_waited_for(
     """Each call fails as on a broken disk; once the disk is repaired, the query continues with the correct result."""
     with faulty_disk(tmp_path / "faulty") as disk:
         places = {"log": tmp_path / "log", "store": tmp_path / "store"} | {faulty: disk.path}
-        with disk_query(session, places["log"], places["store"], disk.mend, faulty) as subject:
+        with disk_query(session, places["log"], places["store"], disk.repair, faulty) as subject:
             query = subject.query
             query.await_epoch(4, 120)
-            with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"), java_words(session) as captured:
+            with (
+                caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"),
+                capture_java_stderr(session) as captured,
+            ):
                 disk.refuse("EIO")
                 awaited(lambda: caplog.text + captured(), lambda text: str(disk.path) in text, 120)
             assert query.isActive, query.exception()
-            disk.mend()
+            disk.repair()
             query.await_epoch(query.epoch + 3, 120)
 
 
@@ -83,7 +86,7 @@ def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSessio
     """The disk is write-protected, as by a kernel after an error: the error names the directory; once repaired, everything is kept."""
     with (
         faulty_disk(tmp_path / "faulty") as disk,
-        disk_query(session, disk.path, tmp_path / "store", disk.mend, "protected") as subject,
+        disk_query(session, disk.path, tmp_path / "store", disk.repair, "protected") as subject,
     ):
         query = subject.query
         query.await_epoch(4, 120)
@@ -94,7 +97,7 @@ def test_a_log_that_may_no_longer_be_written_ends_the_query(session: SparkSessio
         assert "Read-only file system" in found
         assert "give the user that runs binshift the right" in found
         awaited(_threads, lambda names: names == [], 30)
-        disk.mend()
+        disk.repair()
         query = subject.start()
         query.await_epoch(query.epoch + 3, 120)
 
@@ -137,17 +140,17 @@ def test_results_on_a_disk_that_fills_up_and_fails(
             with caplog.at_level(logging.WARNING, "binshift.engine.epoch_loop"):
                 disk.refuse("ENOSPC", "write")
                 awaited(lambda: caplog.text, lambda text: f"{out}/" in text and "has no room" in text, 120)
-            disk.mend()
+            disk.repair()
             query.await_epoch(query.epoch + 2, 120)
             disk.refuse("EIO", "mkdir")
             awaited(lambda: query.isActive, lambda active: not active, 120)
             assert f"{out}/" in str(query.exception())
-            disk.mend()
+            disk.repair()
             query = begun()
             query.await_epoch(query.epoch + 2, 120)
             query.stop()
         finally:
-            disk.mend()
+            disk.repair()
             if query.isActive:
                 query.abort()
         reference, rows = Reference(), session.read.parquet(str(out)).collect()

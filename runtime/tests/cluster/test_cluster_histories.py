@@ -35,7 +35,7 @@ class Story:
         self.spark = spark
         self.checkpoint = checkpoint
         self.outputs = Outputs()
-        self.told: list[str] = []
+        self.actions: list[str] = []
         self.query: Any = self.start()
 
     def start(self) -> Any:
@@ -49,7 +49,7 @@ class Story:
         """Do some random actions, then let it run calmly."""
         for _ in range(STEPS):
             action = self.random.choice(ACTIONS)
-            self.told.append(action)
+            self.actions.append(action)
             getattr(self, action)()
         self.epochs()
         self.query.stop()
@@ -111,11 +111,11 @@ def run(seed: int, cluster: LocalCluster, session: SparkSession, tmp_path: Path)
     try:
         story.play()
     except Exception as error:
-        raise AssertionError(f"seed {seed} after {story.told}: {error}") from error
+        raise AssertionError(f"seed {seed} after {story.actions}: {error}") from error
     finally:
         if story.query.isActive:
             story.query.abort()
-    story.outputs.check(story.query.epoch, f"{seed} ({story.told})")
+    story.outputs.check(story.query.epoch, f"{seed} ({story.actions})")
 
 
 @pytest.mark.cluster

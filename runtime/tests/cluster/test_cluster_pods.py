@@ -44,7 +44,7 @@ def test_a_dataflow_lives_in_its_pods(tmp_path: Path) -> None:
         failing.unlink()
         grows(world)
         world.awaited(
-            lambda text: "a row without a name\n" in text, lambda: world.said("worker-0") + world.said("worker-1")
+            lambda text: "a row without a name\n" in text, lambda: world.log_of("worker-0") + world.log_of("worker-1")
         )
 
         assert world.dataflow()["workers"] == [0, 1]
@@ -83,10 +83,10 @@ def _ends_cleanly(world: Pods, failing: Path) -> None:
     grows(world)
     assert world.end("driver") == 0
     for pod in list(world.processes):
-        assert world.end(pod) in {0, 128 + signal.SIGTERM}, world.said(pod)[-2000:]
+        assert world.end(pod) in {0, 128 + signal.SIGTERM}, world.log_of(pod)[-2000:]
     world.awaited(lambda left: left == [], world.left)
     log = world.folder / "checkpoint" / "binshift"
     assert inspect.verify(str(log)) == []
     assert not (log / "owner.json").exists()
     for pod in ("driver", "master", "worker-0"):
-        assert SECRET not in world.said(pod)
+        assert SECRET not in world.log_of(pod)

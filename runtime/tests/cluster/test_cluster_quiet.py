@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from runs import asked, awaited, left, running
+from runs import awaited, left, run_command, running
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "minimal" / "minimal.py"
 LINES_MAX = 30
@@ -19,7 +19,7 @@ def test_the_terminal_is_quiet(tmp_path: Path) -> None:
     cluster, output = tmp_path / "cluster", tmp_path / "output"
     with running(tmp_path, str(EXAMPLE), "--directory", str(cluster), "--", str(output)) as process:
         awaited(lambda: (output / "epoch=5").exists(), bool)
-        scaled = asked(tmp_path, "scale", "1", "--wait")
+        scaled = run_command(tmp_path, "scale", "1", "--wait")
         assert scaled.returncode == 0, scaled.stderr
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130

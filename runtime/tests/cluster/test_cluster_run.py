@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import WAIT_SECONDS, asked, awaited, left, running, status
+from runs import WAIT_SECONDS, awaited, left, run_command, running, status
 
 pytestmark = pytest.mark.cluster
 
@@ -29,15 +29,17 @@ def test_a_run_is_scaled_and_ends_without_a_trace(tmp_path: Path) -> None:
         (state,) = (tmp_path / "runs" / "binshift").glob("*/run.json")
         assert (state.stat().st_mode & 0o777, state.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
-        scaled = asked(tmp_path, "scale", "3", "--strategy", "Fluid", "--wait", "--output", "json")
+        scaled = run_command(tmp_path, "scale", "3", "--strategy", "Fluid", "--wait", "--output", "json")
         assert scaled.returncode == 0, scaled.stderr
         after = status(tmp_path)
         assert after["dataflow"]["workers"] == [0, 1, 2]
         assert (after["wish"]["count"], after["dataflow"]["target"]["owner"]) == (3, "local")
         assert after["dataflow"]["target"]["strategy"] == "Fluid"
-        owners = {each["worker"] for each in json.loads(asked(tmp_path, "bins", "--output", "json").stdout)["bins"]}
+        owners = {
+            each["worker"] for each in json.loads(run_command(tmp_path, "bins", "--output", "json").stdout)["bins"]
+        }
         assert owners == {0, 1, 2}
-        assert "settled" in asked(tmp_path, "migrations").stdout
+        assert "settled" in run_command(tmp_path, "migrations").stdout
 
         printed = (tmp_path / "run.log").read_text(errors="replace").splitlines()
         assert {"worker-0: a row without a name", "worker-1: a row without a name"} & set(printed)
@@ -46,8 +48,8 @@ def test_a_run_is_scaled_and_ends_without_a_trace(tmp_path: Path) -> None:
         assert process.wait(timeout=120) == 130
     assert left(tmp_path) == []
     assert not state.parent.exists()
-    assert "nothing is running" in asked(tmp_path, "status").stderr
-    verified = asked(tmp_path, "log", "verify", str(tmp_path / "checkpoint" / "binshift"))
+    assert "nothing is running" in run_command(tmp_path, "status").stderr
+    verified = run_command(tmp_path, "log", "verify", str(tmp_path / "checkpoint" / "binshift"))
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 

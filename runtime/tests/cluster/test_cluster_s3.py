@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 from log_s3 import BUCKET, CREDENTIALS, s3_server
-from runs import asked, awaited, left, running, status
+from runs import awaited, left, run_command, running, status
 
 from binshift.log.tools.inspect import verify
 
@@ -42,7 +42,7 @@ def test_a_checkpoint_on_s3(server: None, tmp_path: Path) -> None:
     arguments = (str(PROGRAM), "--workers", "2", "--", str(tmp_path / "out"), "--keys", str(KEYS))
     with running(tmp_path, *arguments) as process:
         awaited(lambda: alive(process, tmp_path), lambda seen: seen["dataflow"]["epoch"] >= 3)
-        scaled = asked(tmp_path, "scale", "3", "--wait")
+        scaled = run_command(tmp_path, "scale", "3", "--wait")
         assert scaled.returncode == 0, scaled.stderr
         process.kill()
         process.wait(60)

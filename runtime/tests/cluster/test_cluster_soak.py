@@ -28,7 +28,7 @@ def test_nothing_grows(
         sys.stdout.write(f"\nsoak: SOAK_SEED={SEED} SOAK_SECONDS={SECONDS:.0f}\n")
         soak = Soak(SEED, cluster, session, tmp_path / "checkpoint")
         soak.run(SECONDS)
-        sys.stdout.write(soak.told(SECONDS) + "\n")
+        sys.stdout.write(soak.summary(SECONDS) + "\n")
     assert verify(str(tmp_path / "checkpoint" / "binshift")) == []
     grows = [name for name, _, _, _, flat in soak.samples.verdict(SECONDS) if not flat]
     assert grows == [], f"seed {SEED}:\n{soak.samples.table(SECONDS)}"

@@ -50,13 +50,13 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(
     """The thread gets an error with the reason, so the function returns, and the query ends."""
     monkeypatch.setattr(epoch_loop, "STOP_SECONDS_MAX", 1.0)
     monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 1.0)
-    started, told = threading.Event(), list[str]()
+    started, messages = threading.Event(), list[str]()
 
     def stop() -> None:
         try:
             query.stop()
         except TimeoutError as error:
-            told.append(str(error))
+            messages.append(str(error))
 
     def function(frame: DataFrame, epoch: int) -> None:
         assert started.wait(PATIENCE_SECONDS)
@@ -68,6 +68,6 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(
     query: Any = writer.foreachBatch(function).option("checkpointLocation", str(tmp_path)).start()
     started.set()
     assert query.awaitTermination(PATIENCE_SECONDS)
-    assert "its foreachBatch function must return" in told[0]
+    assert "its foreachBatch function must return" in messages[0]
     assert not query.isActive
     query.stop()

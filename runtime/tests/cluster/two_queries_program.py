@@ -60,7 +60,7 @@ class Program:
         self.control.attach(query)
         return query
 
-    def asked(self, method: str, path: str, body: object = None) -> Any:
+    def request(self, method: str, path: str, body: object = None) -> Any:
         """The response of the control API."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
@@ -70,7 +70,7 @@ class Program:
 
     def target(self, path: str, generation: int, workers: list[int]) -> Any:
         """Request workers, as an operator does."""
-        return self.asked("PUT", path, {"owner": "tester", "generation": generation, "workers": workers})
+        return self.request("PUT", path, {"owner": "tester", "generation": generation, "workers": workers})
 
 
 def both_started(program: Program) -> tuple[Any, Any]:
@@ -109,13 +109,13 @@ def check_refusals(program: Program) -> None:
 
 def check_api(program: Program) -> None:
     """Each query is addressed by its name; without one, values of both are returned, and the rest is rejected."""
-    assert {each["name"] for each in program.asked("GET", "/v1/queries")["queries"]} == {"counts", "totals"}
-    assert program.asked("GET", "/v1/queries/totals/dataflow")["name"] == "totals"
-    assert len(program.asked("GET", "/v1/queries/counts/bins")["bins"]) == 32
-    assert sum(each["bins"] for each in program.asked("GET", "/v1/workers")["workers"]) == 64
+    assert {each["name"] for each in program.request("GET", "/v1/queries")["queries"]} == {"counts", "totals"}
+    assert program.request("GET", "/v1/queries/totals/dataflow")["name"] == "totals"
+    assert len(program.request("GET", "/v1/queries/counts/bins")["bins"]) == 32
+    assert sum(each["bins"] for each in program.request("GET", "/v1/workers")["workers"]) == 64
     for path in ("/v1/bins", "/v1/queries/others/dataflow"):
         with pytest.raises(HTTPError, match="404"):
-            program.asked("GET", path)
+            program.request("GET", path)
     with OPENER.open(f"{program.control.health.url}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
     assert {line.partition(" ")[0] for line in lines if line.startswith("binshift_epoch{")} == {
@@ -137,7 +137,7 @@ def played(program: Program) -> None:
     awaited(lambda: summed.workers, lambda workers: workers == (1, 2), SECONDS)
     assert counts.workers == (0, 1, 2)
     go_on(counts, summed)
-    program.asked("POST", "/v1/queries/counts/stop")
+    program.request("POST", "/v1/queries/counts/stop")
     awaited(lambda: counts.isActive, lambda active: not active, SECONDS)
     assert summed.isActive
     go_on(summed)
@@ -151,14 +151,14 @@ def played(program: Program) -> None:
     awaited(lambda: counts.workers, lambda workers: workers == (1, 2), SECONDS)
     migration = program.target("/v1/target", 2, [0, 1])["migration"]
     awaited(
-        lambda: program.asked("GET", f"/v1/migrations/{migration['id']}"),
+        lambda: program.request("GET", f"/v1/migrations/{migration['id']}"),
         lambda seen: seen["phase"] == "settled",
         SECONDS,
     )
     assert (counts.workers, summed.workers) == ((0, 1), (0, 1))
-    awaited(lambda: program.asked("GET", "/v1/dataflow")["target"], lambda target: target["settled"], SECONDS)
+    awaited(lambda: program.request("GET", "/v1/dataflow")["target"], lambda target: target["settled"], SECONDS)
     go_on(counts, summed)
-    program.asked("POST", "/v1/stop")
+    program.request("POST", "/v1/stop")
     awaited(lambda: counts.isActive or summed.isActive, lambda active: not active, SECONDS)
     program.counts.check(counts.epoch, "counts")
     assert [program.kept.epochs[epoch] for epoch in range(summed.epoch + 1)] == list(totals.answers(summed.epoch + 1))

@@ -22,7 +22,7 @@ from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.strategies import Strategy
 from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster
-from binshift.testing.jobs import Beside
+from binshift.testing.jobs import Call
 from binshift.testing.machines import NewStore
 
 SLOTS = 4
@@ -147,7 +147,7 @@ class History:
         return rows_for(random.Random(f"{self.seed} {number}"), number, self.keys, self.rows_max)
 
     @property
-    def beside(self) -> list[Beside]:
+    def concurrent(self) -> list[Call]:
         """The calls that run during a round."""
         return [lambda: self.cluster.epoch(self.next_rows())] * self.round_epochs
 
@@ -189,7 +189,7 @@ class History:
         """A round."""
         self.misfortune.in_round = True
         try:
-            self.cluster.background(self.beside)
+            self.cluster.background(self.concurrent)
         finally:
             self.misfortune.in_round = False
 
@@ -252,7 +252,7 @@ class History:
             machine.broken = ""
         cluster.finish()
         cluster.wake_zombies()
-        cluster.settle(self.beside)
+        cluster.settle(self.concurrent)
         cluster.epoch(self.next_rows())
         cluster.restart_driver()
         cluster.epoch(self.next_rows())

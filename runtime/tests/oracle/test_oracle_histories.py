@@ -44,8 +44,8 @@ def test_a_history_ends_as_the_reference_says(seed: int, fates: dict[tuple[int, 
 @pytest.mark.parametrize("seed", MOODY_SEEDS)
 def test_the_recorded_state_wins(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
     """With a function that leaves another state in every attempt, all stores and copies hold what the records name (I2)."""
-    told = fates[seed, True].result()
-    assert not told, told
+    failure = fates[seed, True].result()
+    assert not failure, failure
 
 
 @pytest.fixture

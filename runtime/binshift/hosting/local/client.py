@@ -1,6 +1,6 @@
 """Asks the control API of a run. Answers are the API's own models; its errors are raised as the same errors here.
 
-One request at a time, each with a time limit; nothing is tried again here, as whoever asks does so anyway.
+One request at a time, each with a time limit; there are no retries here, because callers retry anyway.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ControlClient:
 
 
 def error_of(status: int, body: bytes) -> BinshiftError:
-    """What the API's answer says, as the error of the same name.
+    """The error in the API's answer, as an exception of the same name.
 
     >>> error_of(409, b'{"error": "TargetOutdated", "message": "there is a newer one"}')
     TargetOutdated('there is a newer one')
@@ -96,8 +96,8 @@ def error_of(status: int, body: bytes) -> BinshiftError:
     ControlUnreachable('the control API answered 502')
     """
     try:
-        said: dict[str, Any] = json.loads(body)
-        name, message = str(said["error"]), str(said["message"])
+        answer: dict[str, Any] = json.loads(body)
+        name, message = str(answer["error"]), str(answer["message"])
     except (ValueError, TypeError, KeyError):
         return ControlUnreachable(f"the control API answered {status}")
     kind = getattr(errors, name, None)

@@ -1,11 +1,11 @@
-"""The folder where a run and the commands meet: who runs, where its control API is, how many workers are asked for.
+"""The folder shared by a run and the commands: the process, the address of its control API, the desired number of workers.
 
     $XDG_RUNTIME_DIR/binshift/        (or binshift-UID in the folder for temporary files); mode 0700
         clicks-4711/                  one run
             alive                     locked for as long as `binshift run` lives, however it ends
             run.json                  the program, and the control API with its token; mode 0600
-            wish.json                 what is asked for; every change is a higher generation
-            verdict.json              what the supervisor made of it
+            wish.json                 the desired scale; every change is a higher generation
+            verdict.json              the supervisor's status of it
 
 Files are replaced as a whole, so a reader sees the old one or the new one. Nothing here decides anything.
 """
@@ -55,7 +55,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class DesiredScale(msgspec.Struct, frozen=True):
-    """What is asked for: slots ``0 .. count-1``, and how to get there (None: as the query's settings say)."""
+    """The desired scale: slots ``0 .. count-1``, and how to get there (None: by the query's settings)."""
 
     generation: int
     count: int
@@ -96,12 +96,12 @@ class RunDirectory:
 
     @property
     def wish(self) -> DesiredScale:
-        """What is asked for."""
+        """The desired scale."""
         return self._read("wish", DesiredScale)
 
     @property
     def verdict(self) -> ScaleStatus | None:
-        """What the supervisor made of it; None before its first look."""
+        """The supervisor's status of it; None before its first step."""
         try:
             return self._read("verdict", ScaleStatus)
         except NoRun:
@@ -124,7 +124,7 @@ class RunDirectory:
         """Keep ``verdict``."""
         self._write("verdict", verdict)
 
-    def ask(
+    def request(
         self,
         count: int,
         strategy: str | None = None,
@@ -132,7 +132,7 @@ class RunDirectory:
         pre_copy: bool | None = None,
         above: int = 0,
     ) -> DesiredScale:
-        """Ask for ``count`` workers, as a new generation that is higher than ``above`` and than the one before."""
+        """Request ``count`` workers, as a new generation that is higher than ``above`` and than the previous one."""
         with _locked(self.path / "wish.lock"):
             generation = max(self.wish.generation, above) + 1
             wish = DesiredScale(generation, count, strategy, batch_size, pre_copy)
@@ -140,7 +140,7 @@ class RunDirectory:
         return wish
 
     def supersede(self, generation: int) -> DesiredScale:
-        """Ask for the same again, under a number above ``generation``, which an earlier run has used."""
+        """Request the same scale again, with a number above ``generation``, which an earlier run has used."""
         with _locked(self.path / "wish.lock"):
             wish = self.wish
             if wish.generation <= generation:
@@ -194,7 +194,7 @@ def create_run(
             shutil.rmtree(old, ignore_errors=True)
     name = f"{program.stem[:NAME_CHARACTERS_MAX]}-{os.getpid()}"
     directory = RunDirectory(base / name)
-    # Made under a name that is not looked at: a folder without its lock would seem left behind.
+    # Created under a name that readers ignore: a folder without its lock would seem abandoned.
     hidden = Path(tempfile.mkdtemp(prefix=".", dir=base))
     try:
         with _locked(hidden / "alive"):
@@ -223,7 +223,7 @@ def find(environment: Mapping[str, str], name: str | None = None) -> RunDirector
     if not alive:
         raise NoRun(f"nothing is running; {HOW_TO_START}")
     if len(alive) > 1:
-        raise NoRun(f"several are running: {names}; say which one with --run NAME")
+        raise NoRun(f"several are running: {names}; name one with --run NAME")
     return RunDirectory(alive[0])
 
 

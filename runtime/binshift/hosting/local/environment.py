@@ -7,7 +7,7 @@ The program only calls ``SparkSession.builder.getOrCreate()``. Pure: values in, 
 | ``PYSPARK_SUBMIT_ARGS`` | PySpark: master and conf |
 | ``BINSHIFT_MASTER`` | `binshift.spark.conf`: refuses a program that chose another master |
 | ``BINSHIFT_CONTROL_PORT``, ``BINSHIFT_TOKEN`` | `binshift.control` |
-| ``BINSHIFT_RUN_DIRECTORY`` | `binshift.hosting.local.program`: where to say the API's address |
+| ``BINSHIFT_RUN_DIRECTORY`` | `binshift.hosting.local.program`: where to write the API's address |
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def program_conf(
     Args:
         required: what binshift and the cluster need.
         workers: how many a new query waits for.
-        program: modules beside it are found by the executors, too.
+        program: the executors find modules next to it, too.
         cluster: the folder of the cluster.
         path: of Python modules, from the environment.
         chosen: by the user.
@@ -70,7 +70,7 @@ def program_conf(
 def program_environment(
     master: str, conf: Mapping[str, str], java: str, token: str, port: int, directory: Path
 ) -> dict[str, str]:
-    """What the program's process is given beside the environment of `binshift run`."""
+    """Variables of the program's process in addition to those of `binshift run`."""
     from binshift.spark.conf import MASTER_VARIABLE
 
     return {

@@ -27,26 +27,26 @@ SETTLED: Final = "settled"
 
 
 def scale(arguments: Sequence[str] | None = None) -> int:
-    """Ask for workers; returns the exit status."""
-    parsing = parser("scale", "Change the number of workers of a run, while its query goes on.")
+    """Request workers; returns the exit status."""
+    parsing = parser("scale", "Change the number of workers of a run while its query runs.")
     parsing.add_argument("workers", type=count(WORKERS_MAX), metavar="N", help="how many workers there should be")
     given = _parsed(parsing, arguments, default="the query's")
     directory = find(os.environ, given.run)
     above = _newest_generation(directory)
-    wish = directory.ask(given.workers, given.strategy, given.batch_size, _pre_copy(given), above=above)
+    wish = directory.request(given.workers, given.strategy, given.batch_size, _pre_copy(given), above=above)
     if given.wait:
         await_settled(directory, wish, given.timeout)
     if given.output == "json":
         write(as_json({"wish": wish, "settled": given.wait}))
     else:
         follow = "" if given.wait else "; `binshift migrations --watch` shows how far it is"
-        write(f"{directory.path.name}: {wish.count} workers {'settled' if given.wait else 'asked for'}{follow}")
+        write(f"{directory.path.name}: {wish.count} workers {'settled' if given.wait else 'requested'}{follow}")
     return 0
 
 
 def rebalance(arguments: Sequence[str] | None = None) -> int:
     """Have the workers share the bins by their load as it is now; returns the exit status."""
-    parsing = parser("rebalance", "Share the bins among the same workers by their load, while the query goes on.")
+    parsing = parser("rebalance", "Share the bins among the same workers by their load while the query runs.")
     given = _parsed(parsing, arguments, default="the target's")
     _, control = open_run(given.run)
     wanted = {"strategy": given.strategy, "batchSize": given.batch_size, "preCopy": _pre_copy(given)}

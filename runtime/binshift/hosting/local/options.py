@@ -21,7 +21,7 @@ from binshift.rescale import LOCAL_OWNER
 
 
 def parser(name: str, description: str, epilog: str = "", *, of_run: bool = True) -> argparse.ArgumentParser:
-    """A parser with the options that every command has; ``of_run``: it is about a run that is there."""
+    """A parser with the options that every command has; ``of_run``: the command is about an existing run."""
     made = argparse.ArgumentParser(
         f"binshift {name}",
         description=description,
@@ -116,14 +116,16 @@ def settled(directory: RunDirectory, dataflow: models.Dataflow, wish: DesiredSca
     """Whether ``wish`` has come true.
 
     Raises:
-        MigrationRefused: the target was not accepted, its migration ended otherwise, or something else is asked for by now.
+        MigrationRefused: the target was rejected, its migration ended differently, or a newer request has replaced it.
         RunFailed: the query does not run any more.
     """
     if dataflow.state not in (models.State.LOADING, models.State.RUNNING):
         raise RunFailed(f"the query is {dataflow.state.value.lower()}: {dataflow.reason or 'it was stopped'}")
     now, verdict = directory.wish, directory.verdict
     if now.count != wish.count:
-        raise MigrationRefused(f"{wish.count} workers were asked for, and then {now.count}: that is on its way now")
+        raise MigrationRefused(
+            f"{wish.count} workers were requested, and then {now.count}: the second request replaces the first"
+        )
     if verdict is not None and verdict.generation >= wish.generation and verdict.refused:
         raise MigrationRefused(verdict.refused)
     target, migration = dataflow.target, dataflow.migration

@@ -1,9 +1,9 @@
-"""Runs the user's program in this process, with the control API beside it: ``python -m binshift.hosting.local.program APP ...``.
+"""Runs the user's program in this process, with the control API: ``python -m binshift.hosting.local.program APP ...``.
 
 The API is up before the program's first line and gets the query as soon as that has started; the program knows nothing of
 either. When `binshift run` is gone, however that happened, this process ends too.
 
-A traceback goes to a file of the run's folder as well, so that `binshift run` can show it after all that Spark says while it ends.
+A traceback is also written to the run's folder, so that `binshift run` can show it after all that Spark logs while it ends.
 """
 
 from __future__ import annotations

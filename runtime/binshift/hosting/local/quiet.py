@@ -1,8 +1,9 @@
 """What of Spark reaches the terminal of `binshift run`: warnings. The rest stays in files in the cluster's folder.
 
-Spark's driver and executors log by configurations of ours, each to a file of a bounded size. `Sieve` takes warnings out of the
-driver's file, and out of an executor's output what Spark and Java write whenever one starts or ends; what users' functions print
-is left. Nothing is lost by it: Spark keeps an executor's output in ``worker-N/APPLICATION/EXECUTOR/stderr``.
+Spark's driver and executors use binshift's logging configurations, each with a file of a bounded size. `Sieve` passes on
+warnings from the driver's file. From an executor's output it removes what Spark and Java write at each start and end; the
+output of users' functions is left. Nothing is lost: Spark keeps an executor's output in
+``worker-N/APPLICATION/EXECUTOR/stderr``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 DRIVER_LOG: Final = "driver.log"
 EXECUTOR_LOG: Final = "spark.log"
-"""In the executor's own folder, beside its ``stderr``."""
+"""In the executor's own folder, next to its ``stderr``."""
 
 FILE: Final = """\
 status = error
@@ -94,10 +95,10 @@ def configured(cluster: Path, options: Mapping[str, str]) -> dict[str, str]:
 
 
 class Sieve:
-    """Lines of a worker's executors, or of the driver's log, without those that concern nobody.
+    """Lines of a worker's executors, or of the driver's log, without irrelevant ones.
 
     Attributes:
-        ending: whether the executors are about to end: then nothing is passed on of what Spark and cut-off Python workers say of it.
+        ending: whether the executors are about to end: then output of Spark and cut-off Python workers about it is dropped.
     """
 
     def __init__(self) -> None:
@@ -141,7 +142,7 @@ class Sieve:
 
 
 def _of_java(line: bytes) -> bool:
-    """Whether it goes on with what Java has logged: a stack, or the exception above it.
+    """Whether the line continues a log event of Java: a stack, or the exception above it.
 
     >>> [_of_java(each) for each in (b"\\tat java.net.Socket.read", b"java.io.EOFException", b"Caused by: x", b"org.x prints")]
     [True, True, True, False]

@@ -58,11 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app = given.app.resolve()
         run = ends.enter_context(directory.create_run(app, token, folder.resolve(), given.workers, os.environ))
         cluster = ends.enter_context(LocalCluster(folder.resolve(), 0, given.cores, given.memory))
-        tell = Reporter(given.output)
-        output = ExecutorOutput(cluster.directory, tell.said)
+        report = Reporter(given.output)
+        output = ExecutorOutput(cluster.directory, report.show_line)
         process = _started(app, given, run, cluster, token)
         ends.callback(process.end_group)
-        return _Watch(run, cluster, process, interrupts, output, tell).run()
+        return _Watch(run, cluster, process, interrupts, output, report).run()
 
 
 @dataclass
@@ -74,21 +74,21 @@ class _Watch:
     process: ChildProcess
     interrupts: Interrupts
     output: ExecutorOutput
-    tell: Reporter
+    report: Reporter
 
     def run(self) -> int:
-        """Supervise until the program ends or somebody interrupts; returns the exit status."""
+        """Supervise until the program ends or is interrupted; returns the exit status."""
         supervisor = Supervisor(self.cluster, self.run_directory, self.control)
-        told, changes = False, Changes()
+        announced, changes = False, Changes()
         while (status := self.process.status) is None:
             supervisor.step()
             self.output.forward()
             for event, facts in () if supervisor.seen is None else changes.of(supervisor.seen):
-                self.tell(event, **facts)
-            if not told and (url := self.run_directory.run.url):
-                told = True
+                self.report(event, **facts)
+            if not announced and (url := self.run_directory.run.url):
+                announced = True
                 where = {"master": self.cluster.url, "control": url, "logs": str(self.cluster.directory)}
-                self.tell("running", run=self.run_directory.path.name, **where)
+                self.report("running", run=self.run_directory.path.name, **where)
             if self.interrupts.event.wait(STEP_SECONDS):
                 return self.stop()
             if not self.cluster.alive:
@@ -96,7 +96,7 @@ class _Watch:
         self.output.ending = True
         self.output.forward(last=True)
         if status:
-            self.tell("program failed", status=status, traceback=self._traceback())
+            self.report("program failed", status=status, traceback=self._traceback())
         return status
 
     def control(self) -> ControlClient | None:
@@ -107,7 +107,7 @@ class _Watch:
     def stop(self) -> int:
         """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
         self.output.ending = True
-        self.tell("stopping", how="the running epoch is finished first; interrupt again to stop at once")
+        self.report("stopping", how="the running epoch is finished first; interrupt again to stop at once")
         with contextlib.suppress(BinshiftError):  # what cannot be asked any more is ended with the processes
             control = self.control()
             if control is not None and control.dataflow().state is State.RUNNING:
@@ -160,7 +160,7 @@ def _parsed(arguments: list[str]) -> argparse.Namespace:
     parsing.add_argument(
         "--checkpoint",
         metavar="LOCATION",
-        help=f"what the program finds in {CHECKPOINT_VARIABLE} (default: what is there already, or in the folder of logs)",
+        help=f"value of {CHECKPOINT_VARIABLE} for the program (default: its present value, or a path in the folder of logs)",
     )
     parsing.add_argument(
         "--cores",
@@ -185,7 +185,7 @@ EXAMPLES: Final = """\
 examples:
   binshift run clicks.py                          two workers, everything temporary
   binshift run clicks.py --workers 4 -- --topic a the program's own arguments come after --
-  binshift run clicks.py --checkpoint state       goes on from there the next time
+  binshift run clicks.py --checkpoint state       continues from there the next time
   binshift scale 4                                from another shell, while it runs
 
 The program calls SparkSession.builder.getOrCreate() and nothing else: master and Spark conf are given to it.

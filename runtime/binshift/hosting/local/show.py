@@ -24,7 +24,7 @@ from binshift.rescale import Awaiting
 POLL_SECONDS: Final = 0.2
 
 Show = Callable[[models.Migration | str], None]
-"""Takes a migration, or in words what is awaited before there is one."""
+"""Takes a migration, or, before there is one, the text of what is awaited."""
 
 AWAITED = {
     Awaiting.RUNTIME: "waiting for the program's query to run, and for its first epoch",
@@ -55,12 +55,12 @@ def status(arguments: Sequence[str] | None = None) -> int:
 
 
 def facts(dataflow: models.Dataflow, wish: DesiredScale, verdict: ScaleStatus | None) -> list[tuple[str, str]]:
-    """What a person wants to know, as (name, text)."""
+    """The status for users, as (name, text)."""
     found = [
         ("query", f"{dataflow.name or '(no name)'}: {dataflow.state.value} {dataflow.reason}".rstrip()),
         ("epoch", "none yet" if dataflow.epoch < 0 else f"{dataflow.epoch}, route {dataflow.route_version}"),
         ("workers", f"{dataflow.workers} hold the bins; {dataflow.registered} are registered"),
-        ("asked for", f"{wish.count} workers (generation {wish.generation})"),
+        ("requested", f"{wish.count} workers (generation {wish.generation})"),
     ]
     if verdict is not None and verdict.refused:
         found.append(("refused", verdict.refused))
@@ -85,7 +85,7 @@ def awaited_text(verdict: ScaleStatus | None) -> str:
 
 
 def migration_text(migration: models.Migration) -> str:
-    """A migration in a few words."""
+    """A short text for a migration."""
     bins = f", {migration.bins_moved}/{migration.bins_total} bins moved" if migration.bins_total is not None else ""
     left = f", {migration.seconds_left:.0f} s left" if migration.seconds_left and migration.ended_at is None else ""
     reason = f" ({migration.reason})" if migration.reason else ""
@@ -127,7 +127,7 @@ def _known(value: int | None) -> str:
 def migrations(arguments: Sequence[str] | None = None) -> int:
     """Show them; returns the exit status."""
     parsing = parser("migrations", "Show the migrations of a run, the newest last.")
-    parsing.add_argument("--watch", action="store_true", help="stay until what is asked for has settled")
+    parsing.add_argument("--watch", action="store_true", help="watch until the requested scale has settled")
     given = parsing.parse_args(arguments)
     directory, control = open_run(given.run)
     if given.watch:
@@ -145,24 +145,24 @@ def migrations(arguments: Sequence[str] | None = None) -> int:
 
 
 def watch(directory: RunDirectory, control: ControlClient, show: Show, pause: Callable[[float], None]) -> None:
-    """Show what is awaited and the newest migration, whenever they have changed, until what is asked for has settled.
+    """Show what is awaited and the newest migration, whenever they have changed, until the requested scale has settled.
 
     Raises:
         MigrationRefused, RunFailed: it will not.
     """
     before: models.Migration | None = None
-    said = ""
+    shown_text = ""
     while True:
         wish, seen = directory.wish, control.dataflow()
         moving = seen.migration is not None and seen.migration.ended_at is None
         done = directory.wish == wish and settled(directory, seen, wish)
-        # One that had ended before anybody watched is not what is watched for.
+        # A migration that had ended before the watch began is not the requested one.
         if seen.migration is not None and seen.migration != before and (moving or done or before is not None):
             before = seen.migration
             show(before)
         awaited = awaited_text(directory.verdict)
-        if not moving and awaited and awaited != said:
-            said = awaited
+        if not moving and awaited and awaited != shown_text:
+            shown_text = awaited
             show(f"{wish.count} workers: {awaited}")
         if done:
             return

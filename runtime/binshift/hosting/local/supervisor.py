@@ -1,12 +1,13 @@
-"""Looks at what is, has `binshift.rescale.decide` say what to do next, and does it: one `step` at a time.
+"""Observes the state, has `binshift.rescale.decide` decide the next action, and carries it out: one `step` at a time.
 
-Level-triggered: a step knows nothing of the one before it except when the target has settled and when a process was started,
-and losing that costs a little time only. Every failure of a step is a reason to look again. A worker's process that dies is
-missing at the next look, and so is started again; one that dies at once is given more time before each new try.
+Level-triggered: a step keeps no state of the previous one except when the target has settled and when a process was started,
+and losing that only costs a little time. After each failure of a step the next one observes again. If a worker's process dies,
+the next step notices and starts it again; one that dies at once is retried with backoff.
 
-What is asked for is read anew at each step. A checkpoint that an earlier run has used has that run's generation on its log:
-what is asked for is then given a higher number. Its first epoch needs the workers that run has left the bins with, wanted or not:
-they are started until the control API tells who holds what. The cluster belongs to this run, so the target of another owner is replaced.
+The desired scale is read again at each step. A checkpoint that an earlier run has used has that run's generation on its log:
+the desired scale then gets a higher number. Its first epoch needs the workers that hold bins since that run, wanted or not:
+they are started until the control API reports the owners. The cluster belongs to this run, so the target of another owner is
+replaced.
 """
 
 from __future__ import annotations
@@ -49,18 +50,18 @@ STEADY_SECONDS: Final = 60.0
 
 @dataclass
 class Supervisor:
-    """Brings what is to what is asked for.
+    """Brings the actual scale to the desired one.
 
     Attributes:
-        cluster: whose processes come and go.
-        asked: wishes and statuss.
+        cluster: whose processes are started and ended.
+        directory: desired scales and statuses.
         control: the control API; None before the program has one.
         clock: seconds, for the time between two tries.
-        seen: the dataflow as the control API told it last; None before it answered.
+        seen: the dataflow as last reported by the control API; None before it answered.
     """
 
     cluster: LocalCluster
-    asked: RunDirectory
+    directory: RunDirectory
     control: Callable[[], ControlClient | None]
     clock: Callable[[], float] = time.monotonic
     seen: Dataflow | None = field(default=None, init=False)
@@ -70,8 +71,8 @@ class Supervisor:
     _status: ScaleStatus | None = field(default=None, init=False)
 
     def step(self) -> tuple[Action, ...]:
-        """Look, decide, do. Returns what was decided."""
-        wish, control = self.asked.wish, self.control()
+        """Observe, decide, act. Returns the decision."""
+        wish, control = self.directory.wish, self.control()
         runtime = None
         if control is not None:
             runtime = self._runtime(control)
@@ -79,20 +80,20 @@ class Supervisor:
         desired = Desired(LOCAL_OWNER, wish.generation, lowest(wish.count), takes_over=True)
         actions = decide(Observed(self.cluster.running, runtime), desired)
         self._met = self._met or runtime is not None
-        if not self._met and (left := self.asked.recorded - self.cluster.running - desired.workers):
+        if not self._met and (left := self.directory.recorded - self.cluster.running - desired.workers):
             actions = (StartWorkers(left), *actions)
         status = ScaleStatus(wish.generation)
         for action in actions:
             status = self._carry_out(action, wish, control) or status
         if status != self._status:
-            self.asked.set_status(status)
+            self.directory.set_status(status)
             self._status = status
         return actions
 
-    # ------------------------------------------------------------------------------------------------------------ look
+    # --------------------------------------------------------------------------------------------------------- observe
 
     def _runtime(self, control: ControlClient) -> Runtime | None:
-        """What the control API says; None while no epoch is recorded by a running query."""
+        """The dataflow in the control API; None while no epoch is recorded by a running query."""
         try:
             self.seen = seen = control.dataflow()
         except (Retryable, GiveUp):
@@ -118,7 +119,7 @@ class Supervisor:
         if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
             return wish
         same = target.generation == wish.generation and len(target.workers) == wish.count
-        return wish if same else self.asked.supersede(target.generation)
+        return wish if same else self.directory.supersede(target.generation)
 
     # -------------------------------------------------------------------------------------------------------------- do
 

@@ -46,10 +46,10 @@ class Reporter:
         parts = (f"\n{value}" if name == "traceback" else f"; {name}: {value}" for name, value in known.items())
         _write(f"binshift run: {event}" + "".join(parts))
 
-    def said(self, worker: str, line: str) -> None:
-        """A line that an executor has said; in a text without any more words than the worker's name."""
+    def show_line(self, worker: str, line: str) -> None:
+        """A line of an executor's output; in a text it has only the worker's name in addition."""
         if self.output == "json":
-            self("said", worker=worker, line=line)
+            self("output", worker=worker, line=line)
         else:
             _write(f"{worker}: {line}")
 
@@ -60,18 +60,18 @@ def _write(text: str) -> None:
 
 
 class ExecutorOutput:
-    """Takes up the lines of all workers' executors and of the driver's log, those that `Sieve` passes.
+    """Reads the lines of all workers' executors and of the driver's log, and forwards those passed by `Sieve`.
 
     Args:
-        cluster: its folder; what earlier runs have left there is not told.
-        tell: is given the worker's name, as ``worker-1``, or ``driver``, and a line.
+        cluster: its folder; output of earlier runs is not forwarded.
+        report: receives the worker's name, as ``worker-1``, or ``driver``, and a line.
 
     Attributes:
         ending: whether driver and executors are about to end.
     """
 
-    def __init__(self, cluster: Path, tell: Callable[[str, str], None]) -> None:
-        self._cluster, self._tell, self.ending = cluster, tell, False
+    def __init__(self, cluster: Path, report: Callable[[str, str], None]) -> None:
+        self._cluster, self._report, self.ending = cluster, report, False
         self._followed = {folder.name: LogFollower(str(folder)) for folder in self._folders()}
         self._sieves: dict[str, Sieve] = {}
         self._driver: Tail | None = None
@@ -79,34 +79,34 @@ class ExecutorOutput:
             self._driver = Tail(str(cluster / DRIVER_LOG), at_end=True)
 
     def forward(self, *, last: bool = False) -> None:
-        """Tell what has been written since the last time; the ``last`` time, also what has no end yet."""
+        """Forward lines written since the last call; the ``last`` call includes an unfinished line."""
         for folder in self._folders():
             if folder.name not in self._followed:
                 self._followed[folder.name] = LogFollower(str(folder), fresh=True)
-            self._sifted(folder.name, self._followed[folder.name].look())
+            self._sifted(folder.name, self._followed[folder.name].read())
         if self._driver is None:
             with contextlib.suppress(FileNotFoundError):
                 self._driver = Tail(str(self._cluster / DRIVER_LOG))
         if self._driver is not None:
             self._sifted(DRIVER, self._driver.lines())
         for name, sieve in self._sieves.items() if last else ():
-            self._told(name, sieve.rest())
+            self._forward_lines(name, sieve.rest())
 
     def _sifted(self, name: str, written: bytes) -> None:
         sieve = self._sieves.setdefault(name, Sieve())
         sieve.ending = self.ending
-        self._told(name, sieve.passed(written.splitlines()))
+        self._forward_lines(name, sieve.passed(written.splitlines()))
 
-    def _told(self, name: str, lines: Iterable[bytes]) -> None:
+    def _forward_lines(self, name: str, lines: Iterable[bytes]) -> None:
         for line in lines:
-            self._tell(name, line.decode(errors="replace"))
+            self._report(name, line.decode(errors="replace"))
 
     def _folders(self) -> list[Path]:
         return sorted(each for each in self._cluster.glob(WORKERS) if each.is_dir())
 
 
 class Changes:
-    """Compares each look with the one before it."""
+    """Compares each observation with the previous one."""
 
     def __init__(self) -> None:
         self._registered: list[int] | None = None

@@ -7,7 +7,7 @@
 | ``python -m binshift.hosting.pod.worker`` | executor pods | Spark's worker, which starts the one executor |
 | ``python -m binshift.hosting.pod.drain`` | executor pods, before they stop | has the worker's bins moved away |
 
-Everything they need comes from the environment, as whoever makes the pods sets it; they know nothing of Kubernetes and run
-on loopback addresses as well. `lifecycle` has the decisions, and is pure; `supervisor` carries them out, and answers
-while the program has no query; `program` is the child, `channel` what the two say to each other.
+Everything they need comes from the environment, as set by the creator of the pods; they know nothing of Kubernetes and run on
+loopback addresses as well. `lifecycle` has the decisions, and is pure; `supervisor` carries them out, and answers while the
+program has no query; `program` is the child, `channel` the messages between the two.
 """

@@ -1,8 +1,8 @@
-"""What the driver's two processes say to each other: lines of JSON, one pipe each way.
+"""Messages between the driver's two processes: lines of JSON, one pipe each way.
 
-The driver's first line to the program's process has tokens and secret, so that they are in no environment; later ones are wishes.
-The process tells when it has a query, and how everything ended. The sockets of the control API are inherited; one of the two
-answers on them at a time, and callers wait while one hands over to the other.
+The driver's first line to the program's process has tokens and secret, so that they are in no environment; later ones are
+requests. The process reports when it has a query, and how everything ended. The sockets of the control API are inherited; one
+of the two answers on them at a time, and callers wait during the handover to the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DESCRIPTORS_VARIABLE: Final = "BINSHIFT_DESCRIPTORS"
 """Numbers of the inherited files: the API's socket, the health socket, the pipe to the driver."""
 LINE_BYTES_MAX: Final = 64 * 1024
 SERVE: Final = b"serve"
-"""Wish: answer on the sockets from now on, nobody else does."""
+"""Request: serve the sockets from now on; the other process does not."""
 STOP: Final = b"stop"
 """Wish: stop the query after its epoch."""
 
@@ -29,7 +29,7 @@ class Hello(msgspec.Struct, frozen=True):
     Attributes:
         folder: an empty one that only we can read; the driver removes it.
         secret: Spark's; empty for none.
-        admin: opens everything; None for nobody.
+        admin: opens everything; None: no such token.
         drain: may only drain.
     """
 
@@ -60,7 +60,7 @@ class Stopping(msgspec.Struct, frozen=True, tag=True):
 
 
 class Over(msgspec.Struct, frozen=True, tag=True):
-    """The query has ended; the program may go on.
+    """The query has ended; the program may continue.
 
     Attributes:
         asked: whether it was asked to stop from outside.
@@ -84,15 +84,15 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 class Gone(msgspec.Struct, frozen=True, tag=True):
-    """The process has ended: nobody has the pipe any more."""
+    """The process has ended: no process has the pipe any more."""
 
 
-Word = Recorded | Started | Stopping | Over | Ended
-"""What the program's process says."""
+Report = Recorded | Started | Stopping | Over | Ended
+"""Messages from the program's process."""
 
-Message = Word | Gone
+Message = Report | Gone
 
-_MESSAGES: Final = msgspec.json.Decoder(Word)
+_MESSAGES: Final = msgspec.json.Decoder(Report)
 
 
 class ChannelWriter:
@@ -102,7 +102,7 @@ class ChannelWriter:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
-    def tell(self, message: Word) -> None:
+    def send(self, message: Report) -> None:
         """Send a message; a driver that is gone hears nothing, and this process is about to end."""
         with self._lock:
             try:
@@ -111,20 +111,20 @@ class ChannelWriter:
                 return
 
 
-def listen(descriptor: int, heard: Callable[[Message], None]) -> None:
-    """Hand on messages from a thread, until nobody has the other end; that is the last of them."""
+def listen(descriptor: int, handle: Callable[[Message], None]) -> None:
+    """Forward messages from a thread, until no process has the other end; that is the last of them."""
 
     def read() -> None:
         with os.fdopen(descriptor, "rb") as lines:
             for line in iter(lambda: lines.readline(LINE_BYTES_MAX), b""):
-                heard(_MESSAGES.decode(line))
-        heard(Gone())
+                handle(_MESSAGES.decode(line))
+        handle(Gone())
 
     threading.Thread(target=read, name="binshift-program", daemon=True).start()
 
 
 def described(descriptors: tuple[int, int, int]) -> dict[str, str]:
-    """The variable that tells a process which files it inherits."""
+    """The variable with the files that a process inherits."""
     return {DESCRIPTORS_VARIABLE: ",".join(map(str, descriptors))}
 
 

@@ -1,9 +1,10 @@
 """Spark's conf for a driver in a pod, in three layers, and the folder that Spark reads it from.
 
-First what anybody can overrule; then what the maker of the pods has written (``spark-defaults.conf``, with the user's own
-conf); last what must be as it is, or nothing would find its way: addresses, ports, the checkpoint, what binshift needs.
-In such a file the last word counts. The file also carries the secret, so that it is on no command line and in no environment; only
-this user can read it, and the driver removes it. It is written in the program's own process, the only one of the two that knows PySpark.
+First defaults that every user can override; then the conf written by the maker of the pods (``spark-defaults.conf``, with the
+user's own conf); last the values that binshift requires for connections and correctness: addresses, ports, the checkpoint,
+Spark settings. In such a file the last value counts. The file also carries the secret, so that it is on no command line and in
+no environment; only this user can read it, and the driver removes it. It is written in the program's own process, the only one
+of the two that knows PySpark.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ EXECUTOR_WAIT_SECONDS: Final = 300
 
 
 def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """What anybody may set otherwise; the environment says where S3 is."""
+    """Defaults that can be overridden; the endpoint of S3 comes from the environment."""
     return {
         "spark.app.name": program.stem,
         "spark.local.dir": str(directory / "driver"),
@@ -59,7 +60,7 @@ def fixed(settings: DriverSettings, required: Mapping[str, str], program: Path, 
     Args:
         settings: of this pod.
         required: what binshift needs (`binshift.spark.conf.required`).
-        program: the user's; modules beside it are found by the executors, too.
+        program: the user's; the executors find modules next to it, too.
         path: of Python modules, from the environment.
     """
     ports = settings.ports
@@ -71,7 +72,7 @@ def fixed(settings: DriverSettings, required: Mapping[str, str], program: Path, 
         "spark.driver.port": str(ports.driver),
         "spark.driver.blockManager.port": str(ports.driver_blocks),
         "spark.blockManager.port": str(ports.executor_blocks),
-        # Another port than the fixed one would be closed: better to say that it is taken.
+        # Another port than the fixed one would be closed: it is better to report that it is taken.
         "spark.port.maxRetries": "0",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,8 +1,9 @@
 """Whether Spark's master still knows the program: the one thing that a driver cannot find out by itself.
 
-A driver that has lost its master waits for it silently, for ever; one that was restarted with its memory finds the driver, one
-without it never does. So the master is asked: its status page, which is on loopback in the same pod, lists the programs
-that it knows. One that it does not know for a minute is to be restarted; so is one whose master does not answer for so long.
+A driver that has lost its master waits for it silently, forever; a master restarted with its memory finds the driver, one
+without it never does. So the driver polls the master: its status page, which is on loopback in the same pod, lists the
+applications that it knows. An application that is missing for a minute is restarted; so is one whose master does not answer for
+so long.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class Connection:
     """Since when there is none. Pure.
 
     Attributes:
-        since: when it was first missed, in the caller's seconds; None while it is there.
+        since: when it was first missed, in the caller's seconds; None while it is connected.
     """
 
     since: float | None = None
 
     def seen(self, connected: bool, now: float) -> bool:
-        """Whether it is lost for good, now that it was looked for.
+        """Whether it is lost for good, by the result of this check.
 
         >>> connection = Connection()
         >>> [connection.seen(there, at) for there, at in ((False, 0), (False, 59), (True, 61), (False, 62), (False, 122))]
@@ -59,7 +60,7 @@ def knows(status: Any, application: str) -> bool:
 
 
 class MasterWatch:
-    """Looks every few seconds, from a thread, until stopped or until the connection is lost.
+    """Polls every few seconds, from a thread, until stopped or until the connection is lost.
 
     Args:
         port: of the master's status page.

@@ -1,7 +1,7 @@
 """Spark's own daemons, master and worker: this process becomes theirs, so that signals and exit status are Spark's.
 
-Their pages are on loopback without links that end anything, the master takes no jobs over HTTP, a worker's executor may be
-started again for ever, and a worker asks for its master for ever: pods come and go.
+Their pages are on loopback without links that end anything, the master takes no jobs over HTTP, a worker restarts its executor
+without limit, and reconnects to its master forever: pods come and go.
 
 All pods of a dataflow start at once, and a name is known some seconds after its pod. Spark's processes would end at the first name
 that is not known, and wait many seconds before they ask a master again that did not answer: so names and ports are awaited first.
@@ -47,7 +47,7 @@ def options(properties: Mapping[str, str]) -> str:
 
 
 def daemon_environment(environment: Mapping[str, str], host: str, java_options: str) -> dict[str, str]:
-    """A daemon's environment: what whoever starts the pod has said about heap and options comes on top. Errors as `user.variables`."""
+    """A daemon's environment: heap and options set by the creator of the pod take precedence. Errors as `user.variables`."""
     given = environment.get("SPARK_DAEMON_JAVA_OPTS", "")
     return {
         **cds.daemon_environment(),
@@ -71,9 +71,7 @@ def exec_daemon(main: str, arguments: Sequence[str], environment: Mapping[str, s
         InvalidSettings: it is not within a minute.
     """
     if not await_name(host):
-        raise InvalidSettings(
-            f"BINSHIFT_HOST is {host!r}, a name that nobody knows: is there a headless service for it?"
-        )
+        raise InvalidSettings(f"BINSHIFT_HOST is {host!r}, which does not resolve: is there a headless service for it?")
     command = str(spark_home() / "bin" / "spark-class")
     sys.stderr.flush()
     os.execve(command, [command, main, *arguments], dict(environment))
@@ -92,7 +90,7 @@ def spark_home() -> Path:
 
 
 def configure_logging() -> None:
-    """Have what binshift says look like what Spark says; a user's program may set up its own logging as ever."""
+    """Log in Spark's format; a user's program can set up its own logging as usual."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter(LOG_FORMAT))
     ours = logging.getLogger("binshift")
@@ -106,7 +104,7 @@ def await_name(host: str, seconds: float = WAIT_SECONDS) -> bool:
 
 
 def await_port(host: str, port: int, seconds: float = WAIT_SECONDS) -> bool:
-    """Whether somebody listens there within so many seconds."""
+    """Whether a process listens there within so many seconds."""
 
     def connects() -> bool:
         with socket.create_connection((host, port), CONNECT_SECONDS_MAX):
@@ -115,16 +113,16 @@ def await_port(host: str, port: int, seconds: float = WAIT_SECONDS) -> bool:
     return _await(f"{host}:{port} to answer", connects, seconds)
 
 
-def _await(what: str, look: Callable[[], bool], seconds: float) -> bool:
-    began, told = time.monotonic(), False
+def _await(what: str, check: Callable[[], bool], seconds: float) -> bool:
+    began, logged = time.monotonic(), False
     while True:
         try:
-            return look()
+            return check()
         except OSError as error:
             if time.monotonic() - began > seconds:
                 log.warning("waited %.0f s for %s: %s", seconds, what, error)
                 return False
-            if not told:
-                told = True
+            if not logged:
+                logged = True
                 log.info("waiting for %s: %s", what, error)
         time.sleep(POLL_SECONDS)

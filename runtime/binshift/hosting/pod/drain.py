@@ -1,8 +1,9 @@
 """Has a worker's bins moved away before its pod stops: the preStop hook. ``python -m binshift.hosting.pod.drain``
 
-Asks the driver once, then watches the migration until it ends. It gives up at once when the driver says no (the stream is
-stopping, or no other worker would remain), when there is no driver any more, when one has not answered for half a minute, and at its
-deadline: what has not moved is brought up from the log by others. It never fails, as a hook that fails only delays the pod. Standard library only, so that it starts fast.
+Requests the drain once, then watches the migration until it ends. It gives up at once if the driver refuses (the stream is
+stopping, or no other worker would remain), if there is no driver any more, if one has not answered for half a minute, and at
+its deadline: other workers bring up the remaining bins from the log. It never fails, as a hook that fails only delays the pod.
+Standard library only, so that it starts fast.
 
 | variable | meaning | default |
 |---|---|---|
@@ -31,7 +32,7 @@ SECONDS_MAX: Final = 100.0
 """Less than a pod's grace period (120 s), which includes the end of the worker itself."""
 ANSWER_SECONDS_MAX: Final = 10.0
 SILENT_SECONDS_MAX: Final = 30.0
-"""A driver that is busy is waited for so long; one that starts anew has forgotten the drain."""
+"""How long it waits for a busy driver; a restarted one has no record of the drain."""
 ANSWER_BYTES_MAX: Final = 1 << 20
 POLL_SECONDS: Final = 0.5
 ENDED: Final = frozenset({"settled", "cancelled", "failed"})
@@ -41,28 +42,28 @@ _OPENER: Final = build_opener(ProxyHandler({}))
 """Without proxies: the driver is in the same cluster."""
 
 
-def main(environment: Mapping[str, str], say: Callable[[str], None]) -> int:
+def main(environment: Mapping[str, str], write: Callable[[str], None]) -> int:
     """Drain this pod's worker; always returns 0."""
     try:
-        say(drained(environment, time.monotonic, time.sleep))
-    except Exception as error:  # a hook that fails helps nobody: the worker stops now, and the log has its bins
-        say(f"not drained: {type(error).__name__}: {error}")
+        write(drain(environment, time.monotonic, time.sleep))
+    except Exception as error:  # a failing hook is of no use: the worker stops now, and the log has its bins
+        write(f"not drained: {type(error).__name__}: {error}")
     return 0
 
 
-def drained(environment: Mapping[str, str], clock: Callable[[], float], sleep: Callable[[float], None]) -> str:
-    """Ask for a drain and watch it; returns how it ended, in words.
+def drain(environment: Mapping[str, str], clock: Callable[[], float], sleep: Callable[[float], None]) -> str:
+    """Request a drain and watch it; returns a text with its result.
 
     Raises:
-        HTTPError, OSError, ValueError, KeyError: nobody answers, or not as the control API would.
+        HTTPError, OSError, ValueError, KeyError: no answer, or not one of the control API.
     """
     slot, url, token = slot_of(environment), environment.get("BINSHIFT_CONTROL_URL", ""), "BINSHIFT_DRAIN_TOKEN"
     if slot is None or not url or not environment.get(token):
         return f"not drained: BINSHIFT_CONTROL_URL, {token} or BINSHIFT_SLOT is missing"
     until = clock() + float(environment.get("BINSHIFT_DRAIN_SECONDS") or SECONDS_MAX)
-    asked = _Api(url.rstrip("/"), environment[token])
+    api = _Api(url.rstrip("/"), environment[token])
     try:
-        migration = asked.json("POST", f"/v1/workers/{slot}/drain")["migration"]
+        migration = api.json("POST", f"/v1/workers/{slot}/drain")["migration"]
     except HTTPError as refused:
         return f"worker {slot} is not drained: {_reason(refused)}"
     heard = clock()
@@ -72,13 +73,13 @@ def drained(environment: Mapping[str, str], clock: Callable[[], float], sleep: C
         if clock() - heard >= SILENT_SECONDS_MAX:
             return f"worker {slot} is not drained, as the driver answers no more: {_progress(migration)}; the log has what is left"
         sleep(min(POLL_SECONDS, max(0.0, until - clock())))
-        if (answer := asked.again(migration)) is not None:
+        if (answer := api.again(migration)) is not None:
             migration, heard = answer, clock()
     return f"worker {slot} is drained: {_progress(migration)}" if migration else f"worker {slot} had no bins"
 
 
 def slot_of(environment: Mapping[str, str]) -> int | None:
-    """This pod's worker; None if nothing tells.
+    """This pod's worker; None if it is not known.
 
     >>> slot_of({"BINSHIFT_SLOT": "3"}), slot_of({"HOSTNAME": "clicks-executor-11"}), slot_of({"HOSTNAME": "laptop"})
     (3, 11, None)
@@ -107,10 +108,10 @@ class _Api:
             return json.loads(answer.read(ANSWER_BYTES_MAX))
 
     def again(self, migration: Any) -> Any:
-        """A migration as it is now; None if the driver is too busy to say.
+        """A migration as it is now; None if the driver is too busy to answer.
 
         Raises:
-            HTTPError, OSError: it is not to be asked about, or there is no driver: nobody listens at its address, or it has none.
+            HTTPError, OSError: access is refused, or there is no driver: its address has no listener, or it has no address.
         """
         try:
             return self.json("GET", f"/v1/migrations/{migration['id']}")
@@ -124,7 +125,7 @@ class _Api:
 
 
 def _passing(trouble: object) -> bool:
-    """Whether there may be a driver behind it all the same: it is slow, or the name service is away for a moment."""
+    """Whether a driver may exist anyway: it is slow, or the name service is briefly unavailable."""
     return isinstance(trouble, TimeoutError) or (
         isinstance(trouble, socket.gaierror) and trouble.errno == socket.EAI_AGAIN
     )

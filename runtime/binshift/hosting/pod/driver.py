@@ -79,7 +79,7 @@ def program_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_termination_reason(file: Path, reason: str) -> None:
-    """Leave a reason where Kubernetes looks for it; elsewhere there is no such file."""
+    """Write a reason to the pod's termination message; outside Kubernetes there is no such file."""
     if file.parent.is_dir() and (file.exists() or file.parent != Path("/dev")):
         with contextlib.suppress(OSError):
             file.write_text(reason, encoding="utf-8")

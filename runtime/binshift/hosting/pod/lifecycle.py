@@ -20,7 +20,7 @@ FIRST_SECONDS: Final = 1.0
 LAST_SECONDS: Final = 60.0
 HEALTHY_SECONDS: Final = 300.0
 REASON_CHARACTERS: Final = REASON_CHARACTERS_MAX - 200
-"""Leaves room for words around it; well below the 4096 bytes that Kubernetes keeps of a termination message."""
+"""Leaves room for surrounding text; well below the 4096 bytes that Kubernetes keeps of a termination message."""
 CAUSE_CHARACTERS: Final = 800
 CAUSES_MAX: Final = 20
 
@@ -55,7 +55,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Do not: somebody else decides what comes next."""
+    """Do not: another process decides what comes next."""
 
 
 Next = Again | Rest
@@ -86,10 +86,10 @@ def of_program(query: tuple[State, str] | None, asked: bool, error: BaseExceptio
     """How a program ended that came to its own end.
 
     Args:
-        query: what its query did last, and why; None if it had none.
-        asked: whether the query was asked to stop from outside.
+        query: the query's last state, and why; None if there was none.
+        asked: whether the query was stopped from outside.
         error: what the program raised; None if nothing.
-        text: its traceback, whose Java frames are left out, or what else there is to say about an end in failure; empty for an exit status of 0.
+        text: its traceback, without Java frames, or another description of a failure; empty for an exit status of 0.
     """
     if error is not None and any(isinstance(each, Fenced) for each in causes(error)):
         return Outcome(State.FENCED, str(next(each for each in causes(error) if isinstance(each, Fenced))))
@@ -107,7 +107,7 @@ def of_program(query: tuple[State, str] | None, asked: bool, error: BaseExceptio
 
 
 def of_process(status: int) -> Outcome:
-    """How a program ended that did not come to say so itself.
+    """The outcome of a program that ended without a report.
 
     >>> of_process(137).reason
     'the program was killed by signal 9, as it is when its container has no memory left'
@@ -120,7 +120,7 @@ def of_process(status: int) -> Outcome:
 
 
 def again_reason(outcome: Outcome, failures: int) -> str:
-    """What is said while a program is run again that has failed ``failures`` times in a row."""
+    """The reason shown while a program runs again that has failed ``failures`` times in a row."""
     times = "once" if failures == 1 else f"{failures} times in a row"
     return f"it is tried again, having failed {times}, last so: {outcome.reason}"
 
@@ -132,9 +132,9 @@ def cause_first(error: BaseException | None, text: str) -> str:
     ["KeyError: 'x'", 'Traceback:', '  File a.py, line 1']
     """
     lines = [] if error is None else "".join(traceback.format_exception_only(error)).splitlines()
-    said = "\n".join(without_java(lines)).strip()
-    cause = said[:CAUSE_CHARACTERS]
-    rest = tail(text.strip().removesuffix(said), REASON_CHARACTERS - len(cause) - 1)
+    description = "\n".join(without_java(lines)).strip()
+    cause = description[:CAUSE_CHARACTERS]
+    rest = tail(text.strip().removesuffix(description), REASON_CHARACTERS - len(cause) - 1)
     return f"{cause}\n{rest}".strip()
 
 

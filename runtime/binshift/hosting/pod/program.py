@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from binshift.spark.dataflow import DataflowQuery
 
 LOOK_SECONDS: Final = 0.25
-"""How often is looked whether a query that was asked to stop has."""
+"""How often to check whether a stopping query has stopped."""
 REMEMBERED_CHARACTERS: Final = 1000
 """Of the end of standard error."""
 
@@ -45,36 +45,36 @@ class Child:
     """The program's side of the channel.
 
     Args:
-        teller: to the driver.
+        writer: to the driver.
         control: not started yet.
     """
 
-    def __init__(self, teller: channel.ChannelWriter, control: Control) -> None:
-        self._teller, self._control = teller, control
+    def __init__(self, writer: channel.ChannelWriter, control: Control) -> None:
+        self._writer, self._control = writer, control
         self._services: list[QueryService] = []
-        self._told = self._gone = False
+        self._reported = self._gone = False
         self._serving = self._over = False
         self._lock = threading.Lock()
 
     def recorded(self, workers: frozenset[Worker]) -> None:
         """Workers without which the first epoch cannot be."""
-        if workers and not self._running():  # beside another query, there are workers already
-            self._teller.tell(channel.Recorded(tuple(sorted(workers))))
+        if workers and not self._running():  # if another query runs, there are workers already
+            self._writer.send(channel.Recorded(tuple(sorted(workers))))
 
     def started(self, started: DataflowQuery) -> None:
-        """The program has a query, perhaps beside others: answer for it as soon as nobody else answers."""
+        """The program has a query, perhaps one of several: serve the API for it as soon as the driver has released it."""
         with self._lock:
             service, alone = self._control.attach(started), not self._running()
             self._services = [*self._running(), service]
-            self._told = self._gone = False
+            self._reported = self._gone = False
         threading.Thread(target=self._watch, args=(service,), name="binshift-stopped", daemon=True).start()
         if alone:
-            self._teller.tell(channel.Started(started.application))
+            self._writer.send(channel.Started(started.application))
 
     def _running(self) -> list[QueryService]:
         return [each for each in self._services if each.state()[0] is State.RUNNING]
 
-    def heard(self, line: bytes) -> None:
+    def receive(self, line: bytes) -> None:
         """The driver wishes something."""
         with self._lock:
             if line.strip() == channel.SERVE and not (self._over or self._serving):
@@ -85,17 +85,17 @@ class Child:
                     each.stop()
             elif line.strip() == channel.STOP and not self._over:
                 # Without a query no epoch can be under way.
-                self._teller.tell(channel.Ended(State.STOPPED, "", True))
+                self._writer.send(channel.Ended(State.STOPPED, "", True))
                 os._exit(0)
 
     def ended(self, error: BaseException | None, text: str) -> None:
-        """The program has ended: leave the sockets to the driver, and say how."""
+        """The program has ended: leave the sockets to the driver, and report the outcome."""
         seen, asked = self._seen(), self._asked()
         outcome = lifecycle.of_program(seen, asked, error, text)
         with self._lock:
             self._over = True
             self._control.stop()
-        self._teller.tell(channel.Ended(outcome.state, outcome.reason, asked))
+        self._writer.send(channel.Ended(outcome.state, outcome.reason, asked))
 
     def _seen(self) -> tuple[State, str] | None:
         """What the queries did last, and why: of one that runs, else of one that failed; None if there was none."""
@@ -106,22 +106,22 @@ class Child:
 
     def _asked(self) -> bool:
         """Whether the program was asked to stop from outside: every query it has."""
-        return bool(self._services) and all(each.stop_asked for each in self._services)
+        return bool(self._services) and all(each.stop_requested for each in self._services)
 
     def _watch(self, service: QueryService) -> None:
-        """Say that the queries were asked to stop, and when the last of them has ended."""
+        """Report that the queries are stopping, and when the last of them has ended."""
         never = threading.Event()
         while not never.wait(LOOK_SECONDS):
             ended = service.state()[0] is not State.RUNNING
             with self._lock:
-                news = self._asked() and not self._told
-                self._told |= news
+                news = self._asked() and not self._reported
+                self._reported |= news
                 last = ended and service in self._services and not self._gone and not self._running()
                 self._gone |= last
             if news:
-                self._teller.tell(channel.Stopping())
+                self._writer.send(channel.Stopping())
             if last:
-                self._teller.tell(channel.Over(self._asked()))
+                self._writer.send(channel.Over(self._asked()))
             if ended:
                 return
 
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str]) -> int:
     except (BinshiftError, OSError) as error:
         child.ended(error, f"{type(error).__name__}: {error}")
         return 1
-    # Else Spark would end at a name that nobody knows yet, and ask a master again only after twenty seconds.
+    # Otherwise Spark would end at a name that does not resolve yet, and retry a master only after twenty seconds.
     await_name(given.host)
     await_port(*address_of(given.master))
     with hosting(Host(child.recorded, child.started)):
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class StderrTee(io.TextIOBase):
-    """Standard error, whose end is remembered: it tells why a program that only gives an exit status has ended."""
+    """Standard error, whose end is kept: it has the reason if a program ends with nothing but an exit status."""
 
     def __init__(self, out: TextIO) -> None:
         self._out, self.end = out, ""
@@ -173,17 +173,17 @@ class StderrTee(io.TextIOBase):
 
 
 def _run(app: Path, arguments: Sequence[str], child: Child) -> int:
-    overheard = StderrTee(sys.stderr)
+    stderr = StderrTee(sys.stderr)
     try:
-        with contextlib.redirect_stderr(overheard):
+        with contextlib.redirect_stderr(stderr):
             failure = run_script(app, arguments)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-        said = "" if isinstance(end.code, int) or end.code is None else str(end.code)
-        if said:
-            sys.stderr.write(f"{said}\n")
-        silent = f"the program ended with exit status {status}; the end of what it said:\n{overheard.end.strip()}"
-        child.ended(None, said if said or not status else silent)
+        message = "" if isinstance(end.code, int) or end.code is None else str(end.code)
+        if message:
+            sys.stderr.write(f"{message}\n")
+        silent = f"the program ended with exit status {status}; the end of its output:\n{stderr.end.strip()}"
+        child.ended(None, message if message or not status else silent)
         return status
     if failure is not None:
         sys.stderr.write(failure.traceback)
@@ -196,7 +196,7 @@ def _run(app: Path, arguments: Sequence[str], child: Child) -> int:
 
 def _hear(lines: queue.SimpleQueue[bytes], child: Child) -> None:
     while True:
-        child.heard(lines.get())
+        child.receive(lines.get())
 
 
 if __name__ == "__main__":

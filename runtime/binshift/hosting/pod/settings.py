@@ -1,4 +1,4 @@
-"""What the environment tells the processes of a driver pod.
+"""Environment variables of the processes of a driver pod.
 
 | variable | meaning | default |
 |---|---|---|
@@ -6,7 +6,7 @@
 | ``BINSHIFT_HOST`` | this pod's name, by which the others find it | |
 | ``BINSHIFT_BIND`` | address to listen on | all: ``::`` where the pod's own is one of IPv6, else 0.0.0.0 |
 | ``BINSHIFT_POD_IP`` | this pod's address | |
-| ``BINSHIFT_CHECKPOINT`` | where the query's log is | the program says |
+| ``BINSHIFT_CHECKPOINT`` | where the query's log is | set by the program |
 | ``_SPARK_AUTH_SECRET`` | Spark's secret; with one, every connection proves to know it | none |
 | ``SPARK_CONF_DIR`` | folder with a ``spark-defaults.conf`` | none |
 | ``BINSHIFT_DIRECTORY`` | writable folder | /var/lib/binshift |
@@ -49,7 +49,7 @@ class DriverSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> DriverSettings:
-        """As the table above says.
+        """From the variables in the table above.
 
         Raises:
             InvalidSettings: a variable is missing or does not fit; the message names it.
@@ -80,7 +80,7 @@ def needed(environment: Mapping[str, str], variable: str) -> str:
     """
     value = environment.get(variable)
     if not value:
-        raise InvalidSettings(f"{variable} is not set; whoever starts this pod must say it")
+        raise InvalidSettings(f"{variable} is not set; set it in the pod's environment")
     return value
 
 
@@ -95,7 +95,7 @@ def address_of(master: str) -> tuple[str, int]:
     """
     found = re.fullmatch(r"spark://([A-Za-z0-9.-]+):(\d{1,5})", master)
     if not found:
-        raise InvalidSettings(f"BINSHIFT_MASTER is {master!r}; it must look like spark://HOST:7077")
+        raise InvalidSettings(f"BINSHIFT_MASTER is {master!r}; it must have the form spark://HOST:7077")
     return found[1], int(found[2])
 
 

@@ -1,8 +1,8 @@
-"""Runs the user's program as a child for as long as it shall run, and knows what to answer while it does not.
+"""Runs the user's program as a child process as long as required, and answers for it otherwise.
 
-One run after another: what the end of one means and whether there is another is `lifecycle`'s to say. A stop (asked for
-over HTTP, or by SIGTERM) lets the query finish its epoch; a program that then does not end, or a second signal, has its
-whole group of processes ended. After the last run the control API stays up until a signal comes.
+One run after another: `lifecycle` decides what the end of one means and whether there is another. A stop (requested over HTTP,
+or by SIGTERM) lets the query finish its epoch; if the program then does not end, or a second signal comes, its whole process
+group is killed. After the last run the control API stays up until a signal comes.
 
 The sockets of the API are open for as long as this process lives. It answers on them while the program has no query, and the
 program's process does so otherwise, both on copies: when one hands over to the other, callers wait for a moment and are never refused.
@@ -57,12 +57,12 @@ class _Run:
 
     Attributes:
         process: its group.
-        reason: why the run before it failed; empty if it did not.
-        failures: how many runs before it have failed in a row.
-        events: what was heard of it and has not been looked at.
+        reason: why the previous run failed; empty if it did not.
+        failures: how many previous runs have failed in a row.
+        events: its messages that are not processed yet.
         served_at: since when it has a query.
-        ended: what it said of its end.
-        asked: whether it was asked to stop from here.
+        ended: its report of its end.
+        asked: whether it was stopped from here.
         why: the reason to restart it, if it is to be.
         deadline: when it is ended by force.
     """
@@ -79,7 +79,7 @@ class _Run:
     watch: MasterWatch | None = None
 
     def by(self, moment: float) -> None:
-        """It shall have ended by then."""
+        """It must have ended by then."""
         self.deadline = min(self.deadline, moment)
 
     def unwatch(self) -> None:
@@ -103,13 +103,13 @@ class Supervisor:
     Attributes:
         command: starts the program's process.
         environment: of it.
-        hello: said to it first.
-        control: who may use the API.
+        hello: the first message to it.
+        control: access rules of the API.
         listeners: the API's sockets.
         interrupts: signals that have arrived.
         stop_seconds: how long a stop in order may take.
         status_port: of the master's status page.
-        failed: told the reason of each failure.
+        failed: receives the reason of each failure.
         clock: seconds that only grow.
     """
 
@@ -199,7 +199,7 @@ class Supervisor:
             process = ChildProcess(self.command, environment, inherited)
         finally:
             os.close(theirs)
-        process.say(msgspec.json.encode(self.hello))
+        process.write_line(msgspec.json.encode(self.hello))
         channel.listen(ours, events.put)
         return process
 
@@ -219,7 +219,7 @@ class Supervisor:
                 run.ended = run.ended or Outcome(State.FAILED, run.why or "the program did not end in time")
                 return self._outcome(run)
 
-    def _note(self, run: _Run, event: channel.Word | Lost) -> None:
+    def _note(self, run: _Run, event: channel.Report | Lost) -> None:
         match event:
             case channel.Recorded(workers):
                 need = f"the query needs the workers that hold its bins: {', '.join(map(str, workers))}"
@@ -227,7 +227,7 @@ class Supervisor:
             case channel.Started(application):
                 run.served_at = self.clock()
                 self._release()
-                run.process.say(channel.SERVE)
+                run.process.write_line(channel.SERVE)
                 self._watch_master(run, application)
             case channel.Stopping():
                 if not run.why:
@@ -253,7 +253,7 @@ class Supervisor:
     def _ask(self, run: _Run, seconds: float) -> None:
         run.asked = True
         run.by(self.clock() + seconds)
-        run.process.say(channel.STOP)
+        run.process.write_line(channel.STOP)
 
     def _watch_master(self, run: _Run, application: str) -> None:
         run.unwatch()

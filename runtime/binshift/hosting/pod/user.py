@@ -1,8 +1,8 @@
 """A name for the user that a pod runs as, where the image knows none: a cluster may give a pod any number for its user.
 
-Hadoop, and so every process of Spark's, asks Java who it is, and Java asks the system for the user's name: without one, they end. The root
-file system cannot be written, so a library of the image's answers for it (nss_wrapper), with a list that has this user, too. Where there
-is a name, as on a runtime that makes an entry itself, nothing is done.
+Hadoop, and therefore every Spark process, asks Java for the user, and Java asks the system for the user's name; if there is
+none, they end. The root file system is read-only, so a library of the image provides it (nss_wrapper), with a list that
+includes this user. If the user has a name, as on a runtime that adds an entry itself, nothing is done.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def variables(home: Path, libraries: str = "", folder: Path | None = None) -> Ma
 
     Args:
         home: its home, a writable folder.
-        libraries: where nss_wrapper may be; `LIBRARIES` if it is not said.
+        libraries: possible places of nss_wrapper; `LIBRARIES` by default.
         folder: for the list of users; the system's for temporary files if none is named.
 
     Raises:

@@ -52,9 +52,9 @@ def arguments(environment: Mapping[str, str]) -> list[str]:
     if not (cores.isascii() and cores.isdigit() and int(cores) >= TASK_SLOTS_MIN):
         raise InvalidSettings(
             f"BINSHIFT_EXECUTOR_CORES is {cores[:20]!r}; it must be a number of task slots, {TASK_SLOTS_MIN} at least: "
-            "one for epochs, one for copying state beside them"
+            "one for epochs, one for copying state at the same time"
         )
-    # Spark's worker takes a number alone for bytes, and its executor for MiB: each is told the unit.
+    # Spark's worker reads a bare number as bytes, and its executor as MiB: each gets the unit.
     mib = spark_mib(memory, "BINSHIFT_EXECUTOR_MEMORY")
     return [
         *("--host", needed(environment, "BINSHIFT_HOST"), "--port", str(ports.worker), "--webui-port", "0"),
@@ -78,7 +78,7 @@ def java_options() -> str:
 
 
 def follow_executors(work: Path) -> None:
-    """Have executors' words in this container's log, too: a small process beside this one, which ends with it."""
+    """Copy executors' output to this container's log, too: a small child process, which ends with this one."""
     subprocess.Popen([sys.executable, "-I", "-S", log_tail.__file__, str(work)], stdin=subprocess.DEVNULL)
 
 

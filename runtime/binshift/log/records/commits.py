@@ -175,8 +175,8 @@ def fingerprint(record: CommitRecord) -> str:
     It is made of what never changes in meaning, not of the file's bytes: a later version may add fields to records.
     """
     done = [(p.operator, p.worker, p.attempt, p.delta.checksum if p.delta else "") for p in record.parts]
-    told = (record.previous, record.epoch, record.term, record.run, record.batch_time_ms, record.offsets_hash, done)
-    return digest(msgspec.json.encode(told))
+    parts = (record.previous, record.epoch, record.term, record.run, record.batch_time_ms, record.offsets_hash, done)
+    return digest(msgspec.json.encode(parts))
 
 
 def encode_record(record: CommitRecord) -> bytes:

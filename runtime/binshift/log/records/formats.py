@@ -56,8 +56,8 @@ class LogFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     @property
     def fingerprint(self) -> str:
         """Names the log by what it holds state of: what its first record follows."""
-        told = (self.query, self.bins, sorted((operator.name, operator.fingerprint) for operator in self.operators))
-        return digest(msgspec.json.encode(told))
+        parts = (self.query, self.bins, sorted((operator.name, operator.fingerprint) for operator in self.operators))
+        return digest(msgspec.json.encode(parts))
 
 
 def read_format(storage: Storage) -> LogFormat | None:

@@ -152,10 +152,10 @@ def _contradictions(found: _Found) -> Iterator[Finding]:
     """Each record follows the one before it, and a manifest ends with the record of its epoch."""
     for epoch, record in found.records.items():
         name, after = layout.record_name(epoch), layout.record_name(Epoch(epoch + 1))
-        told = commits.fingerprint(record)
-        if (follower := found.records.get(Epoch(epoch + 1))) is not None and follower.previous != told:
+        fingerprint = commits.fingerprint(record)
+        if (follower := found.records.get(Epoch(epoch + 1))) is not None and follower.previous != fingerprint:
             yield Finding("damaged", name, f"{name} is not what {after} follows: {_ONE_IS_STRANGE}")
-        if found.manifests.get(epoch, told) != told:
+        if found.manifests.get(epoch, fingerprint) != fingerprint:
             manifest = layout.manifest_name(epoch)
             yield Finding("damaged", manifest, f"{manifest} does not end with {name}: {_ONE_IS_STRANGE}")
 

@@ -1,10 +1,11 @@
 """File formats: each epoch in a directory of its own, which never changes once it exists.
 
 The layout ``path/epoch=N/`` is Spark's partition layout: ``spark.read.parquet(path)`` gives the rows with a column
-``epoch``. A run writes its files to a directory that readers pass over, ``path/_staged-N-NONCE``. Once the epoch is recorded,
-the log says which run's files are its result (`binshift.log.records.outputs`), and these get the epoch's name. All drivers and all
-replays publish the same files, and nobody ever removes what was published: so one that slept while another took over can lose,
-double or mix nothing, wherever it wakes. ``_SUCCESS`` in a finished directory lists its files. An epoch without rows has a
+``epoch``. A run writes its files to a directory that readers skip, ``path/_staged-N-NONCE``. Once the epoch is recorded, the
+log names the run whose files are its result (`binshift.log.records.outputs`), and these get the epoch's name. All drivers and
+all replays publish the same files, and a published file is never removed: so a driver that was suspended while another took
+over can lose, double or mix nothing, wherever it resumes. ``_SUCCESS`` in a finished directory lists its files. An epoch
+without rows has a
 directory too.
 """
 

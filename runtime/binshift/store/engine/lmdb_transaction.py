@@ -1,7 +1,7 @@
 """One transaction of an LMDB store: rows in and out, many at a time.
 
 This module owns the conversion of Arrow columns to LMDB's calls and back. A hundred thousand rows an epoch leave no room for
-Python statements per row, so keys are built in C++ (`long_keys.stored_keys`), looked up by one `map`, and written by one
+Python statements per row, so keys are built in C++ (`long_keys.stored_keys`), read with one `map`, and written with one
 `putmulti`; only deletions, and keys too long for LMDB, are processed one by one.
 
 It must never hand out memory of the map: all that is returned is copied, so that it outlives the transaction.

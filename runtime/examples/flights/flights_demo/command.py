@@ -1,7 +1,6 @@
 """The demo's command line: its arguments, and what its exit status means.
 
-0: the final state equals pandas' answer. 1: it does not, or something failed. 130: interrupted; whatever was started has
-been ended all the same.
+0: the final state equals pandas' answer. 1: it does not, or something failed. 130: interrupted; all processes are ended anyway.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from flights_demo.environment import one_interrupt
 from flights_demo.show import Options, show
 
 DESCRIPTION = """\
-Replay the 336,776 flights that left New York's airports in 2013, in the order of their departures, as a stream that waits
-for nobody. A query keeps delay statistics per aircraft, per route and per hour, on a Spark cluster on this machine,
+Replay the 336,776 flights that left New York's airports in 2013, in the order of their departures, as a stream with a fixed
+rate. A query keeps delay statistics per aircraft, per route and per hour, on a Spark cluster on this machine,
 which is rescaled while the stream runs: new processes are started, bins move to them, others are emptied and ended.
 
-At the end the state of the query is compared with what pandas says of the same rows, and latency over time is drawn.
+At the end the state of the query is compared with pandas' result for the same rows, and latency over time is drawn.
 The program that is run is flights.py, in the same folder; nothing in it knows of the demo.
 """
 
@@ -30,8 +29,8 @@ examples:
   python demo.py                              all flights in a minute and a half; workers 2, then 4, then 3
   python demo.py --rows 50000 --seconds 20    something shorter
   python demo.py --workers 1,3,2              other numbers of workers, at equal distances
-  python demo.py --plot run.png               the plot, and the numbers beside it in run.json
-  python demo.py --keep                       leave checkpoint and logs in their folder, to look at them
+  python demo.py --plot run.png               the plot, and the numbers in run.json in the same folder
+  python demo.py --keep                       keep checkpoint and logs in their folder, to inspect them
                                              with `binshift log inspect FOLDER/checkpoint/binshift`
 
 Without a terminal (in CI, into a file) there are plain lines instead of the live table.
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
-    """The options a command line asks for.
+    """The options of a command line.
 
     >>> parse(["--workers", "1,3", "--rows", "500"]).workers
     (1, 3)

@@ -1,6 +1,6 @@
 """Which files each epoch took, read from the logs that Spark itself keeps of a file source in the checkpoint.
 
-``offsets/<epoch>`` says up to which entry of the source an epoch goes; ``sources/0/<entry>`` (or ``<entry>.compact``, which
+``offsets/<epoch>`` has the source's last entry of an epoch; ``sources/0/<entry>`` (or ``<entry>.compact``, which
 repeats all entries before it) names the files of an entry. Both are written before the epoch runs and never change, so
 this may be read at any later time, and is exact where counting rows would be a guess. It only reads.
 """
@@ -32,7 +32,7 @@ class Consumed:
         self._entry = -1
 
     def files(self, epoch: Epoch) -> list[int]:
-        """The numbers of the files that ``epoch`` took; it has to be the next one that is asked for.
+        """The numbers of the files that ``epoch`` took; epochs must be requested in order.
 
         Raises:
             LogDamaged: Spark's logs are not there or not as expected.
@@ -42,7 +42,7 @@ class Consumed:
             entry = source_entry(path.read_text(encoding="utf-8"))
             found = [file for each in range(self._entry + 1, entry + 1) for file in self._files_of(each)]
         except (OSError, ValueError, KeyError) as error:
-            raise LogDamaged(f"{path} or the file source's log beside it cannot be read: {error!r}") from error
+            raise LogDamaged(f"{path} or the file source's log next to it cannot be read: {error!r}") from error
         self._entry = entry
         return found
 

@@ -34,7 +34,7 @@ def data_file() -> Path:
     """Where the package's data is.
 
     Raises:
-        InvalidSettings: the package is not installed; the message says how to get it.
+        InvalidSettings: the package is not installed; the message has how to get it.
     """
     try:
         found = Path(str(metadata.distribution(PACKAGE).locate_file(DATA_FILE)))

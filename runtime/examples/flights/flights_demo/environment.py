@@ -1,7 +1,7 @@
 """What the program runs in: a folder of its own, a local cluster, a Spark session in this process; and their end.
 
 Everything is made to be gone afterwards, however the demo ends: parts are ended in the reverse of their order, each within a
-time limit, the processes last, then the folder. Spark says a lot on the terminal, which belongs to the live table here; its
+time limit, the processes last, then the folder. Spark logs a lot to the terminal, which belongs to the live table here; its
 driver's output goes to a file in the folder instead. The session gets its master and conf from outside the program, as it
 does from `spark-submit`, so the program is run as it is.
 
@@ -58,7 +58,7 @@ class Environment:
 
     @property
     def driver_log(self) -> Path:
-        """What Spark's driver and binshift had to say."""
+        """The log of Spark's driver and of binshift."""
         return self.folder / "driver.log"
 
     def at_end(self, act: Callable[[], object]) -> None:
@@ -96,7 +96,7 @@ class Environment:
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
-            # A batch of many small files is else preceded by a job that looks at each of them.
+            # Otherwise a job that opens each file precedes a batch of many small files.
             "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
             "spark.binshift.workers": str(self.cluster.workers),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),

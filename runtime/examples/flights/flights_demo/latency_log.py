@@ -1,7 +1,7 @@
 """The latency of every row: from the moment it was due to the commit of its epoch.
 
-How latency is counted is `openloop`'s. Pure arithmetic on arrays: the caller says what happened, with times in seconds after
-the replay began. One thread writes, others may read: an epoch's rows are in place before its entry is.
+`openloop` defines how latency is measured. Pure arithmetic on arrays: the caller provides the events, with times in seconds
+after the replay began. One thread writes, others may read: an epoch's rows are in place before its entry is.
 """
 
 from __future__ import annotations

@@ -69,13 +69,13 @@ def _statistics(flights: pd.DataFrame, scope: str, key: pd.Series) -> pd.DataFra
 
 
 def typed(statistics: pd.DataFrame) -> pd.DataFrame:
-    """The columns in their order, with types that tell an absent number from zero."""
+    """The columns in their order, with types that distinguish an absent number from zero."""
     kinds = dict.fromkeys(KEYS, "object") | dict.fromkeys(EXACT, "Int64") | dict.fromkeys(CLOSE, "Float64")
     return statistics[[*KEYS, *STATISTICS]].astype(kinds)
 
 
 def differences(found: pd.DataFrame, wanted: pd.DataFrame) -> list[str]:
-    """What differs between two sets of statistics, in words; nothing if they are equal."""
+    """A text of the differences between two sets of statistics; empty if they are equal."""
     doubled = found[found.duplicated(list(KEYS))]
     merged = found.drop_duplicates(list(KEYS)).merge(
         wanted, on=list(KEYS), how="outer", suffixes=("", "_wanted"), indicator="side"

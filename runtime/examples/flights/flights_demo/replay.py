@@ -1,9 +1,9 @@
-"""Puts a table in front of a query as a stream that waits for nobody: open loop.
+"""Feeds a table to a query as a stream with a fixed schedule: open loop.
 
-Rows are due at a constant rate from a first moment on, whatever the query does; a query that falls behind finds more
-and more waiting, and the latency of these rows grows, as it would in life. Rows come in files of one tick each. All files
-are written ahead into a folder beside the query's, and only renamed into it at the end of their tick: at run time the
-feeder costs next to nothing, and the query never sees half a file.
+Rows are due at a constant rate from the beginning, whatever the query does; for a query that falls behind, more and more rows
+are waiting, and their latency grows, as in production. Rows come in files of one tick each. All files are written in advance to
+a folder next to the query's, and only renamed into it at the end of their tick: at run time the feeder costs almost nothing,
+and the query never sees a partial file.
 
 The first few files are *primers*: they are put there one by one before the schedule begins, so that what a new query
 needs to get going is not taken for the latency of the stream. Their rows count in the results, not in the latency.
@@ -83,7 +83,7 @@ class Schedule:
 
 
 def file_name(file: int) -> str:
-    """The name of a file, from which `file_number` tells its number.
+    """The name of a file; `file_number` returns the number in it.
 
     >>> file_number("file:///tmp/flights/" + file_name(12))
     12
@@ -159,7 +159,7 @@ class Feeder:
 
     @property
     def ended(self) -> bool:
-        """Whether every file is there."""
+        """Whether every file has been fed."""
         return self.fed == self._schedule.files
 
     def _feed(self) -> None:

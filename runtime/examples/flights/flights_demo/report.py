@@ -1,7 +1,7 @@
 """What the demo measured, as numbers to keep (JSON) and as lines to read.
 
-Latency during a change is that of the rows which were due between the request and the moment all was settled, the start
-of processes included; calm is all the rest. Ratios compare within one run; absolute figures say as much about the machine.
+Latency during a change is that of the rows which were due between the request and the time when all was settled, the start of
+processes included; calm is all the rest. Ratios compare within one run; absolute figures depend as much on the machine.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def measure(
 
 
 def lines(report: Report) -> list[str]:
-    """The report for people; the last line says whether the result is right."""
-    said = [
+    """The report as text; the last line is the verdict: whether the result is right."""
+    text_lines = [
         (
             f"{report.rows:,} flights in {report.seconds:.0f} s, {report.epochs} epochs, never longer than "
             f"{seconds_text(report.longest_gap_seconds)} without a commit"
@@ -96,13 +96,13 @@ def lines(report: Report) -> list[str]:
     ]
     for change in report.changes:
         took = f"{change.bins} bins in {change.settled_at - change.asked_at:.1f} s"
-        said.append(f"latency {change.name:16s} {_latency(change.latency)}   ({took}, from the request on)")
+        text_lines.append(f"latency {change.name:16s} {_latency(change.latency)}   ({took}, from the request on)")
     if report.right:
-        said.append(f"RIGHT: all {report.keys:,} keys equal pandas' answer over the same {report.rows:,} flights")
+        text_lines.append(f"RIGHT: all {report.keys:,} keys equal pandas' answer over the same {report.rows:,} flights")
     else:
-        said += [f"  {difference}" for difference in report.differences]
-        said.append(f"WRONG: the final state is not pandas' answer over the same {report.rows:,} flights")
-    return said
+        text_lines += [f"  {difference}" for difference in report.differences]
+        text_lines.append(f"WRONG: the final state is not pandas' answer over the same {report.rows:,} flights")
+    return text_lines
 
 
 def _latency(latency: Latency) -> str:

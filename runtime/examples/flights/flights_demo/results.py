@@ -1,7 +1,7 @@
 """Takes what the query puts out: in update mode, each epoch's new values of the keys that changed.
 
 A sink in the sense of `binshift.spark.sinks`, idempotent by epoch: an epoch that runs again replaces its rows. Arrow
-tables are kept as they come, since the epoch waits while a sink writes; they are put together when somebody asks.
+tables are kept as they come, since the epoch waits while a sink writes; they are concatenated when they are read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What happens to the workers while the stream runs: new processes, rescales, processes ended.
 
-One step for each change in the number of workers. A step grows the cluster by starting processes and asking for the
-rescale at once, as an operator does: what a user waits for includes the start of a process. It shrinks it by asking
-first, and ends the processes when nothing is left on them. A step begins at its time, and not before the one before
-has ended. `advance` is called again and again, and waits for nothing but the end of a process.
+One step for each change in the number of workers. A step grows the cluster by starting processes and requesting the rescale at
+once, as an operator does: a user's wait includes the start of a process. It shrinks the cluster by requesting the rescale
+first, and ends the processes when they own no bins. A step begins at its time, and not before the previous one has ended.
+`advance` is called repeatedly, and waits for nothing but the end of a process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Step:
         before: workers so far.
         after: workers then.
         begins_at: when it should begin.
-        asked_at: when the processes were started and the rescale was asked for.
+        asked_at: when the processes were started and the rescale was requested.
         settled_at: when all bins were in their places, and the sources had dropped their copies.
         bins: that had to move.
     """
@@ -50,7 +50,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """As a person would write it."""
+        """The step as text."""
         return f"{self.before} → {self.after} workers"
 
     @property
@@ -82,10 +82,10 @@ class Scenario:
 
     Attributes:
         first: workers at the beginning.
-        cluster: whose processes come and go.
+        cluster: whose processes are started and ended.
         query: that is rescaled.
         steps: in their order.
-        tell: is told what happens, in words.
+        report: receives a text for each event.
         running: slots that have a process.
     """
 
@@ -93,7 +93,7 @@ class Scenario:
     cluster: LocalCluster
     query: DataflowQuery
     steps: Sequence[Step]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     running: set[Worker] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class Scenario:
 
     @property
     def wanted(self) -> int:
-        """How many workers are asked for now."""
+        """The number of workers requested now."""
         begun = [step.after for step in self.steps if step.asked_at is not None]
         return [self.first, *begun][-1]
 
@@ -138,7 +138,7 @@ class Scenario:
             self.running.add(Worker(slot))
         step.asked_at = now
         step.migration = self.query.rescale(step.after)
-        self.tell(f"asked for {step.name}")
+        self.report(f"requested {step.name}")
 
     def _watch(self, step: Step, now: float) -> None:
         assert step.migration is not None
@@ -151,11 +151,11 @@ class Scenario:
         if step.migration.phase is not Phase.SETTLED:
             raise MigrationRefused(f"{step.name}: {step.migration.status}: {step.migration.reason}")
         step.settled_at = now
-        self.tell(f"settled {step.name}: {step.bins} bins moved in {now - step.asked_at:.1f} s")
+        self.report(f"settled {step.name}: {step.bins} bins moved in {now - step.asked_at:.1f} s")
 
     def _end(self, step: Step) -> None:
         for slot in range(step.after, step.before):
             self.cluster.stop_worker(Worker(slot))
             self.running.discard(Worker(slot))
-            self.tell(f"ended the process of worker {slot}")
+            self.report(f"ended the process of worker {slot}")
         step.ended = True

@@ -1,4 +1,4 @@
-"""What a person sees while the demo runs: a live table in a terminal, plain lines elsewhere.
+"""The output while the demo runs: a live table in a terminal, plain lines elsewhere.
 
 A `View` is one moment, as plain values; `table` and `line` are pure functions of it. Times are seconds.
 """
@@ -34,7 +34,7 @@ class Move:
         moved: bins in their places.
         copied: bins that are ready to go.
         total: bins that have to move; 0 while this is not known.
-        seconds: since it was asked for.
+        seconds: since the request.
     """
 
     name: str
@@ -52,11 +52,11 @@ class View:
     Attributes:
         seconds: after the replay began.
         rows, rows_total: committed, and of the whole replay.
-        rate: rows committed in a second, lately.
+        rate: rows committed per second, recently.
         epoch: the newest recorded one.
-        latency: of the rows committed lately.
+        latency: of recently committed rows.
         bins: by worker, from slot 0 on.
-        wanted: how many workers are asked for.
+        wanted: the number of workers requested.
         running: slots that have a process.
         move: None when nothing moves.
         routes: name, flights, mean delay in minutes of the worst ones.
@@ -162,12 +162,12 @@ def _routes(view: View) -> Table:
 
 
 class Screen(Protocol):
-    """Shows views, and says things in between."""
+    """Shows views, and messages in between."""
 
     def show(self, view: View) -> None:
         """The newest moment."""
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Something worth a line of its own."""
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class LiveScreen:
         """See `Screen`."""
         self._live.update(table(view), refresh=True)
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """See `Screen`."""
         self._live.console.print(text, highlight=False)
 
@@ -205,9 +205,9 @@ class LineScreen:
         """See `Screen`."""
         if view.seconds >= self._next:
             self._next = view.seconds + LINE_EVERY_SECONDS
-            self.say(line(view))
+            self.show_message(line(view))
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """See `Screen`."""
         self._console.print(text, highlight=False, soft_wrap=True)
 

@@ -1,7 +1,7 @@
 """The order of things: environment, data, query, replay with its steps, and the check at the end.
 
-Nothing here outlives it, and nothing waits without a limit: a query that stands still for a minute ends the demo with what
-it has to say.
+Nothing here outlives it, and nothing waits without a limit: if a query makes no progress for a minute, the demo ends with its
+log.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ ROUTE_FLIGHTS_MIN = 100
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for.
+    """The options of the command line.
 
     Attributes:
         seconds: of the replay.
         rows: flights; None for all.
         workers: how many, one number after the other.
-        plot: the PNG file; the numbers go beside it.
+        plot: the PNG file; the numbers are written next to it.
         keep: leave the folder with logs and checkpoint.
     """
 
@@ -101,14 +101,16 @@ def _demo_run(
     shown.mkdir()
     replay.write(dataset.arrow(rows), schedule, staged)
     results, spark, checkpoint = Results(), around.session(), around.folder / "checkpoint"
-    screen.say(f"starting the query {flights.__file__}")
+    screen.show_message(f"starting the query {flights.__file__}")
     query = cast("DataflowQuery", flights.start(spark, str(shown), str(checkpoint), results))
     around.at_end(query.stop)
     feeder, log = Feeder(schedule, staged, shown), LatencyLog(schedule)
     watcher = Watcher(query, Consumed(checkpoint), log, feeder.now)
     around.at_end(watcher.stop)
     around.at_end(feeder.stop)
-    scenario = Scenario(steps[0].before if steps else around.cluster.workers, around.cluster, query, steps, screen.say)
+    scenario = Scenario(
+        steps[0].before if steps else around.cluster.workers, around.cluster, query, steps, screen.show_message
+    )
     return DemoRun(query, schedule, feeder, watcher, log, scenario, results, screen)
 
 
@@ -140,7 +142,7 @@ class DemoRun:
             self.feeder.prime()
             self._until(self._primed, START_SECONDS_MAX)
         self.feeder.start()
-        self.screen.say(f"the replay begins: {self.schedule.rate:,.0f} flights a second")
+        self.screen.show_message(f"the replay begins: {self.schedule.rate:,.0f} flights a second")
         self._until(self._step, STANDSTILL_SECONDS_MAX)
         self.screen.show(self._view())
         self.screen.close()
@@ -164,7 +166,7 @@ class DemoRun:
         return self.log.rows >= self.schedule.rows_of(self.feeder.fed - 1)[1]
 
     def _until(self, done: Callable[[], bool], standstill_seconds: float) -> None:
-        """Call ``done`` until it says so, as long as epochs are committed."""
+        """Call ``done`` until it returns True, as long as epochs are committed."""
         epoch, since = self.query.epoch, time.monotonic()
         while not done():
             self._check()
@@ -172,7 +174,7 @@ class DemoRun:
                 epoch, since = self.query.epoch, time.monotonic()
             elif time.monotonic() - since > standstill_seconds:
                 raise EpochFailed(
-                    f"for {standstill_seconds:.0f} s epoch {epoch} is the newest; the log above may say why"
+                    f"for {standstill_seconds:.0f} s epoch {epoch} is the newest; the log above may have the reason"
                 )
             self._pause.wait(LOOK_EVERY_SECONDS)
 

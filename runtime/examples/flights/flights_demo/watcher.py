@@ -1,7 +1,7 @@
 """Notes when each epoch was committed, and what it had taken, while the query runs.
 
-A thread that looks at the query's newest recorded epoch some hundred times a second: the time it notes is that much late
-at most. It asks the query nothing that could hold an epoch up.
+A thread that polls the query's newest recorded epoch some hundred times a second: the time it notes is that much late at most.
+It makes no call that could delay an epoch.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Watcher:
     """Fills a log until stopped.
 
     Args:
-        query: to look at.
-        consumed: tells which files an epoch took.
+        query: to poll.
+        consumed: has the files of each epoch.
         log: to fill.
         now: seconds since the replay began.
     """
@@ -56,11 +56,11 @@ class Watcher:
     def _watch(self) -> None:
         try:
             while not self._stopped.wait(LOOK_EVERY_SECONDS):
-                self._look()
+                self._poll()
         except Exception as error:  # the edge of a thread: the one who waits for its notes raises it
             self.error = error
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         newest, at, route = self._query.epoch, self._now(), self._query.route
         for number in range(len(self._ledger.entries), newest + 1):
             epoch = Epoch(number)

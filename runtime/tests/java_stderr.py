@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 
 @contextmanager
-def java_words(spark: SparkSession) -> Iterator[Callable[[], str]]:
+def capture_java_stderr(spark: SparkSession) -> Iterator[Callable[[], str]]:
     """Capture it; the result is a function that returns the text so far."""
     java = spark._jvm.java  # type: ignore[union-attr]
     captured, before = java.io.ByteArrayOutputStream(), java.lang.System.err
