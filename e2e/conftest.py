@@ -14,7 +14,7 @@ from stage import Stage, build_images, install, make_namespace, renew, stage, sw
 from story import Story
 from waits import longest
 
-# The table of valid and invalid objects is the operator's; dashboards are asked for as in a picture of them.
+# The operator has the table of valid and invalid objects, `scripts` the queries of dashboards.
 sys.path += [str(ROOT / "operator" / "tests"), str(ROOT / "scripts")]
 
 LINES = pytest.StashKey[list[str]]()

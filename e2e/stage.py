@@ -131,7 +131,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     finally:
         with suppress(Refused):  # a story may have removed the kind itself
             kube.delete(KIND, "--all")
-        # Nobody looks any more: nothing has to end cleanly, and the namespace may go when it likes.
+        # The results are taken: nothing has to end cleanly, and the namespace is deleted without a wait.
         kube.delete("jobs", "--all")
         kube.delete("pods", "--all", grace=0)
         kube.delete("persistentvolumeclaims", "--all")

@@ -91,7 +91,7 @@ def spared(cluster: Cluster) -> str:
 
 def leave_nothing(kube: Kube, cluster: Cluster) -> None:
     """Delete what the guides make, by its name: nothing else in the namespace is theirs."""
-    with suppress(Refused):  # the definition may not be there yet
+    with suppress(Refused):  # the definition is perhaps not installed yet
         kube("delete", KIND, "minimal", "--ignore-not-found", "--timeout=120s", seconds=130)
     kube("delete", "pods", "--selector=app.kubernetes.io/instance=minimal", "--grace-period=0", "--force")
     kube("delete", "persistentvolumeclaim", "minimal", "--ignore-not-found")

@@ -74,7 +74,7 @@ def objects(storage_class: str = "", **changes: Any) -> list[dict[str, Any]]:
     # What a YAML anchor stands for would be one object in several places, and change in all of them.
     spec = dataflow["spec"] = json.loads(json.dumps(dataflow["spec"]))
     spec["application"]["args"] += ["--rows-per-second", str(ROWS_PER_SECOND), "--keys", str(KEYS)]
-    # The judge reads Spark's logs at the end, so all of their entries have to be there.
+    # The judge reads Spark's logs at the end, so all of their entries must be kept.
     spec["sparkConf"]["spark.sql.streaming.minBatchesToRetain"] = "1000000"
     spec["bins"] = 1024
     _merge(spec, changes)

@@ -192,5 +192,5 @@ def test_crash_after_every_write_to_a_real_server(
     with ThreadPoolExecutor(AT_ONE_TIME) as threads:
         ends = list(threads.map(disturbed, chosen))
     assert [write for write, (same, _) in zip(chosen, ends, strict=True) if not same] == []
-    # How many events are told depends a little on how fast the controllers are: the last crashes may have had nothing to hit.
+    # How many events are reported depends a little on how fast the controllers are: the last crashes may have had nothing to hit.
     assert sum(crashed for _, crashed in ends) >= WRITES_MIN // PARTS

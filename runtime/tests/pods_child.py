@@ -56,7 +56,7 @@ def main(kind: str, file: Path) -> int:
     writer.send(channel.Stopping())
     writer.send(channel.Over(True))
     control.stop()
-    writer.send(channel.Ended("Stopped", "", asked=True))
+    writer.send(channel.Ended("Stopped", "", stop_requested=True))
     return 0
 
 
@@ -72,7 +72,7 @@ def without_query(kind: str, writer: channel.ChannelWriter, lines: queue.SimpleQ
     if kind == "loads":
         writer.send(channel.Recorded((0, 3)))
         lines.get()
-        writer.send(channel.Ended("Stopped", "", asked=True))
+        writer.send(channel.Ended("Stopped", "", stop_requested=True))
         return 0
     return None
 

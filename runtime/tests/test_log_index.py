@@ -111,7 +111,7 @@ def test_any_history_can_be_rebuilt(seed: int, first: int, actions: list[str]) -
             check_bins(world)
         for plan, have in (
             running if action == "collect" else ()
-        ):  # retention must have kept the files that a running copy was told to read
+        ):  # retention must have kept the files in the plan of a running copy
             assert world.rebuilt(plan, have) == world.expected(plan.operator, plan.bins, plan.to)
     check_bins(world)
 

@@ -1,7 +1,7 @@
-"""Keeps the language of the project plain: texts outside Python have no banned form, and the number in Python only falls.
+"""Keeps the language of the project plain: no text, Python included, has a banned form.
 
-The forms, their replacements and the extraction of prose are in `vocabulary`; the permitted counts in `vocabulary_counts.json`.
-This module checks both against the files, and the extraction against small samples.
+The forms, their replacements and the extraction of prose are in `vocabulary`. This module checks the forms against the files, and
+the extraction against small samples.
 """
 
 from __future__ import annotations
@@ -17,32 +17,26 @@ TEXTS = vocabulary.texts()
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_text_is_plain(name: str) -> None:
-    """A document, chart, resource definition, alert, dashboard or help text has no banned form."""
+    """A document, chart, resource definition, alert, dashboard, help text or Python file has no banned form."""
     assert vocabulary.hits(TEXTS[name]) == []
 
 
 def test_every_document_is_covered() -> None:
-    """Markdown files of all folders are among the checked texts, and so are the chart's texts."""
+    """Markdown and Python files of all folders are among the checked texts, and so are the chart's texts."""
     expected = {
         "README.md",
         "docs/guides/install.md",
         "e2e/cluster/README.md",
         "runtime/examples/flights/README.md",
         "Makefile",
+        "runtime/binshift/model.py",
+        "operator/binshift_operator/model/__init__.py",
+        "e2e/conftest.py",
+        "scripts/draw_dashboard.py",
     }
     expected |= {f"charts/binshift/{name}" for name in ("values.yaml", "rules/operator.yaml", "templates/NOTES.txt")}
     expected |= {"crds/streamingdataflows.yaml", "charts/binshift/dashboards/dataflow.json", "docs/decisions/README.md"}
     assert expected - TEXTS.keys() == set()
-
-
-def test_python_gets_plainer() -> None:
-    """No Python file has more banned forms in docstrings and messages than `vocabulary_counts.json` permits.
-
-    After a rename or a cleanup, `.venv/bin/python runtime/tests/vocabulary.py --update` writes the counts.
-    """
-    permitted = vocabulary.kept()
-    grown = {name: found for name, found in vocabulary.code().items() if len(found) > permitted.get(name, 0)}
-    assert grown == {}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +55,8 @@ def test_python_gets_plainer() -> None:
         (vocabulary.prose_makefile, "x: y ## say it\n\tlook\n", ["say"]),
         (
             vocabulary.prose_python,
-            'def look():\n    """Tells ``said``."""\n    return "told", f"at rest {x}"\n',
-            ["Tells", "at rest"],
+            'def look():  # anew, not `said`\n    """Tells ``said``."""\n    return "told", f"at rest {x}"\n',
+            ["Tells", "anew", "at rest"],
         ),
     ],
 )

@@ -124,7 +124,7 @@ def _migration(runtime: ObservedRuntime | None, before: Status) -> MigrationStat
     last, target = before.migration, None if runtime is None else runtime.target
     if runtime is None or runtime.migration is None:
         if last is None or last.ended or target is None or not target.settled:
-            return last  # a restarted driver does not report a migration yet; the last one may not be over
+            return last  # a restarted driver does not report a migration yet; the last one is perhaps not over
         return replace(last, phase="settled", reason="it had ended when the driver restarted")
     migration = runtime.migration
     if migration.phase == "settled" and not migration.bins_total and (last is None or last.ended):

@@ -140,7 +140,7 @@ class Dataflow(Answer):
     reason: str = Field(default="", description="Why it failed or does not run yet.")
     version: str = Field(default=__version__, description="Of binshift in the driver.")
     failures: int = Field(default=0, description="How often in a row it has failed; 0 while it only starts or waits.")
-    stopping: bool = Field(default=False, description="Whether it was asked to stop after its running epoch.")
+    stopping: bool = Field(default=False, description="Whether it stops after its running epoch.")
     name: str | None = None
     id: str | None = None
     run_id: str | None = None

@@ -179,7 +179,7 @@ class TargetController:
         """
         with self.coordinator.lock:
             self._remember()
-            # A returned worker may not have been noticed yet.
+            # A returned worker is perhaps not yet noticed.
             self._lost = (self._lost - set(alive)) | set(workers)
             route = self.log.index.route
             there = set(alive) - self._lost

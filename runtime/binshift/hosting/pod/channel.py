@@ -56,17 +56,17 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class Stopping(msgspec.Struct, frozen=True, tag=True):
-    """The query was asked to stop from outside: whatever comes of it, the program is not run again."""
+    """A stop of the query was requested from outside: whatever its result, the program is not run again."""
 
 
 class Over(msgspec.Struct, frozen=True, tag=True):
     """The query has ended; the program may continue.
 
     Attributes:
-        asked: whether it was asked to stop from outside.
+        stop_requested: whether a stop of it was requested from outside.
     """
 
-    asked: bool
+    stop_requested: bool
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
@@ -75,12 +75,12 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     Attributes:
         state: one of `binshift.control.models.State`.
         reason: why.
-        asked: whether its query was asked to stop from outside.
+        stop_requested: whether a stop of its query was requested from outside.
     """
 
     state: str
     reason: str
-    asked: bool = False
+    stop_requested: bool = False
 
 
 class Gone(msgspec.Struct, frozen=True, tag=True):

@@ -3,7 +3,7 @@
 Opens the control API, then runs the program as a child and supervises it (`binshift.hosting.pod.supervisor`). SIGTERM stops the
 query after its epoch; a second one, or ``BINSHIFT_STOP_SECONDS``, ends everything at once. Variables: `binshift.hosting.pod.settings`.
 
-Exit status: 0 if it was stopped as asked; 1 if the program had to be killed; 2 if the environment is wrong.
+Exit status: 0 if it was stopped on request; 1 if the program had to be killed; 2 if the environment is wrong.
 """
 
 from __future__ import annotations

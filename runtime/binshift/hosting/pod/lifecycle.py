@@ -76,18 +76,20 @@ def after(outcome: Outcome, failures: int) -> Next:
 
 
 def stopped(outcome: Outcome) -> Outcome:
-    """The outcome of a run that was asked to stop: whatever it then ended with, that is not what it is remembered by."""
+    """The outcome of a run with a requested stop: a failure after the request does not count as one."""
     if outcome.state in {State.FINISHED, State.FENCED}:
         return outcome
     return Outcome(State.STOPPED, outcome.reason if outcome.state is State.FAILED else "", outcome.healthy_seconds)
 
 
-def of_program(query: tuple[State, str] | None, asked: bool, error: BaseException | None, text: str) -> Outcome:
+def of_program(
+    query: tuple[State, str] | None, stop_requested: bool, error: BaseException | None, text: str
+) -> Outcome:
     """How a program ended that came to its own end.
 
     Args:
         query: the query's last state, and why; None if there was none.
-        asked: whether the query was stopped from outside.
+        stop_requested: whether a stop of the query was requested from outside.
         error: what the program raised; None if nothing.
         text: its traceback, without Java frames, or another description of a failure; empty for an exit status of 0.
     """
@@ -101,7 +103,7 @@ def of_program(query: tuple[State, str] | None, asked: bool, error: BaseExceptio
     if state is State.RUNNING:
         wait = "end the program with `query.awaitTermination()`"
         return Outcome(State.FAILED, f"the program ended while its query was running: {wait}")
-    if state is State.STOPPED and not asked:
+    if state is State.STOPPED and not stop_requested:
         return Outcome(State.FINISHED, "the program stopped its query")
     return Outcome(state, reason)
 

@@ -90,12 +90,12 @@ class Child:
 
     def ended(self, error: BaseException | None, text: str) -> None:
         """The program has ended: leave the sockets to the driver, and report the outcome."""
-        seen, asked = self._seen(), self._asked()
-        outcome = lifecycle.of_program(seen, asked, error, text)
+        seen, stop_requested = self._seen(), self._stop_requested()
+        outcome = lifecycle.of_program(seen, stop_requested, error, text)
         with self._lock:
             self._over = True
             self._control.stop()
-        self._writer.send(channel.Ended(outcome.state, outcome.reason, asked))
+        self._writer.send(channel.Ended(outcome.state, outcome.reason, stop_requested))
 
     def _seen(self) -> tuple[State, str] | None:
         """What the queries did last, and why: of one that runs, else of one that failed; None if there was none."""
@@ -104,8 +104,8 @@ class Child:
         failed = [each for each in states if each[0] in (State.FAILED, State.FENCED)]
         return next(iter((*running, *failed, *states)), None)
 
-    def _asked(self) -> bool:
-        """Whether the program was asked to stop from outside: every query it has."""
+    def _stop_requested(self) -> bool:
+        """Whether a stop of every query was requested from outside."""
         return bool(self._services) and all(each.stop_requested for each in self._services)
 
     def _watch(self, service: QueryService) -> None:
@@ -114,14 +114,14 @@ class Child:
         while not never.wait(LOOK_SECONDS):
             ended = service.state()[0] is not State.RUNNING
             with self._lock:
-                news = self._asked() and not self._reported
+                news = self._stop_requested() and not self._reported
                 self._reported |= news
                 last = ended and service in self._services and not self._gone and not self._running()
                 self._gone |= last
             if news:
                 self._writer.send(channel.Stopping())
             if last:
-                self._writer.send(channel.Over(self._asked()))
+                self._writer.send(channel.Over(self._stop_requested()))
             if ended:
                 return
 

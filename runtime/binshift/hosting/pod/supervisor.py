@@ -62,7 +62,7 @@ class _Run:
         events: its messages that are not processed yet.
         served_at: since when it has a query.
         ended: its report of its end.
-        asked: whether it was stopped from here.
+        stop_requested: whether it was stopped from here.
         why: the reason to restart it, if it is to be.
         deadline: when it is ended by force.
     """
@@ -73,7 +73,7 @@ class _Run:
     events: queue.Queue[Event]
     served_at: float | None = None
     ended: Outcome | None = None
-    asked: bool = False
+    stop_requested: bool = False
     why: str = ""
     deadline: float = float("inf")
     watch: MasterWatch | None = None
@@ -211,7 +211,7 @@ class Supervisor:
                 return self._outcome(run)
             if event is not None:
                 self._note(run, event)
-            if (self.interrupts.seen or self._stop.is_set()) and not run.asked:
+            if (self.interrupts.seen or self._stop.is_set()) and not run.stop_requested:
                 self._ask(run, self.stop_seconds)
             if self.interrupts.seen > 1 or self.clock() > run.deadline:
                 self._forced = run.ended is None
@@ -232,12 +232,12 @@ class Supervisor:
             case channel.Stopping():
                 if not run.why:
                     self._stop.set()
-            case channel.Over(asked):
+            case channel.Over(stop_requested):
                 run.unwatch()  # a program may end its session, and do something else
-                if asked:
+                if stop_requested:
                     run.by(self.clock() + END_SECONDS)
-            case channel.Ended(state, reason, asked):
-                if asked and not run.why:
+            case channel.Ended(state, reason, stop_requested):
+                if stop_requested and not run.why:
                     self._stop.set()
                 run.ended = Outcome(State(state), reason)
                 run.by(self.clock() + END_SECONDS)
@@ -251,7 +251,7 @@ class Supervisor:
                 assert_never(event)
 
     def _ask(self, run: _Run, seconds: float) -> None:
-        run.asked = True
+        run.stop_requested = True
         run.by(self.clock() + seconds)
         run.process.write_line(channel.STOP)
 

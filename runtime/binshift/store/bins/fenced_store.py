@@ -38,12 +38,12 @@ class Reader:
         self._visible[status.visible.array] = True
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
-        """The value of each (bin, key), null where there is none, in the order asked. Fastest if sorted.
+        """The value of each (bin, key), null where there is none, in the given order. Fastest if sorted.
 
         Raises:
             InvariantViolated: a bin is neither owned nor a copy.
         """
-        invariant(bool(self._visible[bins].all()), "rows are asked of a bin that is neither owned nor a copy")
+        invariant(bool(self._visible[bins].all()), "rows are read of a bin that is neither owned nor a copy")
         return self._transaction.get_many(bins, keys)
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:

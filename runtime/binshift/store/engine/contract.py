@@ -65,7 +65,7 @@ class Transaction(Protocol):
     """One moment of a store; in a write transaction, including what it has written itself."""
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
-        """The value of each (bin, key), in the order asked, null where there is none. Fastest if sorted.
+        """The value of each (bin, key), in the given order, null where there is none. Fastest if sorted.
 
         Raises:
             StateTooLarge: together more than 2 GiB of values.

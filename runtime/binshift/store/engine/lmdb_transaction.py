@@ -85,7 +85,7 @@ class LmdbTransaction:
 
     def put_many(self, entries: Entries) -> None:
         """Write rows; a null value deletes."""
-        invariant(self._writable, "a read transaction is asked to write")
+        invariant(self._writable, "a read transaction cannot write")
         check_sizes(entries, self._limits)
         if not is_sorted(entries, strictly=True):
             entries = merge_last_wins([entries])
@@ -190,7 +190,7 @@ class LmdbTransaction:
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
-        invariant(self._writable, "a read transaction is asked to write")
+        invariant(self._writable, "a read transaction cannot write")
         prefix = long_keys.bin_prefix(bin)
         cursor = self._handle.cursor(self._rows)
         if not cursor.set_range(prefix):
@@ -203,7 +203,7 @@ class LmdbTransaction:
 
     def clear(self) -> None:
         """Delete all rows."""
-        invariant(self._writable, "a read transaction is asked to write")
+        invariant(self._writable, "a read transaction cannot write")
         self._handle.drop(self._rows, delete=False)
 
     def meta(self, name: str) -> bytes | None:
@@ -213,7 +213,7 @@ class LmdbTransaction:
 
     def set_meta(self, name: str, value: bytes | None) -> None:
         """Write a blob; None deletes it."""
-        invariant(self._writable, "a read transaction is asked to write")
+        invariant(self._writable, "a read transaction cannot write")
         if value is None:
             self._handle.delete(name.encode(), db=self._blobs)
         else:

@@ -162,4 +162,4 @@ class MemoryTransaction:
 
     def _check(self, *, writing: bool = False) -> None:
         invariant(not self._ended, "a transaction is used after its end")
-        invariant(self._writable or not writing, "a read transaction is asked to write")
+        invariant(self._writable or not writing, "a read transaction cannot write")
