@@ -1,4 +1,4 @@
-"""The chart's dashboards, asked of a real Prometheus: which of their panels have nothing to show; and their pictures."""
+"""The chart's dashboards, evaluated by a real Prometheus: which of their panels have nothing to show; and their pictures."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def empty_panels(watched: Prometheus, name: str, namespace: str, dataflow: str, 
 def draw(watched: Prometheus, name: str, picture: str, options: Sequence[str]) -> None:
     """A dashboard, or a part of it, in a file of the folder for pictures."""
     out = Path(os.environ[PICTURES]) / f"dashboard-{picture}.png"
-    asked = ["--prometheus", watched.url, "--dashboard", str(DASHBOARDS / f"{name}.json"), "--out", str(out)]
-    assert draw_dashboard.main([*asked, "--scrape-seconds", f"{SCRAPE_SECONDS}", *options]) == 0
+    arguments = ["--prometheus", watched.url, "--dashboard", str(DASHBOARDS / f"{name}.json"), "--out", str(out)]
+    assert draw_dashboard.main([*arguments, "--scrape-seconds", f"{SCRAPE_SECONDS}", *options]) == 0

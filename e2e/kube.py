@@ -1,6 +1,6 @@
 """kubectl and helm as functions: what a user types, with time limits, and answers as Python values.
 
-Owns no knowledge of binshift. Everything is asked of the API server each time; nothing is cached.
+Owns no knowledge of binshift. Everything is read from the API server each time; nothing is cached.
 """
 
 from __future__ import annotations
@@ -73,14 +73,20 @@ class Kube:
         """helm with these arguments. Errors as `__call__`."""
         return self.command("helm", "--namespace", self.namespace, *arguments, seconds=seconds)
 
-    def command(self, *words: str, stdin: str | None = None, seconds: float = CALL_SECONDS_MAX) -> str:
+    def command(self, *arguments: str, stdin: str | None = None, seconds: float = CALL_SECONDS_MAX) -> str:
         """Any command in this environment. Errors as `__call__`."""
-        with timed(" ".join(words)):
+        with timed(" ".join(arguments)):
             done = subprocess.run(
-                words, input=stdin, timeout=seconds, env=self.environment, capture_output=True, text=True, check=False
+                arguments,
+                input=stdin,
+                timeout=seconds,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                check=False,
             )
         if done.returncode:
-            raise Refused(f"{' '.join(words[:8])}: {done.stderr.strip()[-2000:]}")
+            raise Refused(f"{' '.join(arguments[:8])}: {done.stderr.strip()[-2000:]}")
         return done.stdout
 
     def refused(self, *arguments: str, stdin: str | None = None) -> str:

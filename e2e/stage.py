@@ -112,12 +112,12 @@ class Stage:
             name, containers = pod["metadata"]["name"], pod["spec"]["containers"]
             parts += [(self.kube, ["logs", name, "-c", container["name"], "--tail=40"]) for container in containers]
         printed = []
-        for kube, words in parts:
+        for kube, arguments in parts:
             try:
-                answer = kube(*words)
+                answer = kube(*arguments)
             except Refused as refusal:
                 answer = str(refusal)
-            printed.append(f"$ kubectl {' '.join(words)}\n{answer}")
+            printed.append(f"$ kubectl {' '.join(arguments)}\n{answer}")
         return "\n".join(printed)
 
 

@@ -27,10 +27,10 @@ RIGHTS_DENIED = [
 def test_operator_may_not(scene: Stage, verb: str, resource: str) -> None:
     """The API server denies the operator what it has no need of."""
     kind, _, subresource = resource.partition("/")
-    words = ["auth", "can-i", verb, kind, f"--as=system:serviceaccount:{scene.system.namespace}:{OPERATOR}"]
-    words += [f"--subresource={subresource}"] if subresource else []
+    arguments = ["auth", "can-i", verb, kind, f"--as=system:serviceaccount:{scene.system.namespace}:{OPERATOR}"]
+    arguments += [f"--subresource={subresource}"] if subresource else []
     with pytest.raises(Refused):
-        scene.kube(*words)
+        scene.kube(*arguments)
 
 
 def test_dataflow_has_no_rights(scene: Stage) -> None:

@@ -40,7 +40,7 @@ def scene(module_scene: Stage) -> Stage:
 )
 def test_image(scene: Stage, image: str, spark: bool) -> None:
     """User 10001, tini, a root file system that cannot be written to, no build tools; Java and Spark where they belong (in every user's image)."""
-    found = look(scene.kube, "spark" if spark else "operator", image)
+    found = inspect_image(scene.kube, "spark" if spark else "operator", image)
     assert found == {
         "user": 10001,
         "group": 10001,
@@ -54,7 +54,7 @@ def test_image(scene: Stage, image: str, spark: bool) -> None:
     }
 
 
-def look(kube: Kube, name: str, image: str) -> dict[str, object]:
+def inspect_image(kube: Kube, name: str, image: str) -> dict[str, object]:
     """What `LOOK` prints in a pod of the image."""
     container: dict[str, Any] = {
         "name": "look",

@@ -107,5 +107,5 @@ def test_backup_and_restore(scene: Stage, running: Dataflow, story: Story) -> No
     assert judged.wrong == 0, judged.examples
 
 
-def _in_watcher(kube: Kube, *words: str) -> str:
-    return kube("exec", WATCHER, "--", *words, seconds=120)
+def _in_watcher(kube: Kube, *arguments: str) -> str:
+    return kube("exec", WATCHER, "--", *arguments, seconds=120)

@@ -139,13 +139,13 @@ def draw(
 
 def main(arguments: Sequence[str]) -> int:
     """Draw the panels named on the command line; returns the exit status."""
-    asked = _parser().parse_args(arguments)
-    board = json.loads(Path(asked.dashboard).read_text(encoding="utf-8"))
-    end = asked.end or time.time()
-    start = asked.start or end - 60 * asked.minutes
-    span = Span(start, end, asked.step or max(1.0, (end - start) / POINTS))
-    filling = Filling({"namespace": asked.namespace, "dataflow": asked.dataflow}, span, asked.scrape_seconds)
-    prometheus, panels = Prometheus(asked.prometheus.rstrip("/")), chosen_panels(board, asked.row)
+    options = _parser().parse_args(arguments)
+    board = json.loads(Path(options.dashboard).read_text(encoding="utf-8"))
+    end = options.end or time.time()
+    start = options.start or end - 60 * options.minutes
+    span = Span(start, end, options.step or max(1.0, (end - start) / POINTS))
+    filling = Filling({"namespace": options.namespace, "dataflow": options.dataflow}, span, options.scrape_seconds)
+    prometheus, panels = Prometheus(options.prometheus.rstrip("/")), chosen_panels(board, options.row)
     try:
         shown = [[] if panel["type"] == "row" else series(prometheus, panel, filling) for panel in panels]
         marked = marks(prometheus, board, filling)
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str]) -> int:
     empty = [p["title"] for p, lines in zip(panels, shown, strict=True) if p["type"] != "row" and not lines]
     if empty:
         sys.stderr.write(f"draw_dashboard: nothing to show for {', '.join(empty)}\n")
-    draw(panels, shown, marked, span, Path(asked.out))
+    draw(panels, shown, marked, span, Path(options.out))
     return 0
 
 

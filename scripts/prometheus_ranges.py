@@ -1,4 +1,4 @@
-"""What a Prometheus remembers, asked over its HTTP API: lines over a span of time. Knows nothing of dashboards."""
+"""The data of a Prometheus, read over its HTTP API: lines over a span of time. Knows nothing of dashboards."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ class Prometheus:
         Raises:
             Unanswered: it does not answer, or refuses.
         """
-        asked = {"query": expression, "start": f"{span.start}", "end": f"{span.end}", "step": f"{span.step}"}
-        return [Line(each["metric"], placed(each["values"], span)) for each in self._result("query_range", asked)]
+        parameters = {"query": expression, "start": f"{span.start}", "end": f"{span.end}", "step": f"{span.step}"}
+        return [Line(each["metric"], placed(each["values"], span)) for each in self._result("query_range", parameters)]
 
     def at(self, expression: str, moment: float) -> list[Line]:
         """The same at one moment. Errors as `lines`."""
-        asked = {"query": expression, "time": f"{moment}"}
-        return [Line(each["metric"], [float(each["value"][1])]) for each in self._result("query", asked)]
+        parameters = {"query": expression, "time": f"{moment}"}
+        return [Line(each["metric"], [float(each["value"][1])]) for each in self._result("query", parameters)]
 
-    def _result(self, call: str, asked: Mapping[str, str]) -> Any:
-        body = urllib.parse.urlencode(asked).encode()
+    def _result(self, call: str, parameters: Mapping[str, str]) -> Any:
+        body = urllib.parse.urlencode(parameters).encode()
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/{call}", body, CALL_SECONDS_MAX) as answer:
                 return json.load(answer)["data"]["result"]
         except urllib.error.HTTPError as refusal:
-            said = refusal.read().decode(errors="replace")[:500]
-            raise Unanswered(f"{self.url} refuses {asked['query']!r}: {said}") from refusal
+            body_text = refusal.read().decode(errors="replace")[:500]
+            raise Unanswered(f"{self.url} refuses {parameters['query']!r}: {body_text}") from refusal
         except (OSError, KeyError, ValueError) as error:
-            raise Unanswered(f"{self.url} does not answer {asked['query']!r}: {error}") from error
+            raise Unanswered(f"{self.url} does not answer {parameters['query']!r}: {error}") from error
 
 
 def placed(points: Sequence[tuple[float, str]], span: Span) -> list[float]:

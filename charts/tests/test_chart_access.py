@@ -64,8 +64,8 @@ def test_the_cluster_may_choose_the_user(helm: str) -> None:
             assert named or not IDS & spec["securityContext"].keys()
             assert spec["securityContext"]["runAsNonRoot"] is True
             assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        said = Configuration.from_environment(environment(operator_pod(found))).render_context.pod_security_context
-        assert said == (dict.fromkeys(IDS, 10001) if named else {})
+        context = Configuration.from_environment(environment(operator_pod(found))).render_context.pod_security_context
+        assert context == (dict.fromkeys(IDS, 10001) if named else {})
     assert operator_pod(rendered(helm, podSecurityContext__runAsUser=5))["spec"]["securityContext"]["runAsUser"] == 5
 
 

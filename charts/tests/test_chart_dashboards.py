@@ -52,7 +52,7 @@ def test_panels_speak_for_themselves(path: Path) -> None:
 
 
 @BOARDS
-def test_panels_lie_beside_each_other(path: Path) -> None:
+def test_panels_do_not_overlap(path: Path) -> None:
     """No two panels share a place or an id, and none reaches over the edge."""
     board, _ = lists(path)
     taken: set[tuple[int, int]] = set()

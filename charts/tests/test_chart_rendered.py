@@ -39,8 +39,8 @@ def run(helm: str, *options: str, chart: Path = shipped.CHART) -> subprocess.Com
 
 def rendered(helm: str, *options: str, **values: Any) -> dict[tuple[str, str], dict[str, Any]]:
     """The chart's manifests by kind and name; ``values`` by their paths, with ``__`` for the dots."""
-    said = [f"{name.replace('__', '.')}={json.dumps(value)}" for name, value in values.items()]
-    done = run(helm, *options, *(word for each in said for word in ("--set-json", each)))
+    settings = [f"{name.replace('__', '.')}={json.dumps(value)}" for name, value in values.items()]
+    done = run(helm, *options, *(word for each in settings for word in ("--set-json", each)))
     assert done.returncode == 0, done.stderr
     found = [each for each in yaml.safe_load_all(done.stdout) if each]
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
@@ -106,7 +106,7 @@ def test_the_operator_is_scraped(helm: str) -> None:
     assert {r["targetLabel"]: r["replacement"] for r in endpoint["relabelings"]} == {"job": "binshift-operator"}
 
 
-def test_drivers_are_scraped_and_nobody_else(helm: str) -> None:
+def test_only_drivers_are_scraped(helm: str) -> None:
     """The PodMonitor of dataflows chooses the pods of drivers as the operator makes them, at the port of health and metrics."""
     found = rendered(helm, *MONITORED)
     monitor = found["PodMonitor", "binshift-dataflow"]["spec"]
@@ -133,7 +133,7 @@ def test_targets_get_the_labels_that_rules_go_by(helm: str) -> None:
     assert as_prometheus[source] == driver["app.kubernetes.io/instance"]
 
 
-def test_dataflows_are_looked_for_where_the_operator_looks(helm: str) -> None:
+def test_alerts_use_the_namespaces_of_the_operator(helm: str) -> None:
     """Drivers are scraped in the namespaces that are watched, or in all."""
     monitor = rendered(helm, *MONITORED)["PodMonitor", "binshift-dataflow"]
     assert monitor["spec"]["namespaceSelector"] == {"any": True}
@@ -195,7 +195,7 @@ def test_dashboards_are_those_of_the_files(helm: str) -> None:
         assert json.loads(config["data"][f"binshift-{path.name}"]) == shipped.dashboard(path)
 
 
-def test_helm_test_asks_the_service(helm: str) -> None:
+def test_helm_test_calls_the_service(helm: str) -> None:
     """The test's pod runs the operator's image under the restricted standard, and asks the service by its name and port."""
     found = rendered(helm, port=9090, image__digest="sha256:" + "0" * 64)
     pod, service = found["Pod", "binshift-operator-test"], found["Service", "binshift-operator"]
@@ -228,13 +228,13 @@ def notes(helm: str, folder: Path, *options: str) -> str:
     return text
 
 
-def test_notes_say_what_comes_next(helm: str, tmp_path: Path) -> None:
+def test_notes_have_the_next_steps(helm: str, tmp_path: Path) -> None:
     """The notes after an installation have the test command, the state of monitoring, and the upgrade of the definition."""
     plain, monitored = notes(helm, tmp_path), notes(helm, tmp_path, *MONITORED)
-    for said in (plain, monitored):
-        assert f"helm test binshift --namespace {SYSTEM}" in said
-        assert "kubectl apply --server-side --force-conflicts" in said
-        assert "all namespaces" in said
+    for printed in (plain, monitored):
+        assert f"helm test binshift --namespace {SYSTEM}" in printed
+        assert "kubectl apply --server-side --force-conflicts" in printed
+        assert "all namespaces" in printed
     assert "monitoring.podMonitors.enabled" in plain
     assert "if your Prometheus selects PodMonitors by labels, set monitoring.labels." in monitored
 

@@ -37,7 +37,7 @@ def test_alert_is_tried_both_ways(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_alert_tells_what_to_do(name: str) -> None:
+def test_alert_has_a_remedy(name: str) -> None:
     """An alert has its severity, a summary, and a description with other content; the chart's README lists it."""
     alert = ALERTS[name]
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}

@@ -37,15 +37,15 @@ REFUSED = "binshift_refused"
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    """A Prometheus that has one series for each question, of ones with a gap, and remembers what it was asked."""
+    """A Prometheus that has one series for each question, of ones with a gap, and records its requests."""
 
-    asked: list[tuple[str, dict[str, str]]] = []
+    requests: list[tuple[str, dict[str, str]]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             call = {name: values[0] for name, values in urllib.parse.parse_qs(body).items()}
-            asked.append((self.path, call))
+            requests.append((self.path, call))
             if call["query"] == REFUSED:
                 self._answer(400, {"error": "no such thing"})
             elif self.path.endswith("range"):
@@ -55,18 +55,18 @@ def server() -> Iterator[Any]:
                 self._answer(200, {"data": {"result": [{"metric": LABELS, "value": [START, "2.5"]}]}})
 
         def _answer(self, status: int, answer: Any) -> None:
-            said = json.dumps(answer).encode()
+            body = json.dumps(answer).encode()
             self.send_response(status)
-            self.send_header("Content-Length", str(len(said)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             """No calls are logged."""
 
     served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=served.serve_forever, daemon=True).start()
-    served.asked = asked  # type: ignore[attr-defined]
+    served.requests = requests  # type: ignore[attr-defined]
     yield served
     served.shutdown()
     served.server_close()
@@ -83,14 +83,14 @@ def test_lines_have_gaps_where_nothing_is_known(server: Any) -> None:
     (line,) = prometheus.lines("up", span)
     assert [math.isnan(value) for value in line.values] == [False, False, True, False, True]
     assert (line.last, line.labels["phase"]) == (1.0, "copying")
-    assert server.asked == [
+    assert server.requests == [
         ("/api/v1/query_range", {"query": "up", "start": "1000.0", "end": "1040.0", "step": "10.0"})
     ]
     with pytest.raises(Unanswered, match=REFUSED):
         prometheus.lines(REFUSED, span)
 
 
-def test_nobody_there_is_told(server: Any) -> None:
+def test_unreachable_prometheus_is_reported(server: Any) -> None:
     """A Prometheus that is not there is named."""
     address = url(server)
     server.shutdown()
@@ -107,9 +107,9 @@ def test_every_question_is_filled_in(server: Any, path: Path, monkeypatch: pytes
     options = ["--prometheus", url(server), "--dashboard", str(path), "--out", "x.png", "--namespace", "shop"]
     span = ["--start", f"{START}", "--end", f"{START + 40}", "--step", f"{STEP}", "--scrape-seconds", "5"]
     assert draw_dashboard.main([*options, *span, "--dataflow", "clicks"]) == 0
-    asked = [call["query"] for _, call in server.asked]
-    assert not [text for text in asked if "$" in text]
-    assert any("[20s]" in text for text in asked)
+    queries = [call["query"] for _, call in server.requests]
+    assert not [text for text in queries if "$" in text]
+    assert any("[20s]" in text for text in queries)
     ((panels, shown, marked, _, out),) = drawn
     assert all(bool(lines) == (panel["type"] != "row") for panel, lines in zip(panels, shown, strict=True))
     assert marked == ([(0.0, 20.0), (30.0, 40.0)] if path.stem == "dataflow" else [])

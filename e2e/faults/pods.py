@@ -21,7 +21,7 @@ def delete_pod(kube: Kube, name: str) -> None:
 
 
 def evict_pod(kube: Kube, name: str) -> None:
-    """Through the eviction API, as `kubectl drain` does: disruption budgets are asked."""
+    """Through the eviction API, as `kubectl drain` does: disruption budgets apply."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": kube.namespace}}
     path = f"/api/v1/namespaces/{kube.namespace}/pods/{name}/eviction"
     kube("create", "--raw", path, "--filename", "-", stdin=json.dumps(eviction))

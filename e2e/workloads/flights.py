@@ -25,7 +25,7 @@ def objects(storage_class: str = "") -> list[dict[str, Any]]:
 
 def judge(kube: Kube) -> dict[str, Any]:
     """What differs between the dataflow's answer so far and pandas'."""
-    words = ["exec", WATCHER, "--", "python", "/scripts/judge_flights.py"]
-    said = kube(*words, "/data/flights", "/data/checkpoint", "/data/results", seconds=180)
-    answer: dict[str, Any] = json.loads(said)
+    arguments = ["exec", WATCHER, "--", "python", "/scripts/judge_flights.py"]
+    output = kube(*arguments, "/data/flights", "/data/checkpoint", "/data/results", seconds=180)
+    answer: dict[str, Any] = json.loads(output)
     return answer

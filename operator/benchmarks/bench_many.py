@@ -90,7 +90,7 @@ class Bench:
 
 
 def requests(connection: ServerConnection) -> dict[str, float]:
-    """What the API server was asked so far, by resource and verb; watches are not counted."""
+    """Requests to the API server so far, by resource and verb; watches are not counted."""
     text = connection("GET", "/metrics", {}, None, "")[1].decode()
     found: dict[str, float] = {}
     for line in text.splitlines():
@@ -152,7 +152,7 @@ def one_edit(bench: Bench, times: int) -> dict[str, Any]:
     for name in bench.names[times:]:
         bench.edit(name, replicas=3)
     time.sleep(20)
-    bench.world.asked.clear()
+    bench.world.reads.clear()
     took = []
     for name in bench.names[:times]:
         took.append(bench.reacted(name, bench.edit(name, replicas=3)))
@@ -204,13 +204,15 @@ def main() -> None:
     bench = Bench(connection, namespace, world, names)
     try:
         with world, operator(namespace, world.address, given.log) as process:
-            say("made", lambda: {"seconds": round(made_all(bench))})
+            print_figures("made", lambda: {"seconds": round(made_all(bench))})
             if given.idle_seconds:
-                say("settled", lambda: at_rest(bench, process, given.idle_seconds))
-            say("one edit", lambda: one_edit(bench, given.edits))
-            say("all others continue", lambda: {"settled after seconds": round(bench.await_all("after one edit each"))})
-            say("restart of all", lambda: storm(bench, process))
-            say("violations", lambda: {"count": len(world.violations), "first": world.violations[:3]})
+                print_figures("settled", lambda: at_rest(bench, process, given.idle_seconds))
+            print_figures("one edit", lambda: one_edit(bench, given.edits))
+            print_figures(
+                "all others continue", lambda: {"settled after seconds": round(bench.await_all("after one edit each"))}
+            )
+            print_figures("restart of all", lambda: storm(bench, process))
+            print_figures("violations", lambda: {"count": len(world.violations), "first": world.violations[:3]})
     finally:
         connection("DELETE", f"/api/v1/namespaces/{namespace}", {}, None, "application/json")
 
@@ -222,7 +224,7 @@ def made_all(bench: Bench) -> float:
     return time.monotonic() - begun
 
 
-def say(what: str, figures: Callable[[], dict[str, Any]]) -> None:
+def print_figures(what: str, figures: Callable[[], dict[str, Any]]) -> None:
     print(f"{what}: {json.dumps(figures(), indent=2)}", flush=True)
 
 

@@ -27,14 +27,14 @@ class World:
 
     Attributes:
         held: names of dataflows whose runtime makes no progress.
-        asked: when each control API was read.
+        reads: when each control API was read.
     """
 
     def __init__(self, namespace: str) -> None:
         self.namespace, self.connection = namespace, ServerConnection()
         self.papers: dict[str, Paper] = defaultdict(lambda: Paper(self.connection))
         self.held: set[str] = set()
-        self.asked: dict[str, list[float]] = defaultdict(list)
+        self.reads: dict[str, list[float]] = defaultdict(list)
         self.lock, self.over = threading.RLock(), threading.Event()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.server.daemon_threads = True
@@ -54,7 +54,7 @@ class World:
         now = time.monotonic()
         return [
             max(b - a for a, b in zip(times, [*times[1:], now], strict=True))
-            for name, times in self.asked.items()
+            for name, times in self.reads.items()
             if name in self.held and times
         ]
 
@@ -70,7 +70,7 @@ class World:
     def answer(self, name: str, method: str, path: str, body: Any) -> Any:
         """What a driver answers."""
         if method == "GET":
-            self.asked[name].append(time.monotonic())
+            self.reads[name].append(time.monotonic())
         with self.lock:
             query = self.papers[name].query() if name in self.papers else None
             if query is None:
@@ -122,12 +122,12 @@ def _handler(world: World) -> type[BaseHTTPRequestHandler]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             try:
-                status, said = 200, world.answer(service.removesuffix("-driver"), self.command, f"/{path}", body)
+                status, answer = 200, world.answer(service.removesuffix("-driver"), self.command, f"/{path}", body)
             except Refused as no:
-                status, said = 409, {"message": str(no)}
+                status, answer = 409, {"message": str(no)}
             except OperatorError as no:
-                status, said = 503, {"message": str(no)}
-            data = json.dumps(said).encode()
+                status, answer = 503, {"message": str(no)}
+            data = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

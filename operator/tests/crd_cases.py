@@ -216,9 +216,9 @@ CREATED: Final = [
     ),
     Case("a drain of no time", {"spec.executor": {"drainTimeout": "0s"}}, "drainTimeout must be 1s to 24h"),
     *(
-        Case(f"a {part} as root", {f"spec.{part}": {"pod": {"securityContext": said}}}, refused, schema=schema)
+        Case(f"a {part} as root", {f"spec.{part}": {"pod": {"securityContext": context}}}, refused, schema=schema)
         for part in ("driver", "executor")
-        for said, refused, schema in (
+        for context, refused, schema in (
             ({"runAsNonRoot": False}, "runAsNonRoot must be true", False),
             ({"runAsUser": 0}, "runAsUser", True),
             ({}, "securityContext", True),

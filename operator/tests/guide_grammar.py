@@ -76,24 +76,24 @@ VALUES = json.loads((ROOT / "charts" / "binshift" / "values.schema.json").read_t
 CHART = "charts/binshift"
 
 
-def problems(words: Sequence[str]) -> list[str]:
+def problems(arguments: Sequence[str]) -> list[str]:
     """What is wrong with a command; nothing for those of other tools."""
-    check = {"kubectl": _kubectl, "helm": _helm, "binshift": _binshift}.get(words[0])
-    return [] if check is None else list(check(words[1:]))
+    check = {"kubectl": _kubectl, "helm": _helm, "binshift": _binshift}.get(arguments[0])
+    return [] if check is None else list(check(arguments[1:]))
 
 
-def split(words: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+def split(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     """Positional arguments and options with their values."""
     given, options, place = list[str](), list[tuple[str, str]](), 0
-    while place < len(words):
-        name, equals, value = words[place].partition("=")
+    while place < len(arguments):
+        name, equals, value = arguments[place].partition("=")
         name, place = SHORT.get(name, name), place + 1
         if not name.startswith("-"):
-            given.append(words[place - 1])
+            given.append(arguments[place - 1])
         elif equals or name in FLAGS:
             options.append((name, value))
         else:
-            options.append((name, words[place] if place < len(words) else ""))
+            options.append((name, arguments[place] if place < len(arguments) else ""))
             place += 1
     return given, options
 
@@ -129,8 +129,8 @@ def value_at(path: str) -> Mapping[str, Any] | None:
 # ------------------------------------------------------------------------------------------------------------- kubectl
 
 
-def _kubectl(words: Sequence[str]) -> Iterator[str]:
-    before, _, inner = (list(words), "", []) if "--" not in words else _parted(words)
+def _kubectl(arguments: Sequence[str]) -> Iterator[str]:
+    before, _, inner = (list(arguments), "", []) if "--" not in arguments else _parted(arguments)
     given, options = split(before)
     if not given or given[0] not in VERBS:
         yield f"kubectl has no {given[:1]}"
@@ -148,9 +148,9 @@ def _kubectl(words: Sequence[str]) -> Iterator[str]:
     yield from problems(inner) if inner else ()
 
 
-def _parted(words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    place = list(words).index("--")
-    return list(words[:place]), "--", list(words[place + 1 :])
+def _parted(arguments: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    place = list(arguments).index("--")
+    return list(arguments[:place]), "--", list(arguments[place + 1 :])
 
 
 def _kinds(verb: str, rest: Sequence[str]) -> set[str]:
@@ -212,8 +212,8 @@ def _patch(value: str) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------- helm and binshift
 
 
-def _helm(words: Sequence[str]) -> Iterator[str]:
-    given, options = split(words)
+def _helm(arguments: Sequence[str]) -> Iterator[str]:
+    given, options = split(arguments)
     verb = given[0]
     yield from (f"helm {verb} has no {name}" for name, _ in options if name not in HELM[verb] | {"--namespace"})
     if verb in ("install", "upgrade") and given[1:] != ["binshift", CHART]:
@@ -223,25 +223,25 @@ def _helm(words: Sequence[str]) -> Iterator[str]:
         if schema is None:
             yield f"the chart has no value {path}"
             continue
-        said: Any = value.strip("{}").split(",") if value.startswith("{") else value
+        parsed: Any = value.strip("{}").split(",") if value.startswith("{") else value
         numeric = schema.get("type") in ("integer", "number")
         with contextlib.suppress(ValueError):
-            said = float(said) if numeric else said
-        said = None if said == "null" else said  # as Helm takes it
-        errors = jsonschema.Draft7Validator({**schema, "definitions": VALUES["definitions"]}).iter_errors(said)
+            parsed = float(parsed) if numeric else parsed
+        parsed = None if parsed == "null" else parsed  # as Helm takes it
+        errors = jsonschema.Draft7Validator({**schema, "definitions": VALUES["definitions"]}).iter_errors(parsed)
         yield from (f"{path}: {error.message}" for error in errors)
 
 
-def _binshift(words: Sequence[str]) -> Iterator[str]:
-    if words[0] not in COMMANDS:
-        yield f"binshift has no command {words[0]}"
+def _binshift(arguments: Sequence[str]) -> Iterator[str]:
+    if arguments[0] not in COMMANDS:
+        yield f"binshift has no command {arguments[0]}"
         return
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-        resolve_name(COMMANDS[words[0]][0])(["--help"])
-    for word in words[1:]:
-        if word.startswith("--") and not re.search(rf"{word.partition('=')[0]}\b", said.getvalue()):
-            yield f"binshift {words[0]} has no {word}"
-    choices = re.search(r"\{(\w+(?:,\w+)+)\}\s", said.getvalue().partition("\n\n")[0])
-    if words[0] == "log" and words[1] not in re.findall(r"\w+", choices[1] if choices else ""):
-        yield f"binshift log has no {words[1]}"
+    help_text = io.StringIO()
+    with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
+        resolve_name(COMMANDS[arguments[0]][0])(["--help"])
+    for word in arguments[1:]:
+        if word.startswith("--") and not re.search(rf"{word.partition('=')[0]}\b", help_text.getvalue()):
+            yield f"binshift {arguments[0]} has no {word}"
+    choices = re.search(r"\{(\w+(?:,\w+)+)\}\s", help_text.getvalue().partition("\n\n")[0])
+    if arguments[0] == "log" and arguments[1] not in re.findall(r"\w+", choices[1] if choices else ""):
+        yield f"binshift log has no {arguments[1]}"

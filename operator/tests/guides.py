@@ -43,9 +43,9 @@ def commands(markdown: str) -> Iterator[list[str]]:
     """The arguments of every command: of blocks, of code in sentences, and of commands within commands."""
     shown = [span for span in spans(markdown) if span.split()[0] in TOOLS and " " in span]
     for line in [*lines(markdown), *shown]:
-        words = shlex.split(line)
-        yield words
-        for word in words:
+        arguments = shlex.split(line)
+        yield arguments
+        for word in arguments:
             for inner in _INNER.findall(word):
                 yield shlex.split(inner)
 

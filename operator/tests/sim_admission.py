@@ -34,7 +34,7 @@ def admitted(manifest: Mapping[str, Any], before: Mapping[str, Any] | None = Non
     if isinstance(made.get("spec"), dict):
         made["spec"] = filled(SPEC, pruned(SPEC, made["spec"]))
     wrong = [*invalid(SCHEMA, made, ""), *([] if "spec" in made else ["spec: Required value"])]
-    if not wrong:  # rules are asked only of what fits the schema
+    if not wrong:  # rules apply only to objects that fit the schema
         wrong += broken(SCHEMA, made, before, "")
     return made, wrong
 

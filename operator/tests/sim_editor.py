@@ -123,7 +123,7 @@ class Editor:
         template: dict[str, Any] = children[f"StatefulSet {NAME}-driver"]["spec"]["template"]
         return template
 
-    def asked(self) -> dict[str, Any]:
+    def requested_objects(self) -> dict[str, Any]:
         """The last request to the runtime, without owner and generation."""
         target = dict(self.cluster.log.target or {})
         return {name: each for name, each in target.items() if name not in ("owner", "generation")}
@@ -162,9 +162,9 @@ def essence(found: Mapping[str, Any], drawn: Mapping[str, str]) -> Any:
     """An object without the server's fields and the hash of its application, and with fixed values for random ones."""
     meta = {name: each for name, each in found["metadata"].items() if name not in OWN}
     meta["annotations"] = {k: v for k, v in (meta.get("annotations") or {}).items() if k != ANNOTATION_APPLIED}
-    said = {name: each for name, each in found.items() if name not in ("status", "metadata", "data")}
+    content = {name: each for name, each in found.items() if name not in ("status", "metadata", "data")}
     data = found.get("data") if found["kind"] != "Secret" else sorted(found["data"])
-    text = json.dumps({**said, "metadata": meta, "data": data}, sort_keys=True)
+    text = json.dumps({**content, "metadata": meta, "data": data}, sort_keys=True)
     for word, other in drawn.items():
         text = text.replace(word, other)
     return json.loads(text)

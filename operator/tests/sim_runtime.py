@@ -58,7 +58,7 @@ class Query:
         ending: whether its program ends by itself once an epoch is committed.
         hanging: whether its next epoch does not end; ``hung``: for how many ticks.
         lasting: for how many ticks the epoch lasts in which it is asked to stop; ``stopping``: how many are left.
-        asked: how often it was asked to stop.
+        stop_requests: how often a stop was requested.
     """
 
     log: Log
@@ -70,7 +70,7 @@ class Query:
     hung: int = 0
     lasting: int = 0
     stopping: int = 0
-    asked: int = 0
+    stop_requests: int = 0
     state: str = "Loading"
     registered: set[int] = field(default_factory=set)
     migration: dict[str, Any] | None = None
@@ -160,7 +160,7 @@ class Query:
         if (method, path) == ("GET", "/v1/dataflow"):
             return self._shown()
         if (method, path) == ("POST", "/v1/stop"):
-            self.asked += 1
+            self.stop_requests += 1
             self.stopping = self.stopping or self.lasting
             self.state = self.state if self.state in ("Finished", "Stopped") or self.stopping else "Stopped"
             return {}
@@ -195,8 +195,8 @@ class Query:
         if self.state != "Running":
             loads = self.state == "Loading" and log.holding
             need = f"the query needs the workers that hold its bins: {sorted(log.holding)}" if loads else ""
-            said = {"state": self.state, "reason": self.failing or need, "failures": int(bool(self.failing))}
-            return {**said, "epoch": -1, "workers": sorted(log.holding) if loads else []}
+            state = {"state": self.state, "reason": self.failing or need, "failures": int(bool(self.failing))}
+            return {**state, "epoch": -1, "workers": sorted(log.holding) if loads else []}
         return {
             "state": "Running",
             "stopping": self.stopping > 0,

@@ -204,8 +204,8 @@ class SimServer:
         """An object's controller records a warning about it."""
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
         meta = {"name": f"{uid}.failed", "namespace": namespace, "ownerReferences": [{"uid": uid}]}
-        told = {"type": "Warning", "reason": "FailedCreate", "message": why, "lastTimestamp": stamp(self.clock())}
-        self.put("Event", {"kind": "Event", "metadata": meta, "involvedObject": {"uid": uid}, **told})
+        event = {"type": "Warning", "reason": "FailedCreate", "message": why, "lastTimestamp": stamp(self.clock())}
+        self.put("Event", {"kind": "Event", "metadata": meta, "involvedObject": {"uid": uid}, **event})
 
     def listed(self, kind: str, namespace: str | None, selector: str = "") -> list[Object]:
         """Copies of the objects of a kind."""

@@ -97,7 +97,7 @@ def test_rendered_limits(rendered: Rendered) -> None:
     assert limits.driver_start_seconds == Timeouts().driver_start_seconds
 
 
-def test_network_policy_is_asked_for() -> None:
+def test_network_policy_is_optional() -> None:
     """By default, the chart limits no network; an empty peer, which would allow every client, is not a valid value."""
     assert VALUES["networkPolicy"] == {"create": False, "from": []}
     with pytest.raises(jsonschema.ValidationError):

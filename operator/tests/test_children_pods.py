@@ -25,9 +25,9 @@ def test_how_a_container_ended_is_kept() -> None:
 def test_an_executor_is_ready_once_it_is_there() -> None:
     """Spark's worker listens before there is an executor: readiness asks the executor itself, life and start only the worker."""
     worker = pods()[1]["spec"]["containers"][0]
-    asked = {name: worker[f"{name}Probe"]["tcpSocket"]["port"] for name in ("startup", "liveness", "readiness")}
-    assert asked == {"startup": Ports().worker, "liveness": Ports().worker, "readiness": Ports().executor_blocks}
-    assert asked["readiness"] in {each["containerPort"] for each in worker["ports"]}
+    probed = {name: worker[f"{name}Probe"]["tcpSocket"]["port"] for name in ("startup", "liveness", "readiness")}
+    assert probed == {"startup": Ports().worker, "liveness": Ports().worker, "readiness": Ports().executor_blocks}
+    assert probed["readiness"] in {each["containerPort"] for each in worker["ports"]}
 
 
 def test_what_is_not_ready_may_be_evicted() -> None:

@@ -254,8 +254,8 @@ def test_whose_it_is() -> None:
 @given(st.lists(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1), min_size=3, max_size=3))
 def test_keys_are_read_back(drawn: list[str]) -> None:
     """The keys in a Secret are the drawn ones, and their fingerprint differs from that of other keys."""
-    words = iter(drawn)
-    secret = render_secret(dataflow().key, lambda: next(words))
+    secrets = iter(drawn)
+    secret = render_secret(dataflow().key, lambda: next(secrets))
     found = read_keys(secret)
     assert found == dict(zip(KEYS, drawn, strict=True))
     assert hash_keys(found) != hash_keys({**found, KEYS[0]: found[KEYS[0]] + "x"})

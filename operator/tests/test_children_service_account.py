@@ -49,8 +49,8 @@ def named(account: str) -> SimCluster:
     make = cluster._make_pod
 
     def made(owner: dict[str, Any], name: str) -> None:
-        said = owner["spec"]["template"]["spec"]["serviceAccountName"]
-        if ("ServiceAccount", NS, said) in cluster.server.objects:
+        account = owner["spec"]["template"]["spec"]["serviceAccountName"]
+        if ("ServiceAccount", NS, account) in cluster.server.objects:
             make(owner, name)
 
     cluster._make_pod = made  # type: ignore[method-assign]

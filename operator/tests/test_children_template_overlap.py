@@ -39,8 +39,8 @@ def test_an_item_is_one_sides_as_a_whole() -> None:
         "volumeMounts": [{"mountPath": "/tmp", "subPathExpr": "x"}],
     }
     plain = pods({"spec.executor": {"pod": {"env": mine}}})[1]["spec"]["containers"][0]
-    said = {"env": mine, "template": {"spec": {"containers": [worker]}}}
-    found = pods({"spec.executor": {"pod": said}})[1]["spec"]["containers"][0]
+    settings = {"env": mine, "template": {"spec": {"containers": [worker]}}}
+    found = pods({"spec.executor": {"pod": settings}})[1]["spec"]["containers"][0]
     assert found["env"] == [*plain["env"], {"name": "B", **from_field}]
     for name in ("livenessProbe", "ports", "volumeMounts"):
         assert found[name] == plain[name]

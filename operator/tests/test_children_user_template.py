@@ -65,8 +65,8 @@ def test_user_and_groups_can_be_left_to_the_cluster() -> None:
 @pytest.mark.parametrize(("given", "found"), [("", 3), ("null", 0), ("{}", 0), ('{"fsGroup": 5}', 1)])
 def test_installation_sets_the_user_of_pods(given: str, found: int) -> None:
     """The operator takes it from its environment; null and an empty object leave everything to the cluster."""
-    said = Configuration.from_environment({"BINSHIFT_POD_SECURITY_CONTEXT": given}).render_context.pod_security_context
-    assert len(said) == found
+    given = Configuration.from_environment({"BINSHIFT_POD_SECURITY_CONTEXT": given}).render_context.pod_security_context
+    assert len(given) == found
 
 
 def test_a_strange_security_context_is_named() -> None:
@@ -119,8 +119,8 @@ def test_pods_are_spread() -> None:
     for each in constraints:
         assert each["labelSelector"]["matchLabels"].items() <= executor["metadata"]["labels"].items()
     mine = [{"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]
-    said = pods({"spec.executor": {"pod": {"topologySpreadConstraints": mine}}})[1]
-    assert said["spec"]["topologySpreadConstraints"] == mine
+    given = pods({"spec.executor": {"pod": {"topologySpreadConstraints": mine}}})[1]
+    assert given["spec"]["topologySpreadConstraints"] == mine
     assert template("executor", topologySpreadConstraints=mine)[1]["spec"]["topologySpreadConstraints"] == mine
 
 
@@ -151,10 +151,10 @@ def test_memory_of_the_master(resources: dict[str, Any], heap: int) -> None:
     assert driver["spec"]["containers"][1]["resources"] == resources
 
 
-def test_pods_say_which_operator_made_them() -> None:
+def test_pods_have_the_version_of_the_operator() -> None:
     """A pod carries the version of the operator that rendered its template, which no user can replace."""
-    said = pods({"spec.driver": {"pod": {"annotations": {ANNOTATION_VERSION: "x"}}}})
-    assert {pod["metadata"]["annotations"][ANNOTATION_VERSION] for pod in said} == {"0.1.0"}
+    given = pods({"spec.driver": {"pod": {"annotations": {ANNOTATION_VERSION: "x"}}}})
+    assert {pod["metadata"]["annotations"][ANNOTATION_VERSION] for pod in given} == {"0.1.0"}
 
 
 def test_a_template_is_merged_under() -> None:
@@ -190,8 +190,8 @@ def test_a_template_is_merged_under() -> None:
 
 def test_a_template_takes_no_label_away() -> None:
     """Labels and annotations of a template are added, below the pod's own and binshift's."""
-    said = {"labels": {"binshift.dev/dataflow-uid": "x", "team": "b", "tier": "c"}, "annotations": {"note": "d"}}
-    pod = pods({"spec.driver": {"pod": {"labels": {"team": "a"}, "template": {"metadata": said}}}})[0]
+    given = {"labels": {"binshift.dev/dataflow-uid": "x", "team": "b", "tier": "c"}, "annotations": {"note": "d"}}
+    pod = pods({"spec.driver": {"pod": {"labels": {"team": "a"}, "template": {"metadata": given}}}})[0]
     labels = pod["metadata"]["labels"]
     assert (labels["binshift.dev/dataflow-uid"], labels["team"], labels["tier"]) == ("uid-1", "a", "c")
     assert pod["metadata"]["annotations"]["note"] == "d"
@@ -215,18 +215,22 @@ LOOSE_PODS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "why"), [*LOOSE[1:5], *LOOSE_PODS])
-def test_what_a_security_context_may_not(said: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("given", "why"), [*LOOSE[1:5], *LOOSE_PODS])
+def test_what_a_security_context_may_not(given: dict[str, Any], why: str) -> None:
     """No field of the spec takes a pod out of the restricted standard, as no pod could be made then."""
     with pytest.raises(ValueError, match=rf"executor.pod.securityContext has {why}"):
-        pods({"spec.executor": {"pod": {"securityContext": said}}})
+        pods({"spec.executor": {"pod": {"securityContext": given}}})
 
 
-def test_what_containers_of_a_template_say() -> None:
+def test_security_contexts_of_a_template() -> None:
     """What the restricted standard requires of a container is added where a template lacks it; what it allows is kept."""
-    said = {"runAsUser": 5, "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": None}, "readOnlyRootFilesystem": None}
+    given = {
+        "runAsUser": 5,
+        "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": None},
+        "readOnlyRootFilesystem": None,
+    }
     context = {"fsGroup": 3, "sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}
-    one, two = {"name": "s", "securityContext": said}, {"name": "i", "securityContext": None}
+    one, two = {"name": "s", "securityContext": given}, {"name": "i", "securityContext": None}
     spec = template("executor", containers=[one], initContainers=[two], securityContext=context)[1]["spec"]
     drop = {"drop": ["ALL"]}
     kept = {"runAsUser": 5, "capabilities": {"add": ["NET_BIND_SERVICE"], **drop}}
@@ -252,8 +256,11 @@ def test_what_containers_of_a_template_say() -> None:
         ),
         ({"containers": [{"name": "driver", "env": [{"name": "SPARK_CONF_DIR"}]}]}, "names SPARK_CONF_DIR of"),
         ({"volumes": [{"name": "x", "nfs": {"server": "a", "path": "/"}}]}, "volume x of kind nfs"),
-        *(({"containers": [{"name": "s", "securityContext": said}]}, f"container s with {why}") for said, why in LOOSE),
-        *(({"securityContext": said}, f"has {why}") for said, why in [*LOOSE[:5], *LOOSE_PODS]),
+        *(
+            ({"containers": [{"name": "s", "securityContext": given}]}, f"container s with {why}")
+            for given, why in LOOSE
+        ),
+        *(({"securityContext": given}, f"has {why}") for given, why in [*LOOSE[:5], *LOOSE_PODS]),
     ],
 )
 def test_what_a_template_may_not(spec: dict[str, Any], why: str) -> None:
@@ -263,7 +270,7 @@ def test_what_a_template_may_not(spec: dict[str, Any], why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [
         "x",
         1,
@@ -274,8 +281,8 @@ def test_what_a_template_may_not(spec: dict[str, Any], why: str) -> None:
     ],
     ids=json.dumps,
 )
-def test_a_template_of_nonsense_breaks_nothing(said: Any) -> None:
+def test_a_template_of_nonsense_breaks_nothing(given: Any) -> None:
     """A value that is not a template is left to the API server to reject; binshift's own part is rendered."""
-    pod = pods({"spec.driver": {"pod": {"template": said}}})[0]
+    pod = pods({"spec.driver": {"pod": {"template": given}}})[0]
     assert [each["name"] for each in pod["spec"]["containers"] if isinstance(each, dict)][:2] == ["driver", "master"]
     assert pod["metadata"]["labels"]["binshift.dev/dataflow-uid"] == "uid-1"

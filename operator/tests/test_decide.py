@@ -49,7 +49,7 @@ def observed(executors: int = 2, runtime: dict[str, Any] | None = None, **more: 
     children[Child.EXECUTORS] = replace(children[Child.EXECUTORS], replicas=executors)
     children[Child.DRIVER] = replace(children[Child.DRIVER], replicas=1)
     children[Child.DISRUPTION_BUDGET] = replace(children[Child.DISRUPTION_BUDGET], max_unavailable=1)
-    said: dict[str, Any] = {
+    runtime: dict[str, Any] = {
         "state": RunState.RUNNING,
         "epoch": 50,
         "committed_at": NOW,
@@ -61,7 +61,14 @@ def observed(executors: int = 2, runtime: dict[str, Any] | None = None, **more: 
     }
     pods = (pod(0, driver=True), *(pod(slot) for slot in range(executors)))
     return ObservedState(
-        **{"now": NOW, "children": children, "pods": pods, "keys_hash": "k", "runtime": ObservedRuntime(**said), **more}
+        **{
+            "now": NOW,
+            "children": children,
+            "pods": pods,
+            "keys_hash": "k",
+            "runtime": ObservedRuntime(**runtime),
+            **more,
+        }
     )
 
 
@@ -115,8 +122,8 @@ def test_never_shrinks_blindly(runtime: ObservedRuntime | None) -> None:
         assert not (isinstance(action, Apply) and action.replicas is not None and action.replicas < 5)
 
 
-def test_asks_before_it_stops() -> None:
-    """A running query is asked to stop before anything of it is touched, be it for an edit or a rest."""
+def test_requests_a_stop_first() -> None:
+    """A stop of a running query is requested before anything of it is touched, be it for an edit or a rest."""
     old = replace(observed(), pods=(replace(pod(0, driver=True), spec_hash="old"), pod(0), pod(1)))
     assert decide(FLOW, old, SETTLED, LIMITS).actions == (StopQuery(),)
     resting = dataflow({"spec.replicas": 2, "spec.suspend": True})
@@ -132,7 +139,7 @@ def test_resumes_with_those_that_held_bins() -> None:
     ]
 
 
-def test_failed_migration_is_asked_for_again() -> None:
+def test_failed_migration_is_requested_again() -> None:
     """A migration that failed is requested again by a new revision, after a while; if it keeps failing, it is reported."""
     failed = MigrationStatus(1, "failed", REVISIONS, ended_at=NOW - 60, reason="worker 1 has no executor")
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)

@@ -70,7 +70,7 @@ def test_conditions_agree_after_a_cancellation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("migration", "registered", "reason", "words"),
+    ("migration", "registered", "reason", "message"),
     [
         (None, {0, 1}, "Migration", "bins are moving"),
         (MigrationStatus(1, "copying", REVISIONS), {0, 1}, "Migration", "bins are moving"),
@@ -103,7 +103,7 @@ def test_conditions_agree_after_a_cancellation() -> None:
     ],
 )
 def test_what_is_awaited_is_what_happens(
-    migration: MigrationStatus | None, registered: set[int], reason: str, words: str
+    migration: MigrationStatus | None, registered: set[int], reason: str, message: str
 ) -> None:
     """Progressing does not report moving bins while none move: it names the absent executors, or the next attempt."""
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
@@ -113,14 +113,14 @@ def test_what_is_awaited_is_what_happens(
         }
     )  # fmt: skip
     found = condition(decide(FLOW, seen, SETTLED, LIMITS).status, ConditionType.PROGRESSING)
-    assert (found.reason, words in found.message) == (reason, True), found
+    assert (found.reason, message in found.message) == (reason, True), found
 
 
 @pytest.mark.parametrize("phase", ["settled", "failed"])
 def test_an_executor_that_is_away_takes_no_time_of_its_migration(phase: str) -> None:
     """While an executor of the target is lost and nothing leads there, no time counts; the migration that begins when it is back has all of it."""
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
-    said: dict[str, Any] = {"migration_workers": SLOTS, "target": target}
+    base: dict[str, Any] = {"migration_workers": SLOTS, "target": target}
     first = MigrationStatus(1, "copying", REVISIONS, "Optimized", 0, 341, started_at=NOW)
     off = replace(first, phase=phase, ended_at=NOW + 30, generation=REVISIONS)
     late = NOW + FLOW.migration.timeout_seconds + 60
@@ -131,7 +131,7 @@ def test_an_executor_that_is_away_takes_no_time_of_its_migration(phase: str) -> 
         (late, {"migration": off, "registered": frozenset({0})}),
         (late + 1, {"migration": replace(first, id=2, started_at=late + 1)}),
     ):
-        found = decide(FLOW, replace(observed(runtime={**said, **more}), now=now), status, LIMITS)
+        found = decide(FLOW, replace(observed(runtime={**base, **more}), now=now), status, LIMITS)
         status = found.status
     assert not [each for each in found.actions if isinstance(each, CancelMigration)]
     assert status.moving == Moving(REVISIONS, late + 1)
@@ -142,7 +142,7 @@ def test_an_event_is_of_one_migration() -> None:
     """Where a target takes two migrations, each event has the duration and the bins of its own, and the time-out counts from the first."""
     target = ObservedTarget(FLOW.key.uid, REVISIONS, SLOTS, False)
     first = MigrationStatus(1, "copying", REVISIONS, "Optimized", 0, 341, started_at=NOW)
-    said: dict[str, Any] = {"migration_workers": SLOTS, "target": target}
+    base: dict[str, Any] = {"migration_workers": SLOTS, "target": target}
     status, messages = SETTLED, []
     for now, migration in (
         (NOW, first),
@@ -151,7 +151,7 @@ def test_an_event_is_of_one_migration() -> None:
         (NOW + 50, replace(first, id=2, phase="settled", bins_moved=256, bins_total=256, started_at=NOW + 41, ended_at=NOW + 50)),
     ):  # fmt: skip
         after = decide(
-            FLOW, replace(observed(runtime={**said, "migration": migration}), now=now), status, LIMITS
+            FLOW, replace(observed(runtime={**base, "migration": migration}), now=now), status, LIMITS
         ).status
         messages += [each.message for each in transitions(status, after) if each.reason == "MigrationSettled"]
         assert after.moving == Moving(REVISIONS, NOW)
@@ -161,5 +161,5 @@ def test_an_event_is_of_one_migration() -> None:
         "migration 2 has ended in 9.0 s: 256 of 256 bins moved",
     ]
     assert [each.id for each in status.history] == [2, 1]
-    over = decide(FLOW, observed(runtime={**said, "target": replace(target, settled=True)}), status, LIMITS).status
+    over = decide(FLOW, observed(runtime={**base, "target": replace(target, settled=True)}), status, LIMITS).status
     assert over.moving is None

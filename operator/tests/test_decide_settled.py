@@ -62,7 +62,7 @@ def test_a_query_that_runs_again_is_stopped_in_order() -> None:
     assert decide(FLOW, observed(), replace(SETTLED, finished_generation=1), LIMITS).actions == (StopQuery(),)
 
 
-def test_kept_children_are_applied_beside_everything_else() -> None:
+def test_kept_children_are_applied_with_other_actions() -> None:
     """A child that does not stay as it was applied holds up nothing, and is applied once more when it is time to, as it is."""
     seen = observed()
     kept = {

@@ -13,7 +13,7 @@ from binshift_operator.reconcile import NEXT_STEP_SECONDS
 
 @pytest.mark.parametrize("edit", [{"image": "example/clicks:2"}, {"suspend": True}], ids=["restart", "suspend"])
 @pytest.mark.parametrize("reports", [True, False], ids=["reports stopping", "earlier version"])
-def test_a_stop_is_asked_for_once(edit: dict[str, Any], reports: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_is_requested_once(edit: dict[str, Any], reports: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long epoch delays the stop: there are few reconciliations and one request; of a driver that reports nothing, one in each."""
     cluster = SimCluster().start(2)
     cluster.converge()
@@ -32,13 +32,13 @@ def test_a_stop_is_asked_for_once(edit: dict[str, Any], reports: bool, monkeypat
     assert query.state == "Running"
     assert pauses.count(NEXT_STEP_SECONDS) == 1
     if reports:
-        assert query.asked == 1
+        assert query.stop_requests == 1
         assert len(tried) == (2 if "image" in edit else 0)
     cluster.edit(suspend=False)
     cluster.converge()
 
 
-def test_a_stop_that_was_lost_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_stop_is_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that the driver never received is repeated until it reports that it stops."""
     cluster = SimCluster().start(2)
     cluster.converge()
@@ -53,4 +53,4 @@ def test_a_stop_that_was_lost_is_asked_for_again(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Query, "answer", deaf)
     cluster.edit(suspend=True)
     cluster.converge()
-    assert query.asked == 1
+    assert query.stop_requests == 1

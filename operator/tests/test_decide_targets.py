@@ -44,7 +44,7 @@ def test_slots_above_a_gap_are_used() -> None:
 
 
 @pytest.mark.parametrize("replicas", [4, 3, 1])
-def test_shrinks_beside_a_gap(replicas: int) -> None:
+def test_shrinks_with_a_gap(replicas: int) -> None:
     """A target with a gap shrinks from above: no pod is taken while it holds bins, and the gap stays one."""
     cluster = start_cluster(2)
     cluster.no_room = {2}

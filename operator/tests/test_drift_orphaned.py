@@ -17,8 +17,8 @@ def test_a_stateful_set_waits_for_the_pods_of_the_one_before(component: str) -> 
     assert ending
     cluster.reconcile()
     assert key not in cluster.server.objects
-    (said,) = (each for each in cluster.status["conditions"] if each["type"] == "Progressing")
-    assert "pods of a deleted StatefulSet are ending" in said["message"]
+    (condition,) = (each for each in cluster.status["conditions"] if each["type"] == "Progressing")
+    assert "pods of a deleted StatefulSet are ending" in condition["message"]
     cluster.converge()
 
 

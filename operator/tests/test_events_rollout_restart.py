@@ -31,13 +31,13 @@ def test_a_rollout_restart_is_answered(component: str) -> None:
     cluster.converge()
 
 
-@pytest.mark.parametrize("asked", ["2023-11-14T20:00:00Z", "yesterday"])
-def test_an_old_rollout_restart_is_not_answered_again(asked: str) -> None:
+@pytest.mark.parametrize("restarted_at", ["2023-11-14T20:00:00Z", "yesterday"])
+def test_an_old_rollout_restart_is_not_answered_again(restarted_at: str) -> None:
     """A new process or leader of the operator ignores an old request."""
     cluster = SimCluster().start(2)
     cluster.converge()
     found = cluster.server.objects[("StatefulSet", NS, f"{NAME}-executor")]
-    found["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = asked
+    found["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = restarted_at
     for _ in range(2):
         cluster.restart_operator()
         cluster.run(3)

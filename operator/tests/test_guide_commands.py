@@ -32,7 +32,7 @@ def reasons(heading: str) -> list[str]:
 @pytest.mark.parametrize("guide", GUIDES)
 def test_commands_of(guide: str) -> None:
     """Every command of a guide would be understood, and what it names exists."""
-    found = [(problem, " ".join(words)) for words in commands(text(guide)) for problem in problems(words)]
+    found = [(problem, " ".join(arguments)) for arguments in commands(text(guide)) for problem in problems(arguments)]
     assert found == []
 
 
@@ -95,9 +95,9 @@ def test_every_reason_of_ready_is_documented() -> None:
         node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in ("ready", "_ready_runtime")
     ]
     texts = (node.value for each in judging for node in ast.walk(each) if isinstance(node, ast.Constant))
-    said = {found for found in texts if isinstance(found, str) and re.fullmatch(r"([A-Z][a-z]+)+", found)}
+    documented = {found for found in texts if isinstance(found, str) and re.fullmatch(r"([A-Z][a-z]+)+", found)}
     states = {each.value for each in RunState} - {RunState.RUNNING.value}
-    assert set(reasons("Ready")) == said | states | {DegradedReason.EPOCH_HANGS.value}
+    assert set(reasons("Ready")) == documented | states | {DegradedReason.EPOCH_HANGS.value}
     assert len(reasons("Ready")) == len(set(reasons("Ready")))
 
 
@@ -167,8 +167,8 @@ WRONG = [
 @pytest.mark.parametrize("line", WRONG)
 def test_wrong_command_is_found(line: str) -> None:
     """A command with a mistake in it is reported."""
-    (words,) = commands(f"```sh\n{line}\n```\n")
-    assert problems(words) != []
+    (arguments,) = commands(f"```sh\n{line}\n```\n")
+    assert problems(arguments) != []
 
 
 @pytest.mark.parametrize("span", ["spec.replica", "migration.timeouts", "operator.limits.none", "binshift_epochs_none"])

@@ -15,14 +15,14 @@ from binshift_operator.kube import Kube
 def test_long_lists_are_read_page_by_page() -> None:
     """A list continues at the server's token."""
     pages = [{"items": [1], "metadata": {"continue": "more"}}, {"items": [2], "metadata": {}}]
-    asked = []
+    queries = []
 
     def answer(method: str, path: str, query: Any, body: Any, kind: str) -> tuple[int, bytes]:
-        asked.append(dict(query))
-        return 200, json.dumps(pages[len(asked) - 1]).encode()
+        queries.append(dict(query))
+        return 200, json.dumps(pages[len(queries) - 1]).encode()
 
     assert Kube(answer).list("Pod", "ns", "a=b") == [1, 2]
-    assert asked[1]["continue"] == "more"
+    assert queries[1]["continue"] == "more"
 
 
 USED = {

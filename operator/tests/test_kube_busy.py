@@ -51,7 +51,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "after", "said"),
+    ("answer", "after", "message"),
     [
         ((429, {"Retry-After": "7"}, b"Too many requests"), 7.0, "Too many requests"),
         ((429, {}, b"Too many requests"), 0.0, "429"),
@@ -60,9 +60,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
         ((503, {"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, b"later"), 0.0, "later"),
     ],
 )
-def test_busy_server_names_the_retry_delay(server: HTTPServer, answer: Any, after: float, said: str) -> None:
+def test_busy_server_names_the_retry_delay(server: HTTPServer, answer: Any, after: float, message: str) -> None:
     """A response with a retry delay becomes an error with that delay and the original message."""
     server.answer = answer  # type: ignore[attr-defined]
-    with pytest.raises(Unreachable, match=said) as busy:
+    with pytest.raises(Unreachable, match=message) as busy:
         Kube(ServerConnection()).get("Pod", "ns", "a")
     assert busy.value.retry_after == after

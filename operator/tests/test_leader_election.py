@@ -224,14 +224,14 @@ def test_without_a_lease_it_always_acts() -> None:
 
 def test_standby_reconciles_nothing() -> None:
     """While another process acts, what is due stays due; it is reconciled as soon as this one acts."""
-    reconciled, asked, acts = threading.Event(), threading.Semaphore(0), threading.Event()
+    reconciled, polls, acts = threading.Event(), threading.Semaphore(0), threading.Event()
 
     def reconcile(*key: str) -> Result:
         reconciled.set()
         return Result(60.0)
 
     def leading() -> bool:
-        asked.release()
+        polls.release()
         return acts.is_set()
 
     queue = WorkQueue(time.monotonic)
@@ -243,7 +243,7 @@ def test_standby_reconciles_nothing() -> None:
     controller.start()
     try:
         for _ in range(2):
-            assert asked.acquire(timeout=30)
+            assert polls.acquire(timeout=30)
         assert not reconciled.is_set()
         assert controller.liveness_problem() == ""
         acts.set()

@@ -42,7 +42,7 @@ def test_it_holds_its_lease_and_gives_it_back(monkeypatch: pytest.MonkeyPatch) -
     assert "holderIdentity" not in server.objects[LEASE]["spec"]
 
 
-def test_kopf_would_ask_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kopf_would_require_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why the name is given: without one Kopf asks who the user is."""
     monkeypatch.setattr(getpass, "getuser", _nobody)
     monkeypatch.delenv("POD_ID", raising=False)

@@ -21,35 +21,35 @@ from binshift_operator.probes import ProbeServer
 DRIVER = ("Pod", NS, f"{NAME}-driver-0")
 
 
-def record_addresses(cluster: SimCluster, asked: list[str]) -> None:
+def record_addresses(cluster: SimCluster, addresses: list[str]) -> None:
     """Have the operator ask where it would, and note where."""
     connect = cluster.reconciler.observer.connect
 
     def connect_and_record(address: str, token: str) -> DriverClient:
-        asked.append(address)
+        addresses.append(address)
         return connect(address, token)
 
     observer = replace(cluster.reconciler.observer, address=Configuration().address, connect=connect_and_record)
     cluster.reconciler.observer = observer
 
 
-def test_the_pod_that_was_listed_is_asked() -> None:
+def test_the_listed_pod_is_read() -> None:
     """Without an address there is no request; then there is one, and at another address as soon as it changes, also if settled."""
-    cluster, asked = start_cluster(), list[str]()
-    record_addresses(cluster, asked)
+    cluster, addresses = start_cluster(), list[str]()
+    record_addresses(cluster, addresses)
     cluster.reconcile()
-    assert asked == []
+    assert addresses == []
     for address, url in (("10.0.0.7", "http://10.0.0.7:7400"), ("fd00::7", "http://[fd00::7]:7400")):
         cluster.server.objects[DRIVER]["status"]["podIP"] = address
         cluster.run(3)
         settle(cluster)
-        asked.clear()
+        addresses.clear()
         cluster.reconcile()
-        assert asked == [url]
+        assert addresses == [url]
     cluster.server.objects[DRIVER]["status"]["podIP"] = "10.0.0.9"
-    asked.clear()
+    addresses.clear()
     cluster.reconcile()
-    assert asked == ["http://10.0.0.9:7400"]
+    assert addresses == ["http://10.0.0.9:7400"]
 
 
 def test_slow_name_service_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,9 +64,9 @@ def test_slow_name_service_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         return real(host, *more, **others)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
-        nobody.close()
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+        unused.close()
         address = Configuration(control_address=f"http://{{ip}}:{port}").address(_key(), "127.0.0.1")
         assert address is not None
         with pytest.raises(Unreachable):

@@ -30,7 +30,7 @@ ENDED = {"lastState": {"terminated": {"exitCode": 1, "message": "KeyError: 'x'"}
 
 
 @pytest.mark.parametrize(
-    ("status", "state", "said"),
+    ("status", "state", "message"),
     [
         ({}, PodState.FINE, ""),
         (waiting("ContainerCreating"), PodState.NOT_STARTED, "containers worker: ContainerCreating"),
@@ -45,11 +45,11 @@ ENDED = {"lastState": {"terminated": {"exitCode": 1, "message": "KeyError: 'x'"}
         ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, PodState.EVICTED, "low on memory"),
     ],
 )
-def test_what_is_wrong_with_a_pod(status: dict[str, Any], state: PodState, said: str) -> None:
+def test_what_is_wrong_with_a_pod(status: dict[str, Any], state: PodState, message: str) -> None:
     """A pod's problem is reported with its original message."""
     found = pod(status)
     assert found.state is state
-    assert said in found.message
+    assert message in found.message
     assert (found.slot, found.is_driver) == (12, False)
 
 

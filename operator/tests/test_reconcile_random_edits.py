@@ -51,7 +51,7 @@ def assert_as_fresh(editor: Editor, fresh: Editor) -> None:
     assert editor.children() == fresh.children()
     assert editor.old_pods() == []
     if not editor.found["spec"]["suspend"]:
-        assert editor.asked() == fresh.asked()
+        assert editor.requested_objects() == fresh.requested_objects()
 
 
 @given(

@@ -1,4 +1,4 @@
-"""The made-up API server's admission, against the table of valid and invalid objects that the real one is asked, too."""
+"""The made-up API server's admission, against the same table of valid and invalid objects as the real one's."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def uids(cluster: SimCluster) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
 
 
-def test_a_new_nonce_asks_again() -> None:
+def test_a_new_nonce_is_a_new_request() -> None:
     """The target has a newer generation and the same workers: the runtime then shares the bins by their load of now."""
     cluster = start_cluster(3)
     before = dict(cluster.log.target)

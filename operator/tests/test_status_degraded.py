@@ -124,10 +124,10 @@ def test_stuck_epoch_is_reported() -> None:
     assert (condition(cluster, "Ready")["status"], condition(cluster, "Ready")["reason"]) == ("True", "EpochRunning")
     cluster.run(10)
     assert (condition(cluster, "Ready")["status"], condition(cluster, "Ready")["reason"]) == ("False", "EpochHangs")
-    said = condition(cluster, "Degraded")
-    assert (said["status"], said["reason"]) == ("True", "EpochHangs")
-    assert f"epoch {cluster.log.epoch + 1} has been running for over 15 s" in said["message"]
-    assert "check the sink" in said["message"]
+    degraded = condition(cluster, "Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "EpochHangs")
+    assert f"epoch {cluster.log.epoch + 1} has been running for over 15 s" in degraded["message"]
+    assert "check the sink" in degraded["message"]
     cluster.run(60)
     assert "over 1 min" in condition(cluster, "Degraded")["message"]
     query.hanging = False
@@ -184,10 +184,10 @@ def test_pods_that_cannot_be_made() -> None:
     cluster.run(20)
     assert condition(cluster, "Degraded")["status"] == "False"
     cluster.run(25)
-    said = condition(cluster, "Degraded")
-    assert said["reason"] == "PodsNotCreated"
-    assert "2 pods are not created" in said["message"]
-    assert "exceeded quota: small" in said["message"]
+    degraded = condition(cluster, "Degraded")
+    assert degraded["reason"] == "PodsNotCreated"
+    assert "2 pods are not created" in degraded["message"]
+    assert "exceeded quota: small" in degraded["message"]
     cluster.converge()
 
 
@@ -255,24 +255,24 @@ def test_failures_in_a_row() -> None:
 
 
 def test_a_dead_driver_holds_no_threads() -> None:
-    """A control API that did not answer in time is left alone for some seconds; that of a new pod is asked at once."""
+    """A control API that did not answer in time is left alone for some seconds; that of a new pod is read at once."""
     cluster = start_cluster()
-    asked: list[float] = []
+    reads: list[float] = []
 
     class Late(DriverClient):
         def _request(self, method: str, path: str, body: Any = None) -> Any:
-            asked.append(cluster.now)
+            reads.append(cluster.now)
             raise TimedOut("timed out")
 
     cluster.reconciler.observer = replace(cluster.reconciler.observer, connect=Late)
     cluster.silent = True
     cluster.run(int(2 * CONTROL_BACKOFF_SECONDS) - 5)
-    assert len(asked) == 2
+    assert len(reads) == 2
     cluster.server.remove(("Pod", NS, f"{NAME}-driver-0"), at_once=True)
     cluster.queries.clear()
     cluster.tick()
     cluster.reconcile()
-    assert len(asked) == 3
+    assert len(reads) == 3
 
 
 def test_memos_are_of_one_dataflow() -> None:

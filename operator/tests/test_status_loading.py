@@ -39,9 +39,9 @@ def test_a_restart_is_no_failure(restart: str) -> None:
 @pytest.mark.parametrize(("failures", "reason"), [(0, "AsExpected"), (2, "ProgramFailed")])
 def test_loading_after_a_failure(failures: int, reason: str) -> None:
     """The message of a loading program is a failure if it has failed before, and its progress otherwise."""
-    said = {"state": "Loading", "reason": "the query needs the workers that hold its bins: 0, 1", "workers": [0, 1]}
-    runtime = parse_runtime({**said, "failures": failures})
+    fields = {"state": "Loading", "reason": "the query needs the workers that hold its bins: 0, 1", "workers": [0, 1]}
+    runtime = parse_runtime({**fields, "failures": failures})
     seen = observed(runtime={name: getattr(runtime, name) for name in ("state", "reason", "failures", "holding")})
     status = decide(FLOW, seen, SETTLED, LIMITS).status
     assert condition(status, ConditionType.DEGRADED).reason == reason
-    assert condition(status, ConditionType.READY).message == said["reason"]
+    assert condition(status, ConditionType.READY).message == fields["reason"]

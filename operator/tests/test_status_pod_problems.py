@@ -44,10 +44,10 @@ def test_it_is_reported_once_it_lasts(state: PodState, after: float) -> None:
 
 def test_a_pod_without_a_node() -> None:
     """The message has the duration, the effect, the scheduler's message, and the remedies."""
-    said = degraded(
+    found = degraded(
         state=PodState.UNSCHEDULABLE, state_since=NOW - 200, message="0/5 nodes are available: 5 Insufficient memory."
     )
-    assert said.message == (
+    assert found.message == (
         "Pod clicks-executor-1 has had no node for 3 min; 2 of 2 executors are registered. The scheduler: 0/5 nodes are available: "
         "5 Insufficient memory. Add nodes, lower spec.replicas, or lower executor.resources.requests"
     )
@@ -94,7 +94,7 @@ def first(reason: str = "", message: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("status", "state", "said"),
+    ("status", "state", "message"),
     [
         (first("ImagePullBackOff", "Back-off"), PodState.IMAGE, "img:2"),
         (first("CrashLoopBackOff"), PodState.CRASHING, "container vault crashes repeatedly"),
@@ -102,7 +102,7 @@ def first(reason: str = "", message: str = "") -> dict[str, Any]:
         (first() | waiting("ImagePullBackOff"), PodState.IMAGE, "img:1"),
     ],
 )
-def test_init_containers_are_seen(status: dict[str, Any], state: PodState, said: str) -> None:
+def test_init_containers_are_seen(status: dict[str, Any], state: PodState, message: str) -> None:
     """What keeps an init container or a sidecar from running is the pod's trouble, too."""
     found = read_pod(status)
-    assert (found.state, said in found.message) == (state, True), found
+    assert (found.state, message in found.message) == (state, True), found

@@ -22,7 +22,7 @@ def observed(driver: str | None = __version__, *pods: str) -> ObservedState:
 
 
 @pytest.mark.parametrize(
-    ("seen", "reason", "said"),
+    ("seen", "reason", "message"),
     [
         (observed(None), "OneVersion", __version__),
         (observed(__version__, __version__, __version__), "OneVersion", __version__),
@@ -32,11 +32,11 @@ def observed(driver: str | None = __version__, *pods: str) -> ObservedState:
         (observed(__version__, ""), "PodVersions", "an older version"),
     ],
 )
-def test_what_differs_is_named(seen: ObservedState, reason: str, said: str) -> None:
+def test_what_differs_is_named(seen: ObservedState, reason: str, message: str) -> None:
     """Nothing pends while all is of one version; else one reads which differs, and what brings it up."""
     found = update_pending(seen, Status())
     assert (found.status, found.reason) == (reason != "OneVersion", reason)
-    assert said in found.message
+    assert message in found.message
 
 
 @pytest.mark.parametrize("driver", ["0.0.9", "", __version__])

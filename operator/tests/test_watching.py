@@ -73,7 +73,7 @@ def test_only_our_own_children_are_listed() -> None:
     """The API server is queried for the operator's children and for all dataflows: other pods never reach the operator."""
     settings = kopf.OperatorSettings()
     asyncio.run(watching.configure(settings=settings))
-    asked = {
+    selectors = {
         plural: settings.watching.label_selectors.collect(Resource(group, version, plural, kind=kind))
         for group, version, plural, kind in (
             ("", "v1", "pods", "Pod"),
@@ -82,7 +82,7 @@ def test_only_our_own_children_are_listed() -> None:
         )
     }
     ours = ["app.kubernetes.io/managed-by=binshift-operator"]
-    assert asked == {"pods": ours, "statefulsets": ours, "streamingdataflows": []}
+    assert selectors == {"pods": ours, "statefulsets": ours, "streamingdataflows": []}
 
 
 def test_settings() -> None:

@@ -146,9 +146,9 @@ def test_requested_delay_is_kept() -> None:
     clock = Clock()
     queue = WorkQueue(clock, jitter=lambda: 1.0)
     queue.add(A)
-    for asked, waited in ((50.0, 50.0), (1.0, 2.0)):
+    for delay, waited in ((50.0, 50.0), (1.0, 2.0)):
         assert queue.get(0) == A
-        queue.add_rate_limited(A, asked)
+        queue.add_rate_limited(A, delay)
         queue.add(A)
         clock.now += waited - 0.5
         assert queue.get(0) is None

@@ -111,7 +111,7 @@ class _Run:
     process: subprocess.Popen[bytes]
     _found: RunDirectory | None = field(default=None)
 
-    def look(self) -> Dataflow | None:
+    def observe(self) -> Dataflow | None:
         """The dataflow; None while the control API does not respond."""
         try:
             self._found = self._found or find(self.environment)
@@ -123,7 +123,7 @@ class _Run:
     def await_rows(self, notify: Any) -> None:
         """Wait until the state is filled and epochs follow each other."""
         deadline = time.monotonic() + START_SECONDS_MAX
-        while (seen := self.look()) is None or seen.epoch < 8:
+        while (seen := self.observe()) is None or seen.epoch < 8:
             notify(f"filling: {'starting' if seen is None else f'epoch {seen.epoch}'}")
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(
@@ -134,7 +134,7 @@ class _Run:
     def scale(self, workers: int, calm_from: float) -> tuple[Times, dict[str, float]]:
         """Run `binshift scale` and observe it; returns the seconds by phase."""
         before = {path.name for path in (self.folder / "cluster").glob("worker-*.log")}
-        seen = self.look()
+        seen = self.observe()
         last = -1 if seen is None or seen.migration is None else seen.migration.id
         began = time.time()
         command = [sys.executable, "-m", "binshift.cli", "scale", str(workers), "--wait"]
@@ -143,7 +143,7 @@ class _Run:
         while asking.poll() is None:
             if {path.name for path in (self.folder / "cluster").glob("worker-*.log")} - before:
                 reached.setdefault("start", time.time())
-            if (now := self.look()) is not None:
+            if (now := self.observe()) is not None:
                 for phase in _reached(now, workers, last):
                     reached.setdefault(phase, time.time())
             time.sleep(POLL_SECONDS)

@@ -80,5 +80,5 @@ def _span(progress: Mapping[str, Any], prefill: int, rate: int) -> Span | None:
 
 def _offset(text: Any) -> tuple[int, int] | None:
     """(rows, start of the clock in ms), as the source writes it; None for none, which Spark writes in two ways."""
-    said = json.loads(text) if isinstance(text, str) else text
-    return None if said is None else (int(said[0]), int(said[1]))
+    pair = json.loads(text) if isinstance(text, str) else text
+    return None if pair is None else (int(pair[0]), int(pair[1]))

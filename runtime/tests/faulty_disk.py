@@ -32,21 +32,21 @@ class FaultyDisk:
 
     def slow(self, seconds: float) -> None:
         """Delay each call by this many seconds from now on."""
-        self._say(seconds)
+        self._set_fault(seconds)
 
     def stand_still(self) -> None:
         """Answer no call until another fault, or none, is set; then answer the waiting calls, too."""
-        self._say(None)
+        self._set_fault(None)
 
     def refuse(self, error: str, *calls: str) -> None:
         """Let these calls, or all, fail with the named error; with EROFS all calls that change something."""
-        self._say(0, error, *calls)
+        self._set_fault(0, error, *calls)
 
     def repair(self) -> None:
         """Remove all faults."""
-        self._say(0)
+        self._set_fault(0)
 
-    def _say(self, seconds: float | None, error: str | None = None, *calls: str) -> None:
+    def _set_fault(self, seconds: float | None, error: str | None = None, *calls: str) -> None:
         fresh = self._fault.with_suffix(".fresh")
         fresh.write_text(json.dumps([seconds, error, calls]))
         fresh.replace(self._fault)

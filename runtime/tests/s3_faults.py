@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
             case Fault.RESET | Fault.DONE_RESET:
                 self._hang_up()
             case Fault.SILENCE | Fault.DONE_SILENCE:
-                self._say_nothing()
+                self._send_nothing()
             case Fault.DONE_CUT:
                 assert answer is not None
                 status, headers, data = answer
@@ -219,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command != "HEAD":
                 self.wfile.write(data)
 
-    def _say_nothing(self) -> None:
+    def _send_nothing(self) -> None:
         """Send nothing until the client closes the connection."""
         until = time.monotonic() + SILENCE_SECONDS_MAX
         while time.monotonic() < until:

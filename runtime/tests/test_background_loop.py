@@ -35,7 +35,7 @@ def test_a_round_with_nothing_to_do(world: BackgroundWorld) -> None:
     assert world.jobs == []
 
 
-def test_a_new_executor_is_asked_what_it_holds(world: BackgroundWorld) -> None:
+def test_a_new_executor_reports_its_bins(world: BackgroundWorld) -> None:
     """A new executor gets a job, because its copies are not known."""
     del world.executors[Worker(1)]
     world.round()
@@ -91,7 +91,7 @@ def test_no_further_job_begins_after_a_stop(world: BackgroundWorld) -> None:
     assert world.jobs == [[2]]
 
 
-def test_a_round_in_trouble_looks_for_a_newer_driver(world: BackgroundWorld) -> None:
+def test_a_failing_round_checks_for_a_newer_driver(world: BackgroundWorld) -> None:
     """A driver that was replaced notices it at the first failure, and its rounds end permanently."""
     Log.on(world.files, world.log.format, nonce="another driver")
     joined(world, 2)
@@ -199,7 +199,7 @@ def test_a_migration_waits_for_its_workers_for_a_while(world: BackgroundWorld) -
     assert migration.reason == "worker 2 has no executor after 60 s: start one and ask again"
 
 
-def test_a_worker_that_comes_in_between_is_waited_for_anew(world: BackgroundWorld) -> None:
+def test_the_wait_for_a_worker_restarts_when_it_registers(world: BackgroundWorld) -> None:
     """The waiting time counts from when the worker was last registered."""
     migration = world.targets.rescale(tuple(map(Worker, range(3))))
     for number in range(100):

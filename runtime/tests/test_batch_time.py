@@ -88,7 +88,7 @@ def exchanges(frame: DataFrame) -> int:
         "max(localtimestamp())",
     ],
 )
-def test_a_time_within_an_aggregate_is_refused_in_spark_s_words(text: str, spark: SparkSession) -> None:
+def test_a_time_within_an_aggregate_is_refused_as_in_spark(text: str, spark: SparkSession) -> None:
     """Spark rejects it in a stream's first batch, where it is a value of the batch and not deterministic."""
     with pytest.raises(AnalysisException, match="current_batch_timestamp") as refused:
         compile_aggregate(spark.range(1), ["id"], [F.expr(text)])

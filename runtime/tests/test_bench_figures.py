@@ -160,7 +160,7 @@ def test_unknown_benchmark_is_refused_by_name() -> None:
     assert "no benchmark 'mov'; there are bins, calm" in done.stderr
 
 
-def test_the_page_is_what_the_results_say() -> None:
+def test_the_page_equals_the_results() -> None:
     """The tables of docs/benchmarks.md are those of the stored results."""
     command = [sys.executable, str(BENCHMARKS / "page.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -59,7 +59,7 @@ def test_the_drain_token_opens_the_drain_only(method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/workers/1/drain/", "/v1/workers/1/drain/../../stop"])
-def test_the_drain_token_opens_nothing_that_looks_like_a_drain(path: str) -> None:
+def test_the_drain_token_opens_no_similar_paths(path: str) -> None:
     """Any path that is not exactly a drain needs the admin token."""
     service = FakeService()
     assert client(service, token=DRAIN).post(path).status_code in {403, 404, 405}
@@ -68,7 +68,7 @@ def test_the_drain_token_opens_nothing_that_looks_like_a_drain(path: str) -> Non
 
 @pytest.mark.parametrize("token", [None, "anything"])
 @pytest.mark.parametrize(("method", "path"), CALLS)
-def test_without_a_configured_token_nobody_may(method: str, path: str, token: str | None) -> None:
+def test_without_a_configured_token_all_is_refused(method: str, path: str, token: str | None) -> None:
     """A driver without tokens rejects every call under /v1, and the error has the settings for a token."""
     service = FakeService()
     answer = client(service, token=token, tokens=Tokens()).request(method, path, json=TARGET)

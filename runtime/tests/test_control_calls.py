@@ -63,7 +63,7 @@ def test_lists_are_bounded(service: FakeService) -> None:
     assert len(api.get("/v1/bins").json()["bins"]) == BINS
 
 
-def test_readiness_says_why_not(service: FakeService) -> None:
+def test_readiness_has_the_reason(service: FakeService) -> None:
     """A query that is not ready returns 503 with a reason, while the process is alive."""
     service.reason = "no worker is registered with Spark"
     api = client(service, token=None)
@@ -122,7 +122,7 @@ def test_a_target_is_idempotent(service: FakeService) -> None:
         ({"x\ud800" * 100: 1}, "body"),
     ],
 )
-def test_a_bad_target_is_422_and_says_where(service: FakeService, change: dict[str, Any], where: str) -> None:
+def test_a_bad_target_is_422_with_its_field(service: FakeService, change: dict[str, Any], where: str) -> None:
     """Wrong types, values out of bounds and unknown fields are rejected by name, and never reach the query."""
     body = json.dumps(TARGET | change)
     answer = client(service).put("/v1/target", content=body, headers={"Content-Type": "application/json"})
@@ -267,7 +267,7 @@ def test_metrics_are_served(service: FakeService) -> None:
     assert open_metrics.text.endswith("# EOF\n")
 
 
-def test_the_document_tells_every_call(service: FakeService) -> None:
+def test_the_document_has_every_call(service: FakeService) -> None:
     """The OpenAPI document lists each call, and that it needs a token."""
     document = client(service, token=None).get("/openapi.json").json()
     calls = {(m.upper(), path) for path, methods in document["paths"].items() for m in methods}

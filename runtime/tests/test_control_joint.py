@@ -63,7 +63,7 @@ def test_a_refusal_of_one_query_stops_no_other(both: Both, method: str, path: st
     assert (refused.status_code, refused.json()["error"]) == (422, "MigrationRefused")
 
 
-def test_of_many_migrations_only_the_one_that_is_shown_is_asked_for(both: Both) -> None:
+def test_only_the_shown_migration_is_read(both: Both) -> None:
     """It is the newest one in progress, or otherwise the newest."""
 
     def shown() -> tuple[int, str, int]:

@@ -30,7 +30,7 @@ def target(generation: int, *workers: int) -> TargetRequest:
     return TargetRequest(owner=UID, generation=generation, workers=list(workers))
 
 
-def test_the_snapshot_tells_the_dataflow(world: World) -> None:
+def test_the_snapshot_has_the_dataflow(world: World) -> None:
     """Names, epoch, route, workers, rates and latency are those of the query; there is no target yet."""
     seen = world.service.snapshot()
     assert (seen.state, seen.name, seen.id, seen.run_id) == (State.RUNNING, "clicks", "query-id", "run-id")
@@ -66,7 +66,7 @@ def test_every_part_of_an_epoch_can_be_told(world: World, part: EpochStage) -> N
     assert seen.part == part.value
 
 
-def test_an_epoch_in_trouble_says_why(world: World) -> None:
+def test_a_failing_epoch_has_a_reason(world: World) -> None:
     """The reason is reported while its runs fail, not only after its end."""
     world.query.epochs.progress = EpochProgress(Epoch(3), world.now).at(EpochStage.JOB, 2, "the disk is full")
     seen = world.service.snapshot().under_way
@@ -212,7 +212,7 @@ def test_stopping_returns_at_once_and_ends_stopped(world: World) -> None:
     ("error", "state"),
     [(Fenced("term 3 took over"), State.FENCED), (EpochFailed("e"), State.FAILED), (None, State.FINISHED)],
 )
-def test_an_ended_query_says_how(world: World, error: Exception | None, state: State) -> None:
+def test_an_ended_query_has_its_outcome(world: World, error: Exception | None, state: State) -> None:
     """An error determines state and reason; an end without an error or a request is a finished stream."""
     world.query.isActive, world.query.error = False, error  # type: ignore[assignment]
     seen = world.service.snapshot()

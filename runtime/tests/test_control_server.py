@@ -56,7 +56,7 @@ def test_a_port_can_be_used_again() -> None:
     [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\n", b"POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{"],
     ids=["nothing", "half a header", "half a body"],
 )
-def test_who_does_not_finish_asking_is_let_go(beginning: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_request_is_closed(beginning: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that only stays open is closed after a time; one with repeated requests stays open."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS_MAX", 0.2)
     with server() as running, httpx2.Client(base_url=running.url) as client:

@@ -68,7 +68,7 @@ def test_standing_still_shows_in_the_buckets() -> None:
     assert buckets.p50[3] == pytest.approx(5.0 - 0.77, abs=0.01)
 
 
-def test_recent_looks_at_commits() -> None:
+def test_recent_figures_are_by_commit_time() -> None:
     """The live figures are of recently committed rows, whenever they were due."""
     log = _ledger((0.0, [0, 1]), (0.5, [2, 3]), (2.0, [4, 5, 6, 7]))
     latency, rate = log.recent(now=2.1, seconds=1.0)

@@ -80,7 +80,7 @@ def test_feeder_releases_everything_in_order(tmp_path: Path) -> None:
     assert list(staged.iterdir()) == []
 
 
-def test_feeder_waits_for_nobody_but_the_clock(tmp_path: Path) -> None:
+def test_feeder_waits_only_for_the_clock(tmp_path: Path) -> None:
     """With a stopped clock only the primers are released; with one far ahead all files are released at once."""
     schedule = Schedule(50, 5.0, tick_seconds=0.1, primers=3)
     staged, shown = _staged(tmp_path, schedule)

@@ -41,7 +41,7 @@ def _scenario(world: _World, workers: list[int], seconds: float = 30.0) -> Scena
     return Scenario(workers[0], world, world, plan_steps(workers, seconds), messages.append)  # type: ignore[arg-type]
 
 
-def test_growing_starts_processes_and_asks() -> None:
+def test_growing_starts_processes_and_rescales() -> None:
     """At its time a step starts the new processes and requests the rescale at once, and only once."""
     world = _World()
     scenario = _scenario(world, [2, 4, 3])

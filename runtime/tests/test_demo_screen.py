@@ -39,7 +39,7 @@ def _shown(view: View) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_table_and_line_say_the_same() -> None:
+def test_table_and_line_agree() -> None:
     """Both forms show the epoch, the rows, the latency, the bins and the migration."""
     for text in (_shown(VIEW), line(VIEW)):
         for part in ("17", "5,000", "0.25 s", "0.75 s", "2 → 4 workers", "copying", "2/4 bins"):

@@ -54,7 +54,7 @@ def test_others_take_over_from_one_that_stays_away(world: EpochWorld) -> None:
     assert world.coordinator.route.workers == (0,)
 
 
-def test_nobody_is_there(world: EpochWorld) -> None:
+def test_no_worker_is_registered(world: EpochWorld) -> None:
     """Without any executor the epoch fails and names the missing worker."""
     begun(world)
     world.executors.clear()
@@ -129,7 +129,7 @@ def test_where_all_are_cold_anyone_may_read(world: EpochWorld) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "checks"), [(1.9, 0), (2.5, 1)])
-def test_a_driver_that_planned_for_long_looks_for_a_newer_one(world: EpochWorld, seconds: float, checks: int) -> None:
+def test_a_driver_that_planned_for_long_checks_for_a_newer_one(world: EpochWorld, seconds: float, checks: int) -> None:
     """After a long pause it may have been replaced, so it must check before the sink writes."""
     begun(world)
     checked: list[int] = []
@@ -240,7 +240,7 @@ def test_groups_that_are_over_get_an_epoch(world: EpochWorld, next_ms: int | Non
     assert world.wakes == wakes
 
 
-def test_no_more_is_asked_for_by_an_epoch_that_failed(world: EpochWorld) -> None:
+def test_a_failed_epoch_requests_no_further_one(world: EpochWorld) -> None:
     """Only a recorded epoch requests another one."""
     world.script.append(UserFunctionFailed("boom"))
     with pytest.raises(UserFunctionFailed):

@@ -14,7 +14,7 @@ import pytest
 from binshift import failpoints
 
 
-def test_without_the_variable_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_the_variable_nothing_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The variable is read once, when the process starts: set later, it has no effect."""
     (tmp_path / "here").touch()
     monkeypatch.setenv(failpoints.VARIABLE, str(tmp_path))

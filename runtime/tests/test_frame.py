@@ -149,7 +149,7 @@ def test_parameters_have_pysparks_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FRAME))
-def test_refused_names_say_what_to_do(clicks: DataFrame, name: str) -> None:
+def test_refused_names_have_a_remedy(clicks: DataFrame, name: str) -> None:
     """A rejected name raises on access, in both phases, with its name and an alternative."""
     before = stateful(clicks)
     for frame in (before, before.groupBy("user").count()):
@@ -158,7 +158,7 @@ def test_refused_names_say_what_to_do(clicks: DataFrame, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(GROUPED))
-def test_refused_names_of_grouped_data_say_what_to_do(clicks: DataFrame, name: str) -> None:
+def test_refused_names_of_grouped_data_have_a_remedy(clicks: DataFrame, name: str) -> None:
     """The same holds for what follows groupBy."""
     with pytest.raises(Unsupported, match=rf"StatefulGroupedData\.{name} is not supported: .{{20}}"):
         getattr(stateful(clicks).groupBy("user"), name)

@@ -65,7 +65,7 @@ def test_results_have_sparks_names(odd: DataFrame, name: str) -> None:
 
 
 @pytest.mark.usefixtures("case_sensitive")
-def test_names_that_differ_in_case_are_two_where_spark_says_so(odd: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_differ_in_case_follow_spark(odd: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """With spark.sql.caseSensitive, a query over `USER` and `user` is compiled like any other."""
     frame = stateful(odd.withColumn("USER", F.col("amount"))).groupBy("user").agg(F.sum("USER"), F.max("user"))
     stage = compile_stage(definitions(monkeypatch)(frame), "update")

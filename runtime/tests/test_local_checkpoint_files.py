@@ -72,7 +72,7 @@ def test_a_file_is_not_written_over(files: Files) -> None:
     assert {name for name in files.listed() if not name.startswith(".")} == {"7"}
 
 
-def test_a_file_is_written_over_when_asked(files: Files) -> None:
+def test_a_file_is_overwritten_on_request(files: Files) -> None:
     """Overwriting is used by the state store for its own files."""
     files.create("7", b"first").close()
     files.create("7", b"second", overwrite=True).close()

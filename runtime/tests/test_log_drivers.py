@@ -24,7 +24,7 @@ from binshift.log.storage import layout
 from binshift.model import Epoch, Term
 
 
-def test_a_replaced_driver_is_fenced_and_says_by_whom() -> None:
+def test_a_replaced_driver_is_fenced_and_names_the_newer_one() -> None:
     """The older of two drivers loses the race for an epoch, and its next epoch too; the log stays the newer's (I3)."""
     old = Driver()
     old.epochs(2)
@@ -171,7 +171,7 @@ def test_two_drivers_may_create_the_same_log() -> None:
                 Log.on(storage, FORMAT)
 
 
-def test_loading_beside_a_living_driver_begins_again() -> None:
+def test_loading_during_a_live_driver_begins_again() -> None:
     """Records deleted between listing and reading are not damage if a second listing has advanced."""
     driver = Driver()
     for _ in range(2):

@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_inspect_tells_what_is_there(root: Path) -> None:
+def test_inspect_describes_the_log(root: Path) -> None:
     """The summary has the epochs, the route, the files by kind, the snapshots' ages, the orphans and the target."""
     before = snapshot(root)
     summary = inspect(str(root))

@@ -101,7 +101,7 @@ def test_a_driver_that_was_replaced_renews_nothing_and_removes_nothing() -> None
     new.once()
 
 
-def test_a_damaged_file_names_nobody() -> None:
+def test_a_damaged_file_names_no_owner() -> None:
     """It does not block another owner, and `verify` reports that it is damaged."""
     driver = Driver()
     driver.epoch()

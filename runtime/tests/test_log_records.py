@@ -181,7 +181,7 @@ def test_a_manifest_of_other_operators_is_refused() -> None:
         manifests.encode_manifest(world.index, Epoch(3))
 
 
-def test_names_say_what_they_are() -> None:
+def test_names_have_their_kind() -> None:
     """Names are built and parsed by one module, and parsing is the inverse of building."""
     delta = layout.delta_name(Epoch(7), "count_1", Worker(3), "5.7.0.x")
     snapshot = layout.snapshot_name(Epoch(7), "count_1", Worker(3), "5.7.0.x", 12)

@@ -120,7 +120,7 @@ def test_spark_and_the_log_must_belong_together() -> None:
 
 
 @pytest.mark.parametrize("damage", ["altered", "missing"])
-def test_a_lost_format_is_written_anew_by_its_query(damage: str, tmp_path: Path) -> None:
+def test_a_lost_format_is_rewritten_by_its_query(damage: str, tmp_path: Path) -> None:
     """The records identify their query: it continues, and any other is rejected with the file named."""
     driver = Driver(Log.open(str(tmp_path), {}, FORMAT).storage)
     driver.epochs(3)

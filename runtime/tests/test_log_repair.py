@@ -53,7 +53,7 @@ def go_on(cluster: SimulatedCluster, epochs: int = 6) -> None:
 
 
 @pytest.mark.parametrize("kind", ["deltas", "snapshots"])
-def test_a_moving_bin_whose_file_is_damaged_is_written_anew_by_its_owner(kind: str) -> None:
+def test_a_moving_bin_whose_file_is_damaged_is_rewritten_by_its_owner(kind: str) -> None:
     """If the new owner finds the damage, the old one, which has the state, makes a snapshot, and the migration continues."""
     cluster = grown()
     spoiled = [file.name for worker in (0, 1) for file in needed(cluster, kind, worker)]

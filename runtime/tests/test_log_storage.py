@@ -74,7 +74,7 @@ def test_files_are_kept_as_written(storage: Storage) -> None:
     assert (storage.exists("a/1.bin"), storage.exists("ab/1.bin")) == (False, True)
 
 
-def test_many_files_come_in_the_order_asked_for(storage: Storage) -> None:
+def test_many_files_come_in_the_given_order(storage: Storage) -> None:
     """All files are returned; a missing one is reported at its turn."""
     content = {f"deltas/{number:02}": b"%d" % number for number in range(20)}
     for name, data in content.items():

@@ -45,7 +45,7 @@ def test_all_that_is_declared_is_shown() -> None:
     assert declared >= {PREFIX + each.name for each in DECLARED}
 
 
-def test_names_say_their_unit() -> None:
+def test_names_have_their_unit() -> None:
     """Each name has the prefix, is in base units and ends with its unit, if it has one; each has a help text."""
     for family in RuntimeMetrics(CollectorRegistry(), list, Observed).describe():
         name = family.name.removeprefix(PREFIX)

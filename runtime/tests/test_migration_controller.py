@@ -16,7 +16,7 @@ def rows(number: int) -> list[Row]:
     return [{"key": f"k{i}", "value": number, "time": number} for i in range(30)]
 
 
-def test_a_migration_asked_for_before_any_input_ends() -> None:
+def test_a_migration_requested_before_any_input_ends() -> None:
     """If the stream is idle and bins have no owner yet, an epoch without rows assigns them, and then they move."""
     cluster = SimulatedCluster(Totals(), workers=1, slots=3)
     migration = cluster.rescale(3)

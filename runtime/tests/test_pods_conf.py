@@ -158,7 +158,7 @@ def test_a_wrong_environment_is_named(
 
 
 @pytest.mark.parametrize("module", ["driver", "master", "worker"])
-def test_a_process_that_cannot_start_says_why(module: str) -> None:
+def test_a_process_that_cannot_start_logs_the_reason(module: str) -> None:
     """One line, no traceback, and a status of its own."""
     command = [
         sys.executable,
@@ -173,7 +173,7 @@ def test_a_process_that_cannot_start_says_why(module: str) -> None:
     assert "cannot start: BINSHIFT_" in ran.stderr
 
 
-def test_the_control_api_is_where_the_table_says() -> None:
+def test_the_control_api_is_at_the_listed_port() -> None:
     """It listens on all addresses of the pod and on the fixed ports, and requires a token."""
     environment = {**DRIVER, "BINSHIFT_TOKEN": "abc"}
     found = driver.control_settings(DriverSettings.from_environment(environment), environment)
@@ -181,7 +181,7 @@ def test_the_control_api_is_where_the_table_says() -> None:
     assert found.tokens.admin == "abc"
 
 
-def test_a_reason_is_left_where_somebody_looks(tmp_path: Path) -> None:
+def test_a_reason_is_the_termination_message(tmp_path: Path) -> None:
     """In a file that exists or can be created; outside Kubernetes it is ignored."""
     driver.write_termination_reason(tmp_path / "termination", "why")
     assert (tmp_path / "termination").read_text() == "why"

@@ -108,7 +108,7 @@ def test_a_long_move_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("answers_every", [40, 1000])
-def test_a_busy_driver_is_asked_again_for_a_while(answers_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_driver_is_polled_for_a_while(answers_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server error does not end it; half a minute of errors does."""
 
     def answer(method: str, path: str, count: int) -> Answer:
@@ -153,7 +153,7 @@ def test_a_driver_that_is_gone_is_not_waited_for(
     assert len(requests) == requested
 
 
-def test_without_an_address_there_is_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_address_nothing_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the missing variable."""
     assert "BINSHIFT_CONTROL_URL" in drain_message("", monkeypatch)
 

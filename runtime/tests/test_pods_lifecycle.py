@@ -119,7 +119,7 @@ def test_who_is_fenced_rests_however_it_was_wrapped() -> None:
 
 
 @pytest.mark.parametrize("state", ENDS)
-def test_what_was_asked_to_stop_is_not_tried_again(state: State) -> None:
+def test_a_stopped_program_is_not_retried(state: State) -> None:
     """It is Stopped, whatever its end, with the reason if it failed; one that had ended before keeps its state."""
     outcome = stopped(Outcome(state, "why"))
     assert after(outcome, 0) == Rest()
@@ -127,7 +127,7 @@ def test_what_was_asked_to_stop_is_not_tried_again(state: State) -> None:
     assert bool(outcome.reason) is (state is not State.STOPPED)
 
 
-def test_a_process_that_says_nothing_is_judged_by_its_status() -> None:
+def test_a_process_without_a_report_is_judged_by_its_status() -> None:
     """A signal is named, with its usual meaning."""
     assert "no memory left" in of_process(137).reason
     assert "signal 11" in of_process(139).reason

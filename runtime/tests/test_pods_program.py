@@ -48,7 +48,7 @@ def test_what_it_said_last_is_its_reason(tmp_path: Path) -> None:
     assert len(reason) < 2 * program.REMEMBERED_CHARACTERS
 
 
-def test_an_exit_with_words_or_in_order(tmp_path: Path) -> None:
+def test_an_exit_with_a_message_or_in_order(tmp_path: Path) -> None:
     """`sys.exit("why")` is the reason itself; a normal exit has none."""
     assert ended(tmp_path, "import sys; sys.exit('no input')") == (1, "no input")
     assert ended(tmp_path, "import sys; sys.stderr.write('a warning'); sys.exit(0)") == (0, "")

@@ -132,12 +132,12 @@ def test_a_trigger_that_ran_nothing_shows_what_is_stored() -> None:
 
 
 @pytest.mark.parametrize("known", [[], [timings(summary(0), epoch=6)]], ids=["none", "another"])
-def test_an_unknown_epoch_stays_as_spark_says(known: list[EpochTimings]) -> None:
+def test_an_unknown_epoch_stays_as_in_spark(known: list[EpochTimings]) -> None:
     """Nothing is added for an epoch that this driver has not timed."""
     assert filled(report(7), known).stateOperators == []
 
 
-class Heard(StreamingQueryListener):
+class RecordingListener(StreamingQueryListener):
     """A user's listener."""
 
     def __init__(self) -> None:
@@ -155,24 +155,24 @@ class Heard(StreamingQueryListener):
 
 def test_a_wrapped_listener_sees_the_state_of_binshifts_queries_only() -> None:
     """The report is filled while the query is alive; reports of other queries are unchanged."""
-    heard = Heard()
-    wrapped = state_listener(heard)
+    listener = RecordingListener()
+    wrapped = state_listener(listener)
     lived = deque([TWO])
     publish(QUERY, lived)
     wrapped.onQueryProgress(QueryProgressEvent(report(7)))
-    assert [each.numRowsTotal for each in heard.events[-1].progress.stateOperators] == [200]
+    assert [each.numRowsTotal for each in listener.events[-1].progress.stateOperators] == [200]
     del lived
     gc.collect()
     wrapped.onQueryProgress(QueryProgressEvent(report(7)))
-    assert heard.events[-1].progress.stateOperators == []
+    assert listener.events[-1].progress.stateOperators == []
 
 
 def test_a_wrapped_listener_hears_everything_else_as_it_is() -> None:
     """This includes methods that a listener may omit."""
-    heard = Heard()
-    wrapped = state_listener(heard)
+    listener = RecordingListener()
+    wrapped = state_listener(listener)
     events: list[Any] = [object(), object()]
     wrapped.onQueryStarted(events[0])
     wrapped.onQueryIdle(object())  # type: ignore[arg-type]
     wrapped.onQueryTerminated(events[1])
-    assert heard.events == events
+    assert listener.events == events

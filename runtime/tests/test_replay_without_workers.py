@@ -151,7 +151,7 @@ def test_an_idle_worker_of_the_record_is_not_waited_for() -> None:
     assert cluster.route.workers == (0,)
 
 
-def test_where_nobody_may_take_over_a_replay_waits_for_workers_that_own_bins() -> None:
+def test_without_takeover_a_replay_waits_for_workers_that_own_bins() -> None:
     """Without a takeover, a replay waits like any other epoch."""
     cluster, misfortune = cluster_of(2, tuning=Tuning())
     misfortune.gone = {3: [1]}
@@ -164,12 +164,12 @@ def test_where_nobody_may_take_over_a_replay_waits_for_workers_that_own_bins() -
 def test_nothing_of_an_absent_worker_s_is_touched() -> None:
     """The replacement uses a separate store: neither the worker's own store nor that of the computing worker changes."""
     cluster, misfortune = cluster_of(2)
-    held = cluster.world.machines[Worker(1)].look("totals").status()
+    held = cluster.world.machines[Worker(1)].open_unfaulted("totals").status()
     misfortune.gone = {3: [1]}
     cluster.epoch(rows(3))
-    after = cluster.world.machines[Worker(1)].look("totals").status()
+    after = cluster.world.machines[Worker(1)].open_unfaulted("totals").status()
     assert after.stamp.epoch == 3
     assert after.owned == held.owned
-    here = cluster.world.machines[Worker(0)].look("totals").status()
+    here = cluster.world.machines[Worker(0)].open_unfaulted("totals").status()
     assert not here.owned & held.owned
     assert not here.copies.keys() & set(held.owned)

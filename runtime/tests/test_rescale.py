@@ -259,7 +259,7 @@ def test_every_world_reaches_what_is_desired(seed: int) -> None:
     assert set(world.route.values()) <= desired.workers
 
 
-def test_carrying_out_what_is_asked_gets_further() -> None:
+def test_actions_make_progress() -> None:
     """No decision repeats an action that was carried out: after it, another one is returned, or something is awaited."""
     world = World(random.Random(1))
     desired = Desired("me", 1, lowest(3))

@@ -231,7 +231,7 @@ def test_types_without_a_packed_form_are_refused_by_name(type: pa.DataType) -> N
         RowCodec(pa.schema([("clicks", type)]))
 
 
-def test_fingerprint_tells_schemas_apart() -> None:
+def test_fingerprint_distinguishes_schemas() -> None:
     """Names, order, types and time zones count; metadata and nullability do not."""
     base = pa.schema([("a", pa.int64()), ("b", pa.timestamp("us", "UTC"))])
     same = pa.schema([pa.field("a", pa.int64(), nullable=False), base.field("b")], metadata={"k": "v"})

@@ -132,7 +132,7 @@ def test_a_wish_that_cannot_come_true_ends_the_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "bins", "migrations", "cancel", "scale 3"])
-def test_commands_without_a_run_say_how_to_start_one(
+def test_commands_without_a_run_show_how_to_start_one(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each command ends with status 1 and a line with the command that starts a run."""

@@ -56,7 +56,7 @@ def test_a_cut_connection_is_no_traceback_at_the_end() -> None:
     "printed",
     [b"org.example.user prints this", b"java.util.List is what it is", b"========== a report ==========", b"=" * 40],
 )
-def test_prints_that_look_like_java_pass(printed: bytes) -> None:
+def test_prints_similar_to_java_pass(printed: bytes) -> None:
     """This holds after a line at INFO, too."""
     assert sifted(INFO, *STACK, printed, b"more") == [printed, b"more"]
 
@@ -105,7 +105,7 @@ def test_warnings_of_the_driver_are_told(tmp_path: Path) -> None:
     assert reported == [("driver", WARNING.decode())]
 
 
-def test_the_last_look_tells_all_there_is(tmp_path: Path) -> None:
+def test_the_last_call_forwards_everything(tmp_path: Path) -> None:
     """This includes a traceback whose end is missing."""
     reported: list[tuple[str, str]] = []
     output = ExecutorOutput(tmp_path, lambda name, line: reported.append((name, line)))
@@ -170,7 +170,7 @@ def test_workers_and_migrations_are_told_once() -> None:
     ]
 
 
-def test_a_migration_of_nothing_says_so() -> None:
+def test_an_empty_migration_is_reported() -> None:
     """It has no start to report, and ends with the reason."""
     idle = migration(1, "settled", 0, "nothing had to move")
     assert [event for event, _ in changes(seen(migration=idle))] == ["bins", "migration settled"]

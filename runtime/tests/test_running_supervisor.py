@@ -181,7 +181,7 @@ def test_the_target_of_another_owner_is_replaced() -> None:
     assert (world.puts[-1].owner, world.puts[-1].generation) == (LOCAL_OWNER, 1)
 
 
-def test_a_refused_target_is_not_asked_for_again() -> None:
+def test_a_refused_target_is_not_requested_again() -> None:
     """A rejection by the API is reported once to the requester, and a new request is tried again."""
     world = settled_on(2)
     world.wish, world.error = DesiredScale(2, 1), MigrationRefused("no")

@@ -141,7 +141,7 @@ def test_what_no_task_names_stays_hidden(spark: SparkSession, result: Callable[.
     assert [row.n for row in spark.read.json(str(tmp_path)).collect()] == [1]
 
 
-def test_an_epoch_that_cannot_be_published_says_why(
+def test_an_epoch_that_cannot_be_published_has_a_reason(
     spark: SparkSession, result: Callable[..., DataFrame], tmp_path: Path
 ) -> None:
     """If staged files were removed, nothing is published; other files are left unchanged."""

@@ -56,7 +56,7 @@ def _all(spark: SparkSession, result: Callable[..., DataFrame]) -> dict[str, Sin
     return made | {"foreachBatch": ForeachBatchSink(print), "foreach": ForeachSink(print)}
 
 
-def test_the_documentation_is_what_the_sinks_say(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
+def test_the_documentation_matches_the_sinks(spark: SparkSession, result: Callable[..., DataFrame]) -> None:
     """The table in the package's documentation has every sink, with its guarantee and draining."""
     actual = {name: (str(s.guarantee), "yes" if s.drains else "no") for name, s in _all(spark, result).items()}
     actual["any other format"] = actual.pop("any")
@@ -161,7 +161,7 @@ def test_kafka_is_sparks_own_writer(result: Callable[..., DataFrame]) -> None:
         sink.write(result(1).selectExpr("user AS value"), 0)
 
 
-def test_kafka_records_say_their_epoch(result: Callable[..., DataFrame]) -> None:
+def test_kafka_records_have_their_epoch(result: Callable[..., DataFrame]) -> None:
     """The epoch is added after the user's own headers, or alone if there are none."""
     own = "CASE WHEN n = 1 THEN array(struct('a' AS key, CAST('b' AS binary) AS value)) END AS headers"
     options = {"topic": "t", "kafka.bootstrap.servers": "s:1"}

@@ -72,7 +72,7 @@ def test_every_kind_of_key_groups_as_spark_does(batches: list[DataFrame], name: 
     assert_same(fold(plan, some), wanted, len(keys))
 
 
-def test_of_no_rows_every_aggregate_is_what_spark_says(spark: SparkSession, batches: list[DataFrame]) -> None:
+def test_of_no_rows_every_aggregate_is_as_in_spark(spark: SparkSession, batches: list[DataFrame]) -> None:
     """Merging nothing with nothing gives buffers whose result equals Spark's over an empty frame."""
     aggregates = [*simple(), *composite(), *moments(), F.first("i"), F.last("s", ignorenulls=True), F.collect_list("i")]
     plan = compile_aggregate(batches[0], [], aggregates)
@@ -106,7 +106,7 @@ def test_order_goes_by_epoch_and_source(spark: SparkSession, batches: list[DataF
         assert found[ok] == wanted
 
 
-def test_ansi_sums_overflow_as_spark_says(spark: SparkSession) -> None:
+def test_ansi_sums_overflow_as_in_spark(spark: SparkSession) -> None:
     """bigint and decimal sums that fit in each batch but not together are an error, wrapped or null; try_sum is null."""
     big = (2**63 - 1, Decimal("9" * 36 + ".99"))
     batches = [spark.createDataFrame([big], "l bigint, w decimal(38,2)") for _ in range(2)]

@@ -46,7 +46,7 @@ def aged(folder: Path) -> None:
     os.utime(folder, (then, then))
 
 
-def test_what_nobody_uses_goes(root: Path) -> None:
+def test_unused_stores_are_removed(root: Path) -> None:
     """Only the stores of the ended query are removed, including what a rehearsal left there."""
     (root / OLD / "warm.1.1-0").mkdir()
     (root / OLD / "warm.1.1-0" / "0").touch()
@@ -93,7 +93,7 @@ def test_what_is_not_ours_stays(root: Path, foreign: str) -> None:
     assert (root / foreign).exists()
 
 
-def test_a_folder_that_cannot_be_read_harms_nobody(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     """The search for abandoned stores never fails the rehearsal that it is part of."""
     (tmp_path / "file").touch()
     assert remove_abandoned(tmp_path / "file", NEW, 0.0) == []

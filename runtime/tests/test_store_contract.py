@@ -127,7 +127,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.rows = {at: value for at, value in self.rows.items() if at[0] != bin}
 
     @rule()
-    def look(self) -> None:
+    def open_snapshot(self) -> None:
         """Open a snapshot and keep it."""
         if len(self.snapshots) < 4:
             transaction = self.stack.enter_context(self.store.read())

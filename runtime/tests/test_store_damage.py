@@ -96,7 +96,7 @@ def test_an_undamaged_store_is_not_discarded(was: Past, directory: Path, caplog:
 ROW = entries.make([3], [b"key"], [b"a value to be found"])
 
 
-def look(store: BinStore, read: str) -> list[object]:
+def read_rows(store: BinStore, read: str) -> list[object]:
     """What is stored of `ROW`, read in one of two ways."""
     with store._fenced.kv.read() as transaction:
         if read == "scan":
@@ -119,8 +119,8 @@ def test_a_row_that_is_altered_while_the_store_is_open_is_noticed(tmp_path: Path
             file.write(b"A")
 
         with pytest.raises(StoreDamaged, match=str(tmp_path / read)):
-            look(store, read)
-        assert look(store, read) in ([], [None])
+            read_rows(store, read)
+        assert read_rows(store, read) in ([], [None])
         close_environments(tmp_path / read)
 
 
@@ -153,6 +153,6 @@ def test_a_store_whose_last_user_was_killed_while_writing_is_kept(tmp_path: Path
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     child = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, timeout=300)
     assert child.returncode == 9
-    assert look(opened(tmp_path), "point") == [b"a value to be found"]
-    assert len(look(opened(tmp_path), "scan")) == 1
+    assert read_rows(opened(tmp_path), "point") == [b"a value to be found"]
+    assert len(read_rows(opened(tmp_path), "scan")) == 1
     close_environments(tmp_path)

@@ -175,7 +175,7 @@ def test_a_damaged_directory_is_discarded_with_a_warning(
     assert values_in(open_lmdb(tmp_path, LIMITS)) == [b"b"]
 
 
-def test_a_store_wiped_by_another_process_is_opened_anew(tmp_path: Path) -> None:
+def test_a_store_wiped_by_another_process_is_reopened(tmp_path: Path) -> None:
     """A handle follows the directory: a reader of the old file finishes normally, the next one sees the new file."""
     store = open_lmdb(tmp_path, LIMITS)
     fill(store, b"a")

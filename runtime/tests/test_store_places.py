@@ -25,7 +25,7 @@ class Door:
         """Close."""
         self.open = False
 
-    def start_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """A new process inherits nothing."""
 
 

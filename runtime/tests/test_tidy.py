@@ -179,7 +179,7 @@ def test_long_files_do_not_grow() -> None:
     assert sorted(kept.keys() - lengths.keys()) == []
 
 
-def test_names_say_what_is_inside() -> None:
+def test_names_describe_the_contents() -> None:
     """No file or folder has a name that fits any content."""
     parts = {part for path in FILES for part in path.relative_to(ROOT).with_suffix("").parts}
     assert sorted(filter(EMPTY_NAMES.search, parts)) == []

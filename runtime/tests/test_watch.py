@@ -51,7 +51,7 @@ class View:
             raise RuntimeError("the status store is busy")
         return self.now
 
-    def await_looks(self, number: int) -> None:
+    def await_checks(self, number: int) -> None:
         for _ in range(number):
             assert self.looks.acquire(timeout=LONG_SECONDS)
 
@@ -88,11 +88,11 @@ def test_cancelled(watching: JobWatch, context: Context, view: View, then: dict[
 def test_left_alone(watching: JobWatch, context: Context, view: View) -> None:
     """Executors that the job does not need may be lost; a failed reading has no effect."""
     with watching.over("epoch", {Worker(0): FIRST}), watching.over("round", {Worker(0): FIRST}):
-        view.await_looks(3)
+        view.await_checks(3)
         view.now = {Worker(0): FIRST}
-        view.await_looks(3)
+        view.await_checks(3)
         view.now = {}
-        view.await_looks(3)
+        view.await_checks(3)
     assert context.cancelled == []
 
 
@@ -107,7 +107,7 @@ def test_only_the_job_that_needs_it(watching: JobWatch, context: Context, view: 
 def test_nothing_is_read_between_jobs(watching: JobWatch, view: View) -> None:
     """Without a job of some age, the executors are not read."""
     with watching.over("epoch", {Worker(0): FIRST}):
-        view.await_looks(1)
+        view.await_checks(1)
     while view.looks.acquire(timeout=0.2):
         pass
     assert not view.looks.acquire(timeout=0.2)

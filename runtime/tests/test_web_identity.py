@@ -43,7 +43,7 @@ def test_the_classes_are_in_the_image() -> None:
     assert wanted <= there
 
 
-def test_the_log_asks_for_the_identitys_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_requests_the_identitys_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before it writes anything, binshift's log connects to the service that issues credentials for the token."""
     token = tmp_path / "token"
     token.write_text("token", encoding="utf-8")

@@ -65,7 +65,7 @@ def test_every_method_of_pysparks_writer_is_there(name: str) -> None:
         (lambda w: w.outputMode("complete"), "use 'update'"),
     ],
 )
-def test_what_is_not_there_says_what_to_do(
+def test_missing_features_have_a_remedy(
     writer: StatefulStreamWriter, call: Callable[[StatefulStreamWriter], object], message: str
 ) -> None:
     """Unsupported names the method and the alternative."""

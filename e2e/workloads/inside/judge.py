@@ -44,9 +44,9 @@ def main() -> None:
         if epoch < given.from_epoch:
             continue
         want = expected(begins * given.rows_per_second, ends * given.rows_per_second, given.keys)
-        count, said = difference(found(results, f"epoch={epoch}"), want)
+        count, difference_text = difference(found(results, f"epoch={epoch}"), want)
         wrong += count
-        examples += [f"epoch {epoch}: {said}"] if count else []
+        examples += [f"epoch {epoch}: {difference_text}"] if count else []
     judged = {
         "created": created(checkpoint),
         "epochs": epochs,

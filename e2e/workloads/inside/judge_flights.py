@@ -48,11 +48,11 @@ def listed(checkpoint: Path) -> Iterator[tuple[str, int]]:
 
 def latest(results: Path, epoch: int) -> pd.DataFrame:
     """The last word on each key."""
-    words = []
+    frames = []
     for number in range(epoch + 1):
         folder = results / f"epoch={number}"
-        words += [frame(file) for file in sorted(folder.glob("*.parquet")) if parquet.read_metadata(file).num_rows]
-    return reference.typed(pd.concat(words).drop_duplicates(list(reference.KEYS), keep="last", ignore_index=True))
+        frames += [frame(file) for file in sorted(folder.glob("*.parquet")) if parquet.read_metadata(file).num_rows]
+    return reference.typed(pd.concat(frames).drop_duplicates(list(reference.KEYS), keep="last", ignore_index=True))
 
 
 def frame(file: Path) -> pd.DataFrame:

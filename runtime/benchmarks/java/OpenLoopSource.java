@@ -26,7 +26,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * Rows on a fixed schedule, whether or not anyone keeps up: the first "prefill" rows are due at once, then "rate" rows a
  * second. The offset is the number of rows due; row i is (i, when it was due in ms since 1970). With "batch" set, each
- * batch has exactly so many rows instead, as soon as it is asked for. The clock is part of the offset, so that a query that
+ * batch has exactly so many rows instead, as soon as it is requested. The clock is part of the offset, so that a query that
  * stops and starts again finds what was due in between.
  */
 public class OpenLoopSource implements TableProvider {

@@ -26,10 +26,10 @@ STOP_SECONDS_MAX: Final = 5
 CONNECTIONS_MAX: Final = 128
 """More are answered 503 at once."""
 LINGER_SECONDS: Final = 0.2
-"""How long a connection on which nothing was asked yet is kept when the server stops: the request may be on its way."""
+"""How long a connection without a request is kept when the server stops: the request may be on its way."""
 IDLE_SECONDS_MAX: Final = 30
 REQUEST_SECONDS_MAX: Final = 15.0
-"""How long a client may take to ask; at most twice as long where it has asked before."""
+"""How long a client may take to send a request; at most twice as long after its first one."""
 HEADER_BYTES_MAX: Final = 16 * 1024
 BACKLOG: Final = 64
 
@@ -74,7 +74,7 @@ class _Connection(H11Protocol):
             self.loop.call_later(REQUEST_SECONDS_MAX, self._check, now)
 
     def shutdown(self) -> None:
-        """As Uvicorn's, a moment later if nothing was asked yet."""
+        """As Uvicorn's, a moment later if there was no request yet."""
         if self.cycle is None:
             self.loop.call_later(LINGER_SECONDS, self._closed)
         else:

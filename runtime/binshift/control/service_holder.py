@@ -32,7 +32,7 @@ class ServiceHolder:
         """``service`` answers, too; alone, if no other query runs. Returns all that do."""
         with self._lock:
             mine = service.snapshot().id
-            kept = [each for each in self.each() if _runs_beside(each.snapshot(), mine)]
+            kept = [each for each in self.each() if _runs_concurrently(each.snapshot(), mine)]
             self.current = JointService([*kept, service], self._history) if kept else service
             self._history.keep(self.each())
             return self.each()
@@ -69,5 +69,5 @@ def _name(seen: Dataflow) -> str:
     return seen.name or seen.id or ""
 
 
-def _runs_beside(seen: Dataflow, id: str | None) -> bool:
+def _runs_concurrently(seen: Dataflow, id: str | None) -> bool:
     return seen.state is State.RUNNING and seen.id != id

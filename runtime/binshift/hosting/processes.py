@@ -103,7 +103,7 @@ class ChildProcess:
         self.hang_up()
 
     def end_tree(self, sig: signal.Signals = signal.SIGTERM) -> None:
-        """End it by ``sig``, then, whatever their group, the processes it has started, which are not asked."""
+        """End it by ``sig``, then, whatever their group, the processes it has started, without a warning."""
         below = self.descendants()
         self.hang_up()
         with contextlib.suppress(ProcessLookupError):

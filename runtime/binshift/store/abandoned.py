@@ -66,7 +66,7 @@ def remove_abandoned(root: Path, keep: str, now: float) -> list[str]:
 
 def _remove(folder: Path, now: float) -> bool:
     """Remove a query's folder, unless it is in use, young or not quite ours."""
-    with suppress(OSError), _nobody_uses(folder) as unused:
+    with suppress(OSError), _lock_unused(folder) as unused:
         if unused and _is_ours(folder) and now - folder.stat().st_mtime > ABANDONED_SECONDS:
             gone = folder.with_name(f"{_REMOVED}{secrets.token_hex(8)}")
             folder.rename(gone)
@@ -98,7 +98,7 @@ def _is_our_file(path: Path) -> bool:
 
 
 @contextmanager
-def _nobody_uses(folder: Path) -> Iterator[bool]:
+def _lock_unused(folder: Path) -> Iterator[bool]:
     """Whether no process has a store below open; meanwhile none can open one."""
     with ExitStack() as locks:
         try:

@@ -289,7 +289,7 @@ class SimulatedCluster:
         found = {}
         for worker, machine in self.world.machines.items():
             for name in self.world.flows:
-                status = machine.look(name).status()
+                status = machine.open_unfaulted(name).status()
                 owned = self.route.bins_of(worker) if self.route is not None else BinSet()
                 if extra := BinSet(status.copies) | (status.owned - owned):
                     found[worker] = extra

@@ -58,7 +58,7 @@ class Driver:
         self.targets.resume()
         self.batches, self._jobs = SimulatedBatches(world), SimulatedJobs(world, self.process)
         ports = Ports(SimulatedExecutors(world), self._jobs, self.batches, world.clock)
-        lost = self.targets.replace_lost if tuning.take_over else _nobody_takes_over
+        lost = self.targets.replace_lost if tuning.take_over else _refuse_takeover
         limits = EpochLimits(tuning.attempts_max, 0.0, tuning.lost_worker_seconds)
         epochs = EpochLoop[Batch](self.coordinator, ports, lost, limits)
         wait_seconds = tuning.executor_wait_seconds
@@ -96,5 +96,5 @@ class Driver:
         return busy
 
 
-def _nobody_takes_over(workers: Collection[Worker], alive: Collection[Worker]) -> None:
+def _refuse_takeover(workers: Collection[Worker], alive: Collection[Worker]) -> None:
     raise EpochFailed(f"no executor for worker {min(workers)}")

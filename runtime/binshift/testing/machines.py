@@ -114,7 +114,7 @@ class Machine:
             self._disk[operator] = self._new_store(operator, self.slot)
         return self._disk[operator]
 
-    def look(self, operator: str) -> BinStore:
+    def open_unfaulted(self, operator: str) -> BinStore:
         """The store as seen from outside, without faults."""
         return BinStore(self.disk(operator), self._bins, self._limits)
 

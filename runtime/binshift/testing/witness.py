@@ -155,7 +155,7 @@ class Witness:
         """Check that every state in a store was recorded or, for the running epoch, may be recorded."""
         for worker, machine in self._world.machines.items():
             for name in self._world.flows:
-                with machine.look(name).reader() as reader:
+                with machine.open_unfaulted(name).reader() as reader:
                     self._check_store(f"{name} on worker {worker}", name, worker, reader)
                     if self._world.calm and not self._world.faults.struck:
                         self._check_kept(f"{name} on worker {worker}", worker, reader.status)
@@ -196,7 +196,7 @@ class Witness:
             for worker, stamp in self._stamps(name, epoch).items():
                 if not self._world.machines[worker].alive:
                     continue
-                status = self._world.machines[worker].look(name).status()
+                status = self._world.machines[worker].open_unfaulted(name).status()
                 owned = BinSet([b for b, owner in enumerate(self.owners[epoch]) if owner == worker])
                 if status.stamp != stamp or status.owned != owned:
                     raise Contradiction(

@@ -90,10 +90,10 @@ class Samples:
 
     def _loop(self) -> None:
         while not self._end.wait(SAMPLE_SECONDS):
-            for name, value in self.look().items():
+            for name, value in self.sample().items():
                 self.taken.setdefault(name, []).append(value)
 
-    def look(self) -> dict[str, float]:
+    def sample(self) -> dict[str, float]:
         """All current figures."""
         found: dict[str, float] = {"processes": 0}
         for who, pids in self.processes().items():

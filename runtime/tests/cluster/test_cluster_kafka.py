@@ -65,7 +65,7 @@ def newest(records: Sequence[tuple[int, str, str]]) -> Totals:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_a_consumer_can_tell_every_duplicate(seed: int, tmp_path: Path) -> None:
+def test_a_consumer_can_detect_every_duplicate(seed: int, tmp_path: Path) -> None:
     """State is exactly-once; the output of an epoch may be repeated, with the same values under the same epoch and key."""
     chance, jars, half = random.Random(seed), connector_jars(), ROWS_A_WAVE // 2
     with broker(tmp_path / "kafka") as kafka, LocalCluster(tmp_path / "cluster", workers=3) as cluster:

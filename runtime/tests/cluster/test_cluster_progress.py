@@ -15,7 +15,7 @@ import binshift
 pytestmark = pytest.mark.cluster
 
 
-class Heard(StreamingQueryListener):
+class RecordingListener(StreamingQueryListener):
     """Keeps progress by batch."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class Heard(StreamingQueryListener):
         """Nothing."""
 
 
-def test_progress_tells_what_the_state_is(session: SparkSession, tmp_path: Path) -> None:
+def test_progress_has_the_state(session: SparkSession, tmp_path: Path) -> None:
     """Keys and changes are counted correctly in every batch; a wrapped listener gets the same reports."""
-    plain, wrapped = Heard(), Heard()
+    plain, wrapped = RecordingListener(), RecordingListener()
     listeners = [plain, binshift.state_listener(wrapped)]
     for listener in listeners:
         session.streams.addListener(listener)

@@ -161,7 +161,7 @@ class History:
             (1, self.lose),
             (1, self.be_away),
             (1, self.drain),
-            (1, self.break_or_mend),
+            (1, self.break_or_repair),
             (1, self.cluster.restart_driver),
             (1, self.cluster.take_over),
             (1, self.cluster.wake_zombies),
@@ -239,7 +239,7 @@ class History:
         if self.rng.random() < 0.5:
             self.cluster.kill(slot)
 
-    def break_or_mend(self) -> None:
+    def break_or_repair(self) -> None:
         """Make a worker unable to do background work, or able again."""
         machine = self.cluster.world.machines[Worker(self.rng.randrange(SLOTS))]
         machine.broken = "" if machine.broken else self.rng.choice(["its disk is gone", "killed"])

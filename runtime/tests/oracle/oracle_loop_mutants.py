@@ -47,7 +47,7 @@ def taken_over_at_once(patch: Patch) -> None:
     patch.setattr(ExecutorWait, "wait_for", lambda self, *how: of(replace(self, lost_worker_seconds=-1.0), *how))
 
 
-def nobody_takes_over(patch: Patch) -> None:
+def refuse_takeover(patch: Patch) -> None:
     """The others wait forever for a lost worker (I6)."""
     patch.setattr(executor_wait, "continue_without", lambda coordinator, lost, plan, away, alive: plan)
 
@@ -128,7 +128,7 @@ LOOP_MUTANTS: tuple[Callable[[Patch], None], ...] = (
     no_second_run,
     failures_of_tasks_not_counted,
     taken_over_at_once,
-    nobody_takes_over,
+    refuse_takeover,
     rehearsed_for_ever,
     unfit_counts_as_warm,
     absent_workers_waited_for_for_ever,

@@ -35,7 +35,7 @@ def fates(crew: ProcessPoolExecutor) -> dict[tuple[int, bool], Future[str]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_history_ends_as_the_reference_says(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
+def test_a_history_ends_as_the_reference(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
     """Under any faults, output, state and log of a dataflow are those of the reference, and all migrations end."""
     outcome = fates[seed, False].result()
     assert not outcome, outcome

@@ -65,7 +65,7 @@ def picture(cluster: SimulatedCluster) -> Picture:
     for worker, machine in cluster.world.machines.items():
         bins = [b for b, owner in enumerate(route) if owner == worker]
         for flow in cluster.world.flows:
-            with machine.look(flow).reader() as reader:
+            with machine.open_unfaulted(flow).reader() as reader:
                 stores[f"{flow} on {worker}"] = bins and (
                     reader.status.stamp,
                     reader.status.owned,

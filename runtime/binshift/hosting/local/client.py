@@ -33,49 +33,49 @@ class ControlClient:
 
     def dataflow(self) -> models.Dataflow:
         """The dataflow as a whole."""
-        return models.Dataflow.model_validate_json(self._ask("GET", "/v1/dataflow"))
+        return models.Dataflow.model_validate_json(self._call("GET", "/v1/dataflow"))
 
     def workers(self) -> models.Workers:
         """Load by worker."""
-        return models.Workers.model_validate_json(self._ask("GET", "/v1/workers"))
+        return models.Workers.model_validate_json(self._call("GET", "/v1/workers"))
 
     def bins(self, worker: int | None = None) -> Iterator[models.BinLoad]:
         """All bins, of ``worker`` only if one is named."""
         first: int | None = 0
         while first is not None:
             wanted = {"first": first} | ({} if worker is None else {"worker": worker})
-            page = models.Bins.model_validate_json(self._ask("GET", f"/v1/bins?{urlencode(wanted)}"))
+            page = models.Bins.model_validate_json(self._call("GET", f"/v1/bins?{urlencode(wanted)}"))
             yield from page.bins
             first = page.next
 
     def migrations(self) -> models.Migrations:
         """The newest migrations."""
-        return models.Migrations.model_validate_json(self._ask("GET", "/v1/migrations"))
+        return models.Migrations.model_validate_json(self._call("GET", "/v1/migrations"))
 
     def migration(self, number: int) -> models.Migration:
         """One migration."""
-        return models.Migration.model_validate_json(self._ask("GET", f"/v1/migrations/{number}"))
+        return models.Migration.model_validate_json(self._call("GET", f"/v1/migrations/{number}"))
 
     def put_target(self, wanted: TargetRequest) -> models.Migration | None:
         """Set the target."""
         body = wanted.model_dump_json(by_alias=True).encode()
-        return models.Accepted.model_validate_json(self._ask("PUT", "/v1/target", body)).migration
+        return models.Accepted.model_validate_json(self._call("PUT", "/v1/target", body)).migration
 
     def rebalance(self, wanted: RebalanceRequest) -> models.Migration | None:
         """Share the bins by their load as it is now."""
         body = wanted.model_dump_json(by_alias=True).encode()
-        return models.Accepted.model_validate_json(self._ask("POST", "/v1/rebalance", body)).migration
+        return models.Accepted.model_validate_json(self._call("POST", "/v1/rebalance", body)).migration
 
     def cancel(self, number: int, *, rollback: bool) -> models.Migration | None:
         """Cancel a migration."""
         query = urlencode({"rollback": str(rollback).lower()})
-        return models.Accepted.model_validate_json(self._ask("DELETE", f"/v1/migrations/{number}?{query}")).migration
+        return models.Accepted.model_validate_json(self._call("DELETE", f"/v1/migrations/{number}?{query}")).migration
 
     def stop(self) -> None:
         """Stop the query after its running epoch; returns at once."""
-        self._ask("POST", "/v1/stop")
+        self._call("POST", "/v1/stop")
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def _call(self, method: str, path: str, body: bytes | None = None) -> bytes:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = Request(self._url + path, data=body, headers=headers, method=method)
         try:

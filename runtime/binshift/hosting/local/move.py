@@ -147,7 +147,7 @@ def await_end(
 
 
 def _newest_generation(directory: RunDirectory) -> int:
-    """Of the target on the checkpoint, which an earlier run may have set; 0 if it cannot be asked now."""
+    """Of the target on the checkpoint, which an earlier run may have set; 0 if it cannot be read now."""
     run = directory.run
     if run.url is None:
         return 0

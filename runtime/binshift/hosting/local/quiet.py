@@ -114,7 +114,7 @@ class Sieve:
                 yield from self._in_traceback(line)
             elif line == TRACEBACK:
                 self._traceback.append(line)
-            elif self._concerns_somebody(line):
+            elif self._is_relevant(line):
                 yield line
 
     def rest(self) -> Iterator[bytes]:
@@ -130,7 +130,7 @@ class Sieve:
         elif ended or len(self._traceback) >= TRACEBACK_LINES_MAX:
             yield from self.rest()
 
-    def _concerns_somebody(self, line: bytes) -> bool:
+    def _is_relevant(self, line: bytes) -> bool:
         found = OF_SPARK.match(line)
         if found:
             self._dropping = found[1] in LOW or self.ending

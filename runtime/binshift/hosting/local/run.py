@@ -108,7 +108,7 @@ class _Watch:
         """Let the query finish its epoch and the program what comes after; the caller ends what is left."""
         self.output.ending = True
         self.report("stopping", how="the running epoch is finished first; interrupt again to stop at once")
-        with contextlib.suppress(BinshiftError):  # what cannot be asked any more is ended with the processes
+        with contextlib.suppress(BinshiftError):  # a program that does not answer any more is ended with the processes
             control = self.control()
             if control is not None and control.dataflow().state is State.RUNNING:
                 control.stop()

@@ -142,7 +142,7 @@ def _progress(migration: Mapping[str, Any]) -> str:
     return f"migration {migration['id']} is {migration['phase']}, {moved} of {total} bins moved"
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     """In a pod, to the log of the container's first process, as a hook's own output goes nowhere."""
     text = f"binshift drain: {line}\n"
     if "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -153,4 +153,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main({"HOSTNAME": socket.gethostname(), **os.environ}, _say))
+    sys.exit(main({"HOSTNAME": socket.gethostname(), **os.environ}, _write_line))

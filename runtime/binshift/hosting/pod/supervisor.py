@@ -212,7 +212,7 @@ class Supervisor:
             if event is not None:
                 self._note(run, event)
             if (self.interrupts.seen or self._stop.is_set()) and not run.stop_requested:
-                self._ask(run, self.stop_seconds)
+                self._request_stop(run, self.stop_seconds)
             if self.interrupts.seen > 1 or self.clock() > run.deadline:
                 self._forced = run.ended is None
                 log.warning("the program does not end in time: its processes are ended")
@@ -246,11 +246,11 @@ class Supervisor:
             case Lost():
                 run.why = "Spark's master has not known the program for a minute: it is started again"
                 log.warning("%s", run.why)
-                self._ask(run, LOST_SECONDS)
+                self._request_stop(run, LOST_SECONDS)
             case _:
                 assert_never(event)
 
-    def _ask(self, run: _Run, seconds: float) -> None:
+    def _request_stop(self, run: _Run, seconds: float) -> None:
         run.stop_requested = True
         run.by(self.clock() + seconds)
         run.process.write_line(channel.STOP)

@@ -116,14 +116,14 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     return root;
   }
 
-  /** Whether it is known not to be there: Java says so of any file on a disk that fails, and Spark goes by that. */
+  /** Whether the file is known to be missing: Java reports this for any file on a failing disk, and Spark relies on it. */
   private static boolean isMissing(File file) {
     return Files.notExists(file.toPath(), new LinkOption[0]);
   }
 
   private static IOException unreadable(Path path, IOException error) {
-    String why = error == null ? "the system does not say whether it is there" : error.getMessage();
-    return new IOException(path + " cannot be read (" + why + "): see to the disk or file server it is on", error);
+    String why = error == null ? "it is not known whether it exists" : error.getMessage();
+    return new IOException(path + " cannot be read (" + why + "): check its disk or file server", error);
   }
 
   /** Spark expects the checked exceptions of Hadoop's classes from methods that Scala declares without any. */
@@ -132,14 +132,14 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     return new IllegalStateException(error);
   }
 
-  /** A file that is there whole, or not at all. */
+  /** A file that exists completely, or not at all. */
   private static class Atomic extends CheckpointFileManager.CancellableFSDataOutputStream {
     private final File target;
     private final ByteArrayOutputStream bytes;
     private final boolean overwrite;
     private boolean ended = false;
     private boolean named = false;
-    /** Whether the file may have got its name though an error was all that was heard: then one that is there may be ours. */
+    /** Whether the file was perhaps renamed despite an error: then an existing file may be the one written here. */
     private boolean doubtful = false;
 
     Atomic(File target, boolean overwrite) throws IOException {
@@ -153,7 +153,7 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
       this.overwrite = overwrite;
     }
 
-    /** Without room or the right to write, or on a disk that fails, it is tried again for a while: somebody may see to it. */
+    /** Without space or write permission, or on a failing disk, it retries for a while: the fault may be repaired. */
     public synchronized void close() throws IOException {
       if (ended) {
         return;

@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A streaming source without rows whose offset moves only when asked, so that an idle query runs an epoch when a flip
+ * A streaming source without rows whose offset moves only on request, so that an idle query runs an epoch when a flip
  * or a timer is due. Offsets are milliseconds, so that they grow across restarts of the driver.
  */
 public class NudgeSource implements TableProvider {

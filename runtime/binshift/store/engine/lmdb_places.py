@@ -22,8 +22,8 @@ class Place(Protocol):
     def forget(self) -> None:
         """Close the environment as soon as no thread uses it; it opens again by itself."""
 
-    def start_anew(self) -> None:
-        """Leave alone what a forked child has inherited."""
+    def reset_after_fork(self) -> None:
+        """Reset inherited state in a forked child."""
 
 
 P = TypeVar("P", bound=Place)
@@ -77,8 +77,8 @@ class Places(Generic[P]):
             self.forget(path)
             self._held = {key: place for key, place in self._held.items() if key[0] != path}
 
-    def start_anew(self) -> None:
-        """What a forked child does with what it inherited."""
+    def reset_after_fork(self) -> None:
+        """Reset inherited state in a forked child."""
         self._mutex = threading.Lock()
         for place in self._held.values():
-            place.start_anew()
+            place.reset_after_fork()

@@ -162,8 +162,8 @@ class _Place:
                 if not opened.users:
                     opened.close()
 
-    def start_anew(self) -> None:
-        """What a forked child does with what it inherited."""
+    def reset_after_fork(self) -> None:
+        """Reset inherited state in a forked child."""
         opened, self._opened = self._opened, None
         self.lock, self._mutex = cache_directory.WriteLock(self.directory), threading.RLock()
         # One in use at the fork cannot be closed: its transaction belongs to a thread that the child has not.
@@ -288,4 +288,4 @@ def discard_environments(directory: str | os.PathLike[str]) -> None:
 
 
 # A forked child must not touch its parent's environments, nor their locks: it opens its own.
-os.register_at_fork(after_in_child=_places.start_anew)
+os.register_at_fork(after_in_child=_places.reset_after_fork)
