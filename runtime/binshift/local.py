@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import psutil
 
@@ -64,7 +65,7 @@ class LocalCluster:
         """What to pass to ``SparkSession.builder.master``."""
         return f"spark://{MASTER_HOST}:{self.port}"
 
-    def __enter__(self) -> LocalCluster:
+    def __enter__(self) -> Self:
         try:
             return self.start()
         except BaseException:
@@ -74,7 +75,7 @@ class LocalCluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self) -> LocalCluster:
+    def start(self) -> Self:
         """Start the master, wait for its address, start the workers. Returns at once after that; they register by themselves."""
         if not sys.platform.startswith("linux"):
             raise InvalidSettings(f"a local cluster needs Linux's loopback addresses; this is {sys.platform}")

@@ -43,6 +43,8 @@ class OneFunction(EpochLoop[Any]):
 class Stream:
     """Spark's query: its stop waits for the thread of the batch."""
 
+    _jsq = None
+
     def __init__(self) -> None:
         self.ended = threading.Event()
         self.stops = 0
@@ -167,7 +169,7 @@ def test_no_epoch_begins_while_the_background_ends() -> None:
     epochs = OneFunction(lambda: begun.append(None))
 
     def the_round_ends() -> None:
-        assert not epochs.run(None, 8)
+        assert not epochs.run(None, Epoch(8))
 
     stopping.stop_query(epochs, Stream(), lambda: None, before=the_round_ends)
     assert begun == []

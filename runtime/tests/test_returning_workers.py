@@ -20,7 +20,7 @@ def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQu
     alive = SimpleNamespace(alive=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
     parts: Any = (SimpleNamespace(ports=SimpleNamespace(executors=alive)), SimpleNamespace(wake=lambda: None))
     dataflow = Dataflow(targets(cluster).log, cluster.driver.coordinator, targets(cluster), *parts)
-    stream: Any = SimpleNamespace(isActive=True, awaitTermination=lambda: None)
+    stream: Any = SimpleNamespace(_jsq=None, isActive=True, awaitTermination=lambda: None)
     spark: Any = None
     return DataflowQuery(stream, spark, dataflow, lambda: None, lambda: None)
 

@@ -29,11 +29,14 @@ log = logging.getLogger(__name__)
 class RunningQuery(Protocol):
     """What is used of a `binshift.spark.dataflow.DataflowQuery`, which this package must not import; names as in PySpark."""
 
-    dataflow: Dataflow
-    name: Any
-    id: Any
-    runId: Any  # noqa: N815 (PySpark's name)
-
+    @property
+    def dataflow(self) -> Dataflow: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def runId(self) -> str: ...  # noqa: N802 (PySpark's name)
     @property
     def isActive(self) -> bool: ...  # noqa: N802 (PySpark's name)
     def exception(self) -> Exception | None: ...
@@ -57,7 +60,7 @@ class QueryService(ControlService):
         self._dataflow = dataflow = query.dataflow
         self._targets, self._epochs = dataflow.targets, dataflow.epochs
         # These never change, and Spark may be gone when they are read.
-        self._names = {"name": query.name, "id": str(query.id), "run_id": str(query.runId)}
+        self._name, self._id, self._run_id = query.name, str(query.id), str(query.runId)
         self._stopping = threading.Lock()
         self._stopper: threading.Thread | None = None
 
@@ -77,7 +80,9 @@ class QueryService(ControlService):
         watermark = statistics.watermark(index)
         recent = now - statistics.WINDOW_SECONDS
         return models.Dataflow(
-            **self._names,
+            name=self._name,
+            id=self._id,
+            run_id=self._run_id,
             state=state,
             reason=reason,
             stopping=state is State.RUNNING and self._epochs.stopping.is_set(),

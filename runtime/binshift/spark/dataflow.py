@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -26,43 +26,14 @@ from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
 from binshift.spark.progress import filled
 from binshift.spark.stopping import abort_query, stop_query
+from binshift.spark.streaming_query import StreamingQuery
 
 POLL_SECONDS = 0.02
 
 Begun = TypeVar("Begun", Migration, Migration | None)
 
 
-class StreamingQuery(Protocol):
-    """The object that users get: PySpark's query, with workers, route and migrations.
-
-    Every attribute PySpark documents is available with the same meaning (``id``, ``runId``, ``name``, ``isActive``,
-    ``status``, ``lastProgress``, ``recentProgress``, ``awaitTermination``, ``processAllAvailable``, ``explain``,
-    ``exception``, ``stop``).
-    """
-
-    @property
-    def workers(self) -> tuple[Worker, ...]:
-        """The workers that own bins now."""
-
-    @property
-    def route(self) -> Route | None:
-        """The owner of each bin, as of the newest recorded epoch; None before the first."""
-
-    @property
-    def migrations(self) -> Sequence[Migration]:
-        """All migrations of this run, the newest last."""
-
-    def rescale(self, workers: int, **options: Unpack[MigrationOverrides]) -> Migration:
-        """Move bins so that slots ``0 .. workers-1`` share them, while the query runs."""
-
-    def rebalance(self) -> Migration:
-        """Move bins so that the workers have equal shares of the load as currently measured."""
-
-    def move(self, moves: Mapping[Bin, Worker]) -> Migration:
-        """Move single bins."""
-
-
-class DataflowQuery:
+class DataflowQuery(StreamingQuery):
     """The one implementation of `StreamingQuery`; made by `start`."""
 
     def __init__(
@@ -73,6 +44,7 @@ class DataflowQuery:
         stop_background: Callable[[], None],
         close: Callable[[], None],
     ) -> None:
+        super().__init__(query._jsq)
         self._query = query
         self._spark = spark
         self.dataflow = dataflow
@@ -86,11 +58,6 @@ class DataflowQuery:
         self._ended = False
         self._coordinator.migrations.running = lambda: self.isActive
         threading.Thread(target=self._end_with_spark, name="binshift-end", daemon=True).start()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._query, name)
 
     @property
     def application(self) -> str:
@@ -237,7 +204,7 @@ class DataflowQuery:
         """Stop at once, if necessary in the middle of an epoch: that epoch runs again at the next start."""
         abort_query(self._epochs, self._query, self._end)
 
-    def exception(self) -> Exception | None:
+    def exception(self) -> Exception | None:  # type: ignore[override]  # see `StreamingQuery`
         """Why the query failed; None if it runs or was stopped."""
         if self._epochs.stopping.is_set():
             return None

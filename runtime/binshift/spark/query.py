@@ -34,13 +34,14 @@ from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
 from binshift.spark.batches import SparkBatches, ends_groups, with_nudge_source
 from binshift.spark.compiling import compile_stage
-from binshift.spark.dataflow import DataflowQuery, StreamingQuery
+from binshift.spark.dataflow import DataflowQuery
 from binshift.spark.definition import Definition, WriterOptions
 from binshift.spark.executors import ExecutorView
 from binshift.spark.host import Host
 from binshift.spark.jobs import SparkJobs
 from binshift.spark.output import Output
 from binshift.spark.stage import Stage
+from binshift.spark.streaming_query import StreamingQuery
 from binshift.spark.task import Environment
 from binshift.spark.threads import BackgroundThread, BatchCallback
 from binshift.spark.watch import JobWatch
