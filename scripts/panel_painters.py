@@ -82,7 +82,8 @@ def paint(axes: Any, panel: Mapping[str, Any], shown: Sequence[Shown], span: Spa
 
 
 def _timeseries(axes: Any, panel: Mapping[str, Any], shown: Sequence[Shown], span: Span) -> None:
-    defaults, right = panel["fieldConfig"]["defaults"], None
+    defaults = panel["fieldConfig"]["defaults"]
+    right: Any = None
     times = [each - span.start for each in span.times]
     chosen = {name: _overrides(panel, name) for name in {each.name for each in shown}}
     if "stacking" in defaults["custom"]:

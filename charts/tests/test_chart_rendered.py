@@ -220,8 +220,8 @@ def test_helm_test_calls_the_service(helm: str) -> None:
 def notes(helm: str, folder: Path, *options: str) -> str:
     """The notes after an installation; ``helm template`` leaves them out, so another template includes them."""
     chart = shutil.copytree(shipped.CHART, folder / "binshift", dirs_exist_ok=True)
-    text = 'notes: {{ include "binshift/templates/NOTES.txt" . | toJson }}\n'
-    (chart / "templates" / "memo.yaml").write_text(text, encoding="utf-8")
+    template = 'notes: {{ include "binshift/templates/NOTES.txt" . | toJson }}\n'
+    (chart / "templates" / "memo.yaml").write_text(template, encoding="utf-8")
     done = run(helm, "--show-only", "templates/memo.yaml", *options, chart=chart)
     assert done.returncode == 0, done.stderr
     text: str = yaml.safe_load(done.stdout)["notes"]

@@ -32,8 +32,10 @@ from binshift_operator.kube import Kube, ServerConnection  # noqa: E402
 from binshift_operator.model.names import KIND  # noqa: E402
 
 HTTP_PORT = 18_099
-USED = ("pods", "statefulsets", "secrets", "services", "configmaps", "serviceaccounts", "events", "networkpolicies")
-USED += ("poddisruptionbudgets", "streamingdataflows", "persistentvolumeclaims")
+USED = (
+    *("pods", "statefulsets", "secrets", "services", "configmaps", "serviceaccounts", "events", "networkpolicies"),
+    *("poddisruptionbudgets", "streamingdataflows", "persistentvolumeclaims"),
+)
 SECONDS_MAX = 900.0
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICK = os.sysconf("SC_CLK_TCK")

@@ -101,10 +101,10 @@ class World:
 
     def _events(self) -> Iterator[dict[str, Any]]:
         configuration = client.Configuration()
-        config.load_kube_config(client_configuration=configuration)
+        config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         api = client.CoreV1Api(client.ApiClient(configuration))
         try:
-            answer = api.list_namespaced_pod(
+            answer: Any = api.list_namespaced_pod(
                 self.namespace, watch=True, timeout_seconds=WATCH_SECONDS, _preload_content=False
             )
             for line in answer:

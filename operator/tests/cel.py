@@ -145,7 +145,8 @@ def _decided(parts: Iterable[Expression], variables: Variables, by: bool) -> boo
     failed: Undefined | None = None
     for part in parts:
         try:
-            if part(variables) is by:
+            value: object = part(variables)
+            if value is by:
                 return by
         except Undefined as error:
             failed = error

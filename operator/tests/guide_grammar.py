@@ -110,7 +110,8 @@ def field_at(path: str, schema: Mapping[str, Any] = SCHEMA) -> Mapping[str, Any]
             place = (place.get("properties") or {}).get(name, place.get("additionalProperties"))
         if not isinstance(place, Mapping):
             return None
-    return place
+    found: Mapping[str, Any] = place
+    return found
 
 
 def value_at(path: str) -> Mapping[str, Any] | None:

@@ -22,7 +22,7 @@ def assert_read_first(requests: Sequence[str], key: DataflowKey) -> None:
 
 def problems(cluster: SimCluster) -> list[str]:
     """What differs from the spec."""
-    found = cluster.dataflow
+    found = cluster.found
     assert found is not None
     spec, kinds = found["spec"], {kind for kind, _, _ in cluster.server.objects}
     wrong = [f"there is no {kind}" for kind in sorted({child.kind for child in Child} - kinds)]

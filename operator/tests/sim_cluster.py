@@ -124,14 +124,25 @@ class SimCluster:
     # ------------------------------------------------------------------------------------------------------ what happens
 
     @property
-    def dataflow(self) -> dict[str, Any] | None:
-        """The resource."""
+    def found(self) -> dict[str, Any] | None:
+        """The resource; None if there is none."""
         return self.server.objects.get(SDF)
+
+    @property
+    def dataflow(self) -> dict[str, Any]:
+        """The resource, which exists."""
+        return self.server.objects[SDF]
 
     @property
     def status(self) -> dict[str, Any]:
         """Its status."""
-        return (self.dataflow or {}).get("status") or {}
+        return (self.found or {}).get("status") or {}
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """The target of the runtime, which has been set."""
+        assert self.log.target is not None
+        return self.log.target
 
     def edit(self, **spec: Any) -> None:
         """A user edits the spec."""
@@ -256,7 +267,7 @@ class SimCluster:
         running = [query for query in self.queries.values() if query.state == "Running"]
         if not running or self.log.target is None or pod["metadata"]["uid"] in self.lost:
             return
-        if self.dataflow is None or pod["metadata"]["labels"][LABEL_UID] != self.dataflow["metadata"]["uid"]:
+        if self.found is None or pod["metadata"]["labels"][LABEL_UID] != self.found["metadata"]["uid"]:
             return  # everything goes with its dataflow
         if pod["metadata"]["labels"][LABEL_COMPONENT] == "driver":
             secret = self.server.objects.get(("Secret", NS, f"{NAME}-keys"))
@@ -283,7 +294,7 @@ class SimCluster:
 
     def settled(self) -> bool:
         """Whether the status reports that the newest edit is in place."""
-        found = self.dataflow
+        found = self.found
         return found is not None and self.status.get("settledGeneration") == found["metadata"]["generation"]
 
     def converge(self, ticks: int = 150) -> None:

@@ -54,7 +54,7 @@ class Editor:
     @property
     def found(self) -> dict[str, Any]:
         """The resource."""
-        found = self.cluster.dataflow
+        found = self.cluster.found
         assert found is not None
         return found
 

@@ -77,6 +77,12 @@ class Query:
     migrations: int = 0
     away: int = 0
 
+    @property
+    def newest_migration(self) -> dict[str, Any]:
+        """The newest migration, which exists."""
+        assert self.migration is not None
+        return self.migration
+
     def tick(self, registered: set[int]) -> None:
         """A moment passes."""
         self.registered = registered
@@ -225,6 +231,7 @@ class SimControl(DriverClient):
         object.__setattr__(self, "_extra", (query, wrote, keys))
 
     __slots__ = ("_extra",)
+    _extra: tuple[Callable[[], Query | None], Callable[[str], None], str]
 
     def _request(self, method: str, path: str, body: Any = None) -> Any:
         query, wrote, keys = self._extra

@@ -24,7 +24,7 @@ LEFT_OUT = "<left out>"
 """Instead of a value: the field is removed."""
 ITEMS_MAX = 3
 CHARACTERS_MAX = 12
-AFFORDABLE = {("replicas",): 5}
+AFFORDABLE: dict[Place, int] = {("replicas",): 5}
 """A made-up cluster could not carry what the definition allows."""
 ODD = "\n\t\r\f\\ =:#!$()'\"{}é\u2028\u00a0"
 """What escaping is for."""
@@ -99,9 +99,9 @@ def _usual_quantity() -> Strategy:
 
 
 def _whole(schema: Schema, place: Place) -> Strategy:
-    most = schema.get("maximum", 2**31 - 1 if schema.get("format") == "int32" else 2**63 - 1)
+    most: int = schema.get("maximum", 2**31 - 1 if schema.get("format") == "int32" else 2**63 - 1)
     most = AFFORDABLE.get(place, most)
-    least = schema.get("minimum", -most)
+    least: int = schema.get("minimum", -most)
     near = min(most, max(least, 0) + 9)
     usual = st.integers(max(least, 0), near)
     return st.one_of(usual, usual, st.sampled_from([least, most]), st.integers(least, most))

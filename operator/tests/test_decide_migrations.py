@@ -22,7 +22,7 @@ def moving(policy: dict[str, Any]) -> tuple[SimCluster, Query]:
     cluster = SimCluster().start(2)
     cluster.converge()
     cluster.edit(replicas=4, migration=policy)
-    while cluster.log.target["workers"] != [0, 1, 2, 3]:
+    while cluster.target["workers"] != [0, 1, 2, 3]:
         cluster.run(1)
     (query,) = cluster.queries.values()
     return cluster, query
@@ -41,7 +41,7 @@ def events(cluster: SimCluster, kind: str) -> list[str]:
 def test_conditions_agree_after_a_timeout() -> None:
     """Once a migration was given up, nothing moves and nothing is awaited, and exactly one warning reports it."""
     cluster, query = moving({"timeout": "5s"})
-    query.migration["startedAt"] = "2023-11-14T22:00:00Z"
+    query.newest_migration["startedAt"] = "2023-11-14T22:00:00Z"
     warned = events(cluster, "Warning")
     cluster.run(5)
     found = conditions(cluster)
@@ -60,7 +60,7 @@ def test_conditions_agree_after_a_timeout() -> None:
 def test_conditions_agree_after_a_cancellation() -> None:
     """The same holds for a migration that a user cancelled."""
     cluster, query = moving({})
-    query.migration |= {"phase": "cancelled", "reason": "cancelled on request"}
+    query.newest_migration.update(phase="cancelled", reason="cancelled on request")
     cluster.run(3)
     found = conditions(cluster)
     assert (found["Progressing"], found["Migrating"]) == (("False", "MigrationCancelled"), ("False", "Idle"))
@@ -124,7 +124,7 @@ def test_an_executor_that_is_away_takes_no_time_of_its_migration(phase: str) -> 
     first = MigrationStatus(1, "copying", REVISIONS, "Optimized", 0, 341, started_at=NOW)
     off = replace(first, phase=phase, ended_at=NOW + 30, generation=REVISIONS)
     late = NOW + FLOW.migration.timeout_seconds + 60
-    status = SETTLED
+    status, found = SETTLED, None
     for now, more in (
         (NOW, {"migration": first}),
         (NOW + 30, {"migration": off, "registered": frozenset({0})}),
@@ -133,6 +133,7 @@ def test_an_executor_that_is_away_takes_no_time_of_its_migration(phase: str) -> 
     ):
         found = decide(FLOW, replace(observed(runtime={**base, **more}), now=now), status, LIMITS)
         status = found.status
+    assert found is not None
     assert not [each for each in found.actions if isinstance(each, CancelMigration)]
     assert status.moving == Moving(REVISIONS, late + 1)
     assert status.timed_out_generation == 0

@@ -90,19 +90,19 @@ def test_an_executors_node_is_lost() -> None:
 def test_a_pod_that_finalizers_keep_is_deleted_once() -> None:
     """A pod that stays after its forced deletion is not deleted repeatedly; what keeps it is reported, and it is replaced once free."""
     cluster = start_cluster()
-    key = ("Pod", NS, "clicks-executor-1")
-    found, remove = cluster.server.objects[key], cluster.server.remove
+    stuck = ("Pod", NS, "clicks-executor-1")
+    found, remove = cluster.server.objects[stuck], cluster.server.remove
     found["metadata"]["finalizers"] = ["example.com/backup"]
     cluster.lost.add(found["metadata"]["uid"])
 
-    def kept(place: tuple[str, str, str], *, at_once: bool = False) -> None:
-        if place != key or not at_once:
-            return remove(place, at_once=at_once)
+    def kept(key: tuple[str, str, str], *, at_once: bool = False) -> None:
+        if key != stuck or not at_once:
+            return remove(key, at_once=at_once)
         found["metadata"] |= {"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0}
         return None
 
     deleted = stamp(cluster.now)
-    remove(key)
+    remove(stuck)
     cluster.server.remove = kept  # type: ignore[method-assign]
     cluster.run(GRACE_SECONDS + 60)
     cluster.server.writes.clear()
@@ -113,7 +113,7 @@ def test_a_pod_that_finalizers_keep_is_deleted_once() -> None:
     (degraded,) = (each for each in cluster.status["conditions"] if each["type"] == "Degraded")
     assert degraded["reason"] == "NotDeleted"
     assert "example.com/backup" in degraded["message"]
-    remove(key, at_once=True)
+    remove(stuck, at_once=True)
     cluster.converge()
 
 

@@ -121,8 +121,12 @@ def test_answer_of_the_control_api_is_parsed() -> None:
     )  # fmt: skip
     found = parse_runtime(json.loads(answer.model_dump_json(by_alias=True)))
     assert (found.state, found.epoch, found.committed_at, found.route_version) == (RunState.RUNNING, 9, 1e9, 4)
-    assert (found.holding, found.registered, found.latency_p99) == ({0, 1}, {0}, 0.3)
+    assert (found.holding, found.registered, found.latency_p99) == (frozenset({0, 1}), frozenset({0}), 0.3)
     assert found.target is not None
     assert (found.target.generation, found.target.settled) == (3001, False)
     assert found.migration is not None
-    assert (found.migration.bins_moved, found.migration.latency_before, found.migration_workers) == (3, 0.3, {0})
+    assert (found.migration.bins_moved, found.migration.latency_before, found.migration_workers) == (
+        3,
+        0.3,
+        frozenset({0}),
+    )

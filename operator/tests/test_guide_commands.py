@@ -13,7 +13,7 @@ from guides import FOLDER, GUIDES, ROOT, commands, lines, spans, tables, text
 from prometheus_client.registry import CollectorRegistry
 from test_crd import SPEC
 
-from binshift.metrics import RuntimeMetrics
+from binshift.metrics import Observed, RuntimeMetrics
 from binshift_operator.metrics import OperatorMetrics
 from binshift_operator.model.observed import RunState
 from binshift_operator.model.reasons import DegradedReason, ProgressingReason, SettledReason
@@ -68,7 +68,7 @@ def metrics() -> set[str]:
     """Names of all metrics, of runtime and operator."""
     registry = CollectorRegistry()
     OperatorMetrics(registry)
-    families = [*registry.collect(), *RuntimeMetrics(CollectorRegistry(), list, lambda: None).describe()]
+    families = [*registry.collect(), *RuntimeMetrics(CollectorRegistry(), list, Observed).describe()]
     return {name for each in families for name in (each.name, f"{each.name}_total")}
 
 

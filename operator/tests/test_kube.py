@@ -14,14 +14,14 @@ from binshift_operator.kube import Kube
 
 def test_long_lists_are_read_page_by_page() -> None:
     """A list continues at the server's token."""
-    pages = [{"items": [1], "metadata": {"continue": "more"}}, {"items": [2], "metadata": {}}]
+    pages = [{"items": [{"n": 1}], "metadata": {"continue": "more"}}, {"items": [{"n": 2}], "metadata": {}}]
     queries = []
 
-    def answer(method: str, path: str, query: Any, body: Any, kind: str) -> tuple[int, bytes]:
+    def answer(method: str, path: str, query: Any, body: Any, content_type: str) -> tuple[int, bytes]:
         queries.append(dict(query))
         return 200, json.dumps(pages[len(queries) - 1]).encode()
 
-    assert Kube(answer).list("Pod", "ns", "a=b") == [1, 2]
+    assert Kube(answer).list("Pod", "ns", "a=b") == [{"n": 1}, {"n": 2}]
     assert queries[1]["continue"] == "more"
 
 

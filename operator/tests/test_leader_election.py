@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
@@ -55,12 +57,14 @@ class Candidates:
     def another(self, number: int) -> LeaderElector:
         """A process."""
 
-        def requests(*request: object) -> tuple[int, bytes]:
+        def requests(
+            method: str, path: str, query: Mapping[str, str], body: dict[str, Any] | None, content_type: str
+        ) -> tuple[int, bytes]:
             from binshift_operator.errors import Unreachable
 
             if number in self.lost:
                 raise Unreachable("the network is gone")
-            return self.server(*request)  # type: ignore[arg-type]
+            return self.server(method, path, query, body, content_type)
 
         self.changes.append([])
         on_change = self.changes[number].append

@@ -24,9 +24,12 @@ def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
 
 RUNNING = {"running": {"startedAt": "1970-01-01T00:15:10Z"}}
 LONG_RUNNING = {"running": {"startedAt": "1970-01-01T00:14:30Z"}}
-OOM = {"lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:15:00Z"}}, "restartCount": 2}
+OOM: dict[str, Any] = {
+    "lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:15:00Z"}},
+    "restartCount": 2,
+}
 OLD_OOM = {"lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "1970-01-01T00:00:00Z"}}}
-ENDED = {"lastState": {"terminated": {"exitCode": 1, "message": "KeyError: 'x'"}}}
+ENDED: dict[str, Any] = {"lastState": {"terminated": {"exitCode": 1, "message": "KeyError: 'x'"}}}
 
 
 @pytest.mark.parametrize(

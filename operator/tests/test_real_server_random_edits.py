@@ -127,7 +127,9 @@ class Edited:
             self.step()
             found = self.found
             status, generation = found.get("status") or {}, found["metadata"]["generation"]
-            degraded = next((each for each in status.get("conditions", ()) if each["type"] == "Degraded"), {})
+            degraded: dict[str, Any] = next(
+                (each for each in status.get("conditions", ()) if each["type"] == "Degraded"), {}
+            )
             if status.get("observedGeneration") == generation and degraded:
                 if status.get("settledGeneration") == generation and degraded["status"] == "False":
                     return ""

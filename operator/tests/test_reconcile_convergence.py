@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sim_cluster import NAME, NS, SDF, SimCluster
 
@@ -19,7 +21,7 @@ def test_comes_up() -> None:
     assert cluster.status["phase"] == "Running"
     assert cluster.status["replicas"] == cluster.status["readyReplicas"] == 3
     assert cluster.log.target is not None
-    assert cluster.log.target["owner"] == cluster.dataflow["metadata"]["uid"]
+    assert cluster.target["owner"] == cluster.dataflow["metadata"]["uid"]
 
 
 def test_rests_without_writing() -> None:
@@ -50,7 +52,7 @@ def test_edit_in_the_middle_of_a_migration() -> None:
     """A newer edit wins over a migration under way, whatever it had moved."""
     cluster = start_cluster(2)
     cluster.edit(replicas=5)
-    while cluster.log.target["workers"] != [0, 1, 2, 3, 4]:
+    while cluster.target["workers"] != [0, 1, 2, 3, 4]:
         cluster.run(1)
     cluster.run(1)
     cluster.edit(replicas=1)
@@ -129,7 +131,7 @@ def test_made_again_goes_on() -> None:
     cluster.start(2)
     cluster.converge()
     assert cluster.dataflow["metadata"]["uid"] != first
-    assert cluster.log.target["owner"] == cluster.dataflow["metadata"]["uid"]
+    assert cluster.target["owner"] == cluster.dataflow["metadata"]["uid"]
     assert cluster.log.epoch > epoch
 
 
@@ -138,7 +140,12 @@ def test_foreign_objects_are_left_alone(kind: str) -> None:
     """A foreign object of a child's name is not touched, and is reported."""
     names = {"Secret": f"{NAME}-keys", "StatefulSet": f"{NAME}-executor", "ConfigMap": f"{NAME}-spark"}
     cluster = SimCluster().start()
-    theirs = {"kind": kind, "metadata": {"name": names[kind], "namespace": NS}, "spec": {"replicas": 0}, "data": {}}
+    theirs: dict[str, Any] = {
+        "kind": kind,
+        "metadata": {"name": names[kind], "namespace": NS},
+        "spec": {"replicas": 0},
+        "data": {},
+    }
     cluster.server.put(kind, theirs)
     version = theirs["metadata"]["resourceVersion"]
     cluster.reconcile()
@@ -153,15 +160,15 @@ def test_migration_that_takes_too_long() -> None:
     """After the timeout the migration is cancelled and reported, and the next edit starts a new one."""
     cluster = start_cluster(2)
     cluster.edit(replicas=4, migration={"timeout": "5s"})
-    while cluster.log.target["workers"] != [0, 1, 2, 3]:
+    while cluster.target["workers"] != [0, 1, 2, 3]:
         cluster.run(1)
     query = next(iter(cluster.queries.values()))
-    query.migration["startedAt"] = "2023-11-14T22:00:00Z"
+    query.newest_migration["startedAt"] = "2023-11-14T22:00:00Z"
     cluster.run(2)
     degraded = next(each for each in cluster.status["conditions"] if each["type"] == "Degraded")
     assert degraded["reason"] == "MigrationTimedOut"
     assert "stopped after 5 s (spec.migration.timeout)" in degraded["message"]
-    assert query.migration["phase"] == "cancelled"
+    assert query.newest_migration["phase"] == "cancelled"
     cluster.run(5)
     assert not cluster.settled()
     assert len(cluster.pods("executor")) == 4

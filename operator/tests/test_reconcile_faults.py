@@ -143,6 +143,17 @@ TestDisturbed.settings = settings(
 )
 
 
+def remove_secret(cluster: SimCluster) -> None:
+    """Somebody deletes the Secret."""
+    cluster.server.remove(("Secret", NS, f"{NAME}-keys"))
+
+
+def remove_services(cluster: SimCluster) -> None:
+    """Somebody deletes the Services."""
+    for key in [key for key in cluster.server.objects if key[0] == "Service"]:
+        cluster.server.remove(key)
+
+
 ACTS: dict[str, Callable[[SimCluster], object]] = {
     "made": lambda cluster: cluster.start(2),
     "scaled out": lambda cluster: cluster.edit(replicas=4),
@@ -151,10 +162,8 @@ ACTS: dict[str, Callable[[SimCluster], object]] = {
     "scaled with another image": lambda cluster: cluster.edit(image="example/clicks:3", replicas=4),
     "suspended": lambda cluster: cluster.edit(suspend=True),
     "resumed with fewer": lambda cluster: cluster.edit(suspend=False, replicas=2),
-    "without its Secret": lambda cluster: cluster.server.remove(("Secret", NS, f"{NAME}-keys")),
-    "without its services": lambda cluster: [
-        cluster.server.remove(key) for key in list(cluster.server.objects) if key[0] == "Service"
-    ],
+    "without its Secret": remove_secret,
+    "without its services": remove_services,
 }
 """A dataflow's life, with every kind of write there is."""
 

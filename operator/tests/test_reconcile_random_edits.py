@@ -86,7 +86,7 @@ def manifests(spec: dict[str, Any]) -> dict[Child, Manifest]:
     return render_all(parse(made), "keys", RenderContext())
 
 
-def effect(spec: dict[str, Any]) -> tuple[object, ...]:
+def effect(spec: dict[str, Any]) -> tuple[dict[Child, Manifest], *tuple[object, ...]]:
     """Everything that follows from a spec: its children, their number, and the requests to the runtime.
 
     Any other ``rebalance.nonce`` is a new target, as any live edit is.
@@ -133,6 +133,7 @@ def works(base: dict[str, Any], edit: Edit) -> bool:
         before, after = effect(base), effect(editor.found["spec"])
     except (BinshiftError, ValueError):
         return False  # it is reported, as `test_edits` sees
+    hashes: list[str] = []
     for child in (Child.DRIVER, Child.EXECUTORS):
         one, other = (each[0][child]["spec"]["template"] for each in (before, after))
         hashes = [each["metadata"]["annotations"].pop("binshift.dev/restart-hash") for each in (one, other)]

@@ -39,7 +39,7 @@ def test_so_is_one_that_was_rescaled() -> None:
     cluster.log.epoch += 1
     (query,) = cluster.queries.values()
     latency = {"p50Seconds": 0.1, "p99Seconds": 0.123456789}
-    query.migration |= {"latencyBefore": latency, "latencyDuring": latency}
+    query.newest_migration.update(latencyBefore=latency, latencyDuring=latency)
     cluster.run(5)
     cluster.server.writes.clear()
     cluster.run(TICKS)

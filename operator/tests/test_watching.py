@@ -50,7 +50,7 @@ def test_no_source_writes_a_finalizer(path: Path) -> None:
 def test_events_wake_their_dataflow() -> None:
     """A dataflow is woken by an edit and by its end, not by its own status; an event of a pod wakes the one in its label."""
     registry, places = woken()
-    handlers = {handler.id: handler.fn for handler in registry._watching.get_all_handlers()}
+    handlers = {str(handler.id): handler.fn for handler in registry._watching.get_all_handlers()}
     assert set(handlers) == {"dataflow", "pods", "statefulsets"}
 
     async def send_events() -> None:

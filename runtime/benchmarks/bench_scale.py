@@ -99,7 +99,8 @@ def slowest_epoch(result: dict[str, Any], times: Times) -> dict[str, float]:
     slowest = max(meant, key=lambda each: each["durationMs"]["triggerExecution"])
     parts = result["parts"].get(str(slowest["batchId"]), {})
     after = {"seconds after the command": round(committed_at(slowest) - times.began, 2)}
-    return after | slowest["durationMs"] | {part: round(1000 * spent, 1) for part, spent in parts.items()}
+    spent_ms: dict[str, float] = slowest["durationMs"]
+    return after | spent_ms | {part: round(1000 * spent, 1) for part, spent in parts.items()}
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from latency import Latencies
 
@@ -21,7 +22,7 @@ class Times:
     ended: float
 
 
-def columns(found: Latencies, times: Times) -> dict[str, object]:
+def columns(found: Latencies, times: Times) -> dict[str, Any]:
     """Latency before and during, the spike (worst during over the calm p99), silence, and a plot's points."""
     calm = found.calm(times.calm_from, times.began)
     moving = found.moving(times.began, times.ended)

@@ -23,6 +23,7 @@ from binshift.control.models import (
 )
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.service_holder import ServiceHolder
+from binshift.control.services import ControlService
 from binshift.engine.timings import EpochTimings
 from binshift.errors import BinshiftError, DrainRefused, NoSuchMigration, TargetOutdated
 from binshift.metrics import Observed, RuntimeMetrics
@@ -35,7 +36,7 @@ BINS = 16
 
 
 @dataclass
-class FakeService:
+class FakeService(ControlService):
     """Sixteen bins on workers 0 and 1, ten migrations; worker 0 cannot be drained.
 
     Attributes:

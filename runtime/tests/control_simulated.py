@@ -10,8 +10,10 @@ from typing import Any
 from measured_epochs import Measured
 
 from binshift.control.query_service import QueryService
+from binshift.engine.coordinator import Coordinator
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
+from binshift.engine.target_controller import TargetController
 from binshift.model import Epoch, Worker
 from binshift.testing import Row, SimulatedCluster, Totals
 
@@ -45,11 +47,11 @@ class SimulatedQuery:
         return Dataflow(*parts, self.epochs, None)  # type: ignore[arg-type]
 
     @property
-    def _coordinator(self) -> Any:
+    def _coordinator(self) -> Coordinator:
         return self.cluster.driver.coordinator
 
     @property
-    def _targets(self) -> Any:
+    def _targets(self) -> TargetController:
         return self.cluster.driver.targets
 
     @property
@@ -102,8 +104,8 @@ class World:
         self.now = 1_000.0
         self.cluster = SimulatedCluster({"totals": Totals()}, bins=BINS, workers=2, slots=4)
         self.query = SimulatedQuery(self.cluster)
-        self.service = QueryService(self.query, lambda: self.now)  # type: ignore[arg-type]
-        self.cluster.driver.migrations.clock = SimpleNamespace(time=lambda: self.now)  # type: ignore[assignment]
+        self.service = QueryService(self.query, lambda: self.now)
+        self.cluster.driver.migrations.clock = SimpleNamespace(time=lambda: self.now)
         for _ in range(3):
             self.epoch()
 

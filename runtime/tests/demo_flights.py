@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pandas as pd
 
@@ -20,7 +21,9 @@ COLUMNS = (
 )
 
 
-def raw_flight(time_hour: str, minute: int, delay: float | None, tailnum: str | None = "N1", flight: int = 1) -> dict:
+def raw_flight(
+    time_hour: str, minute: int, delay: float | None, tailnum: str | None = "N1", flight: int = 1
+) -> dict[str, Any]:
     """One row in the form of the data file."""
     values = (flight, delay, delay, 100, "UA", tailnum, "JFK", "LAX", time_hour, minute)
     return dict(zip(COLUMNS, values, strict=True))

@@ -50,7 +50,7 @@ changing = functools.partial(faulty, changes=True)
 """The same for a call that a write-protected disk rejects."""
 
 
-class FaultyFolder(mfusepy.Operations):
+class FaultyFolder(mfusepy.Operations):  # type: ignore[misc]  # published without types
     """The FUSE operations on a folder elsewhere."""
 
     use_ns = True

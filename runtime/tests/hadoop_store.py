@@ -19,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from binshift import failpoints
 
 
-class Missing(Py4JJavaError):
+class Missing(Py4JJavaError):  # type: ignore[misc]  # published without types
     """Java's FileNotFoundException."""
 
     def __init__(self, path: str) -> None:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from binshift.java import java_home
 
@@ -120,8 +121,12 @@ def _until_end(consumer: Consumer, partitions: int) -> Iterator[Record]:
 
 
 def _record(message: Message) -> Record:
-    headers = {name: (value or b"").decode() for name, value in message.headers() or []}
-    return Record((message.key() or b"").decode(), (message.value() or b"").decode(), headers)
+    headers = {name: _text(value) for name, value in dict(message.headers() or {}).items()}
+    return Record(_text(message.key()), _text(message.value()), headers)
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode() if isinstance(value, bytes) else value or ""
 
 
 def _free_port() -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from binshift.engine.timings import EpochTimings, StateFigures
 from binshift.metrics import Observed
 from binshift.migration import Phase
 from binshift.model import Epoch, Worker
@@ -35,31 +37,39 @@ EVERYTHING = Observed(
 
 
 @dataclass(frozen=True)
-class Done:
+class Done(StateFigures):
     """The work of an operator."""
 
+    operator: str = "state"
     rows_stored: int = 50
     bytes_stored: int = 2000
+    states_set: int = 0
+    states_deleted: int = 0
     rows_late: int = 0
+    process_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    delta_bytes: int = 0
     brought_up: int = 0
+    workers: int = 2
+    bins: int = 16
+    route_version: int = 3
 
 
 @dataclass(frozen=True)
-class Measured:
-    """An epoch."""
+class Measured(EpochTimings):
+    """An epoch; as many records as rows came in, unless ``behind`` says otherwise."""
 
     epoch: Epoch
     committed_at: float = 100.0
     runs: int = 1
-    seconds: dict[str, float] = field(default_factory=lambda: {"total": 0.35})
+    seconds: Mapping[str, float] = field(default_factory=lambda: {"total": 0.35})
     rows_in: int = 10
     rows_out: int = 4
     moved: int = 0
+    operators: tuple[StateFigures, ...] = (Done(),)
     moving: bool = False
-    operators: tuple[Done, ...] = (Done(),)
+    records_in: int = field(default=0, init=False)
     behind: int | None = None
 
-    @property
-    def records_in(self) -> int:
-        """As many as rows, unless set otherwise."""
-        return self.rows_in if self.behind is None else self.behind
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "records_in", self.rows_in if self.behind is None else self.behind)

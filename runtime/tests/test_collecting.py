@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.accumulators import _accumulatorRegistry
+from pyspark.accumulators import Accumulator, _accumulatorRegistry
 from pyspark.sql import SparkSession
 
 from binshift.spark.collecting import collecting
@@ -13,6 +13,10 @@ def test_messages_arrive_and_nothing_stays(spark: SparkSession) -> None:
     before = set(_accumulatorRegistry)
     for epoch in range(3):
         with collecting(spark.sparkContext) as collected:
-            spark.sparkContext.range(4, numSlices=2).foreach(lambda n, at=epoch: collected.add([(at, n)]))
-            assert sorted(collected.value) == [(epoch, n) for n in range(4)]
+
+            def add(n: int, at: int = epoch, to: Accumulator[list[object]] = collected) -> None:
+                to.add([(at, n)])
+
+            spark.sparkContext.range(4, numSlices=2).foreach(add)
+            assert sorted(collected.value, key=repr) == [(epoch, n) for n in range(4)]
     assert set(_accumulatorRegistry) == before

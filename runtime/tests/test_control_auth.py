@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from control_fakes import ADMIN, DRAIN, TOKENS, FakeService, client
 
-from binshift.control import auth
 from binshift.control.auth import Permission, TokenCheck, Tokens
 from binshift.errors import InvalidSettings
 
@@ -29,7 +28,7 @@ WRONG = (None, "", "wrong", ADMIN[:-1], ADMIN + "x", ADMIN.upper(), "\u00e9")
 def test_a_wrong_token_is_401(method: str, path: str, token: str | None) -> None:
     """Without one of the driver's tokens, every call is rejected before it reaches the query, and the response has the instructions."""
     service = FakeService()
-    headers = {} if token is None else {"Authorization": f"Bearer {token}".encode()}
+    headers = {} if token is None else {b"Authorization": f"Bearer {token}".encode()}
     answer = client(service, token=None).request(method, path, headers=headers, json=TARGET)
     assert (answer.status_code, answer.json()["error"]) == (401, "TokenRequired")
     assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -100,12 +99,12 @@ def test_tokens_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -
         return real(left, right)
 
     real = hmac.compare_digest
-    monkeypatch.setattr(auth.hmac, "compare_digest", compare)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     for given in (None, "", "x", ADMIN, DRAIN, "x" * 1000):
         compared.clear()
         TOKENS.check(given, Permission.ADMIN)
         assert compared == [(32, 32), (32, 32)]
-    monkeypatch.setattr(auth.hmac, "compare_digest", lambda left, right: True)
+    monkeypatch.setattr(hmac, "compare_digest", lambda left, right: True)
     assert TOKENS.check("nonsense", Permission.ADMIN) is TokenCheck.ALLOWED
 
 

@@ -5,6 +5,8 @@ Schemathesis generates the requests from the API's own OpenAPI document, valid o
 
 from __future__ import annotations
 
+from typing import Any
+
 import schemathesis
 from control_fakes import ADMIN, DRAIN, TOKENS, FakeService
 from hypothesis import HealthCheck, settings
@@ -24,14 +26,14 @@ EXAMPLES = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
 @SCHEMA.parametrize()
 @EXAMPLES
-def test_every_answer_is_as_documented(case: Case) -> None:
+def test_every_answer_is_as_documented(case: Case[Any]) -> None:
     """With the admin's token, status, type and form of each response are those of the document, and none is a 5xx."""
     case.call_and_validate(headers={"Authorization": f"Bearer {ADMIN}"})
 
 
 @SCHEMA.parametrize()
 @EXAMPLES
-def test_strangers_change_nothing(case: Case) -> None:
+def test_strangers_change_nothing(case: Case[Any]) -> None:
     """Without a token, or with the drain token on other calls, no request reaches the query's writes."""
     drains = (case.method, case.operation.path) in {
         ("POST", "/v1/workers/{worker}/drain"),

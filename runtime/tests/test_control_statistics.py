@@ -129,7 +129,7 @@ def test_the_watermark_and_its_lag() -> None:
     assert statistics.watermark(world.index) is None
     world.epoch()
     world.epoch()
-    assert statistics.watermark(world.index) == (pytest.approx(1.8), pytest.approx(0.2))
+    assert statistics.watermark(world.index) == pytest.approx((1.8, 0.2))
 
 
 def test_event_times_of_no_calendar_are_not_known() -> None:

@@ -19,6 +19,7 @@ WANTED = expected(FLIGHTS)
 
 def _row(statistics: pd.DataFrame, scope: str, key: str | None) -> dict[str, Any]:
     is_key = statistics["key"].isna() if key is None else statistics["key"] == key
+    found: dict[str, Any]
     (found,) = statistics[(statistics["scope"] == scope) & is_key].to_dict("records")
     return found
 

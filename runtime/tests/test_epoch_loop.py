@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from epoch_world import ATTEMPTS_MAX, EpochWorld, begun
 
+from binshift.engine.epoch_progress import EpochProgress
 from binshift.errors import (
     DiskFull,
     EpochFailed,
@@ -48,10 +49,12 @@ def test_a_calm_epoch(world: EpochWorld) -> None:
 
 def test_an_epoch_is_seen_while_it_runs(world: EpochWorld) -> None:
     """An observer sees that an epoch is running, and which one; no other batch may begin."""
-    seen: list[object] = []
+    seen: list[tuple[bool, bool, EpochProgress | None]] = []
     world.script.append(lambda: seen.append((world.loop.in_epoch.is_set(), world.loop.within, world.loop.progress)))
     world.epoch(0)
-    assert [(busy, within, at.epoch, at.stage, at.runs) for busy, within, at in seen] == [(True, True, 0, "job", 1)]  # type: ignore[misc]
+    ((busy, within, at),) = seen
+    assert at is not None
+    assert (busy, within, at.epoch, at.stage, at.runs) == (True, True, 0, "job", 1)
     assert not world.loop.within
 
 

@@ -49,7 +49,7 @@ def test_others_take_over_from_one_that_stays_away(world: EpochWorld) -> None:
     del world.executors[Worker(1)]
     world.epoch(2)
     assert LOST_SECONDS < sum(world.clock.waits) < LOST_SECONDS + 1
-    assert [(run.workers, run.brought_up) for run in world.runs] == [((0,), {0})]
+    assert [(run.workers, run.brought_up) for run in world.runs] == [((0,), frozenset({0}))]
     assert world.coordinator.route is not None
     assert world.coordinator.route.workers == (0,)
 

@@ -154,7 +154,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        received, tries = False, 0
+        received, tries, executor = False, 0, tmp_path
         while not received:
             # Content from before its first read is not copied.
             executor = tmp_path / "app-1" / str(tries)

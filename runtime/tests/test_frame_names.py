@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from binshift.errors import InvalidQuery, Unsupported
+from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.routing import Route
 from binshift.spark.compiling import compile_stage
@@ -92,7 +93,7 @@ def test_rows_of_any_name_reach_the_function(
     assert stage.operator.keys.names == ["a.b", "p", "t`i"]
     assert stage.operator.rows.names == found.source.columns
     batch = spark.createDataFrame([], found.source.schema)
-    routed = stage.route(batch, Route.initial(16, [0]), (0,))
+    routed = stage.route(batch, Route.initial(16, [Worker(0)]), (0,))
     assert routed.columns[-len(batch.columns) :] == [f"c{at}" for at in range(len(batch.columns))]
     assert routed.columns.count(BIN_COLUMN) == 1
 

@@ -25,11 +25,13 @@ class Files:
 
     def __init__(self, spark: SparkSession, name: str, directory: Path) -> None:
         install(spark)
-        self._jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        self._jvm = jvm
         self.directory = directory
+        gateway: Any = spark.sparkContext._gateway
         conf = spark._jsparkSession.sessionState().newHadoopConf()
-        kind = self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
-        arguments = spark.sparkContext._gateway.new_array(self._jvm.java.lang.Object, 2)
+        kind = jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+        arguments = gateway.new_array(jvm.java.lang.Object, 2)
         arguments[0], arguments[1] = self.path(), conf
         self.manager = kind.getConstructors()[0].newInstance(arguments)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -107,7 +108,7 @@ def test_spark_and_the_log_must_belong_together() -> None:
     driver = Driver()
     driver.epochs(4)
     for committed in (Epoch(2), Epoch(3)):
-        assert Log.on(driver.storage, FORMAT, spark_committed=lambda at=committed: at).index.last == 3
+        assert Log.on(driver.storage, FORMAT, spark_committed=partial(Epoch, committed)).index.last == 3
     with pytest.raises(LogDamaged, match=layout.record_name(Epoch(4))):
         Log.on(driver.storage, FORMAT, spark_committed=lambda: Epoch(4))
     with pytest.raises(ForeignLog, match="do not belong together"):

@@ -26,7 +26,13 @@ def families(observed: Observed, *epochs: Measured) -> dict[str, Metric]:
     """The result of a scrape, parsed as Prometheus does."""
     registry = CollectorRegistry()
     RuntimeMetrics(registry, lambda: epochs, lambda: observed)
-    return {f.name: f for f in text_string_to_metric_families(generate_latest(registry).decode())}
+    return scraped(registry)
+
+
+def scraped(registry: CollectorRegistry) -> dict[str, Metric]:
+    """The same of a registry."""
+    text = generate_latest(registry).decode()
+    return {f.name: f for f in text_string_to_metric_families(text)}
 
 
 def value(found: dict[str, Metric], name: str, suffix: str = "", **labels: str) -> float:
@@ -41,7 +47,8 @@ def test_all_that_is_declared_is_shown() -> None:
     metrics = RuntimeMetrics(registry, lambda: [Measured(Epoch(0))], lambda: EVERYTHING)
     declared = {each.name for each in metrics.describe()}
     assert {each.name for each in metrics.collect()} == declared
-    assert {f.name for f in open_metrics(generate_open_metrics(registry).decode())} == declared
+    text = generate_open_metrics(registry).decode()  # type: ignore[no-untyped-call]
+    assert {f.name for f in open_metrics(text)} == declared  # type: ignore[no-untyped-call]
     assert declared >= {PREFIX + each.name for each in DECLARED}
 
 
@@ -94,10 +101,10 @@ def test_epochs_are_counted_once() -> None:
         [Measured(Epoch(5), runs=3, moved=2, operators=(Done(brought_up=7, rows_late=3),) * 2)],
     )
     RuntimeMetrics(registry, lambda: epochs, lambda: EVERYTHING)
-    generate_latest(registry)
+    scraped(registry)
     epochs.append(Measured(Epoch(6)))
-    for _ in range(2):
-        found = {f.name: f for f in text_string_to_metric_families(generate_latest(registry).decode())}
+    scraped(registry)
+    found = scraped(registry)
     assert value(found, "input_rows", "_total") == 20
     assert value(found, "output_rows", "_total") == 8
     assert value(found, "moved_bins", "_total") == 2

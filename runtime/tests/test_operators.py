@@ -42,8 +42,8 @@ class Runs:
         self.watermark = 0
         self.late = 0
 
-    def run(self, batches: list[pa.RecordBatch], watermark: int = 0) -> list[dict[str, Any]]:
-        """One epoch: its output rows."""
+    def run(self, batches: list[pa.RecordBatch], watermark: int = 0) -> list[Any]:
+        """One epoch: its output rows, as ``read`` made them."""
         self.epoch = Epoch(self.epoch + 1)
         context = EpochContext(self.epoch, 0, watermark, self.watermark, BINS)
         self.watermark = watermark
@@ -149,7 +149,7 @@ def test_without_keys_every_epoch_emits_its_one_group() -> None:
     assert runs.run([some.slice(0, 0)]) == [{"k0": 0, "n": 3, "most": "b"}]
     assert runs.run([some]) == [{"k0": 0, "n": 6, "most": "b"}]
     with runs.store.reader() as reader:
-        elsewhere = EpochContext(Epoch(9), 0, None, None, BinSet([1, 2, 3]))
+        elsewhere = EpochContext(Epoch(9), 0, 0, 0, BinSet([1, 2, 3]))
         assert list(runs.operator.run(iter([]), EpochState(reader), elsewhere)) == []
 
 
@@ -207,7 +207,7 @@ def test_a_key_that_has_no_state_and_gets_none_is_no_change() -> None:
     for rows in ([(0, "a", -1), (1, "b", 5)], [(0, "a", -2), (1, "b", -9)]):
         with runs.store.reader() as reader:
             state = EpochState(reader)
-            list(runs.operator.run(iter([named(rows)]), state, EpochContext(Epoch(0), 0, None, None, BINS)))
+            list(runs.operator.run(iter([named(rows)]), state, EpochContext(Epoch(0), 0, 0, 0, BINS)))
         changed.append(states_changed(merge_last_wins(state.changes)))
         runs.run([named(rows)])
     assert changed == [(1, 0), (0, 1)]

@@ -115,5 +115,5 @@ def test_queries_one_after_the_other_are_each_the_programs() -> None:
         child.started(cast(Any, query))
         query.does = State.FINISHED
         before = len(driver.messages)
-        wait(lambda: len(driver.messages), lambda count, before=before: count > before)
+        wait(lambda: len(driver.messages), before.__lt__)
     assert driver.kinds() == ["Started", "Over", "Started", "Over"]

@@ -7,7 +7,7 @@ import random
 import pytest
 from log_worlds import DictStorage, World
 
-from binshift.entries import Entries, bin_set, concat
+from binshift.entries import EMPTY, Entries, bin_set, concat
 from binshift.model import BinSet
 from binshift.worker import rebuild
 from binshift.worker.rebuild import BinRebuild, Limits
@@ -29,7 +29,7 @@ def filled(world: World, operator: str, bins: BinSet, limits: Limits) -> tuple[l
     files = world.index.sources(operator, bins, {}, world.index.last)
     made = BinRebuild(world.storage, files, bins)
     groups = list(made.groups(limits))
-    return groups, concat([rebuild.EMPTY, *(made.rows(group) for group in groups)])
+    return groups, concat([EMPTY, *(made.rows(group) for group in groups)])
 
 
 @pytest.mark.parametrize("shared_rows", [0, 1 << 30])

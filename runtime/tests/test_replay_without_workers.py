@@ -10,7 +10,7 @@ import pytest
 
 from binshift.engine.migration_options import MigrationOptions
 from binshift.errors import EpochFailed
-from binshift.model import Worker
+from binshift.model import Epoch, Worker
 from binshift.testing import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
 
 TAKES_OVER = Tuning(take_over=True, defaults=MigrationOptions(batch_size=512))
@@ -68,7 +68,7 @@ def test_an_epoch_is_emitted_again_without_its_workers(bins: int, away: list[int
     cluster, misfortune = cluster_of(3, bins=bins, slots=4)
     misfortune.gone = {3: away}
     cluster.epoch(rows(3))
-    assert cluster.world.stream.deliveries[3] == 2
+    assert cluster.world.stream.deliveries[Epoch(3)] == 2
     cluster.epoch(rows(4))
     assert cluster.route is not None
     assert not set(cluster.route.workers) & set(away)
@@ -105,7 +105,7 @@ def test_drivers_may_die_there_again_and_again() -> None:
     cluster.driver.epoch(cluster.world.stream.batches[-1])
     cluster.away(2)
     cluster.finish()
-    assert cluster.world.stream.deliveries[3] == 3
+    assert cluster.world.stream.deliveries[Epoch(3)] == 3
     cluster.epoch(rows(4))
     assert cluster.route is not None
     assert cluster.route.workers == (0,)
@@ -145,7 +145,7 @@ def test_an_idle_worker_of_the_record_is_not_waited_for() -> None:
     misfortune.gone = {3: [1]}
     cluster.epoch(rows(3))
     cluster.settle()
-    assert cluster.world.stream.deliveries[3] == 2
+    assert cluster.world.stream.deliveries[Epoch(3)] == 2
     cluster.epoch(rows(4))
     assert cluster.route is not None
     assert cluster.route.workers == (0,)

@@ -140,7 +140,7 @@ def test_shrinking_stops_processes_an_epoch_after_it_settled() -> None:
     supervisor.step()
     world.settle()
     supervisor.step()
-    assert (world.running, world.verdicts[-1].awaiting) == ({0, 1, 2}, "Hold")
+    assert (set(world.running), world.verdicts[-1].awaiting) == ({0, 1, 2}, "Hold")
     world.epoch += 1
     supervisor.step()
     assert world.running == {0}

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ class World:
                 sink.publish(
                     self.spark,
                     epoch,
-                    lambda place, mine, epoch=epoch: outputs.choose(self.log, term, Epoch(epoch), place, mine),
+                    partial(outputs.choose, self.log, term, Epoch(epoch)),
                 )
                 self.published.add(epoch)
 

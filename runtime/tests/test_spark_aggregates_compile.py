@@ -135,7 +135,7 @@ def test_the_fingerprint_is_that_of_the_state(frame: DataFrame) -> None:
 
 def test_what_travels_to_the_tasks_can_be_pickled(frame: DataFrame) -> None:
     """Schemas and merges are values; Columns stay on the driver."""
-    plan = compile_aggregate(frame, tumbling(), simple(), ("ts", 0))
+    plan = compile_aggregate(frame, tumbling(), simple())
     parts = (plan.key_schema, plan.buffer_schema, plan.merges)
     assert pickle.loads(pickle.dumps(parts)) == parts
     assert len(pickle.dumps(parts)) < 20_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from target_world import UID, rows, slots, targets, workers
 
@@ -12,7 +13,7 @@ from binshift.engine.bin_records import COUNTED_EVERY_EPOCHS, RECORDS_MIN, BinRe
 from binshift.errors import MigrationRefused
 from binshift.log.records import weights as packed
 from binshift.migration import Phase
-from binshift.model import Worker
+from binshift.model import Bin, Worker
 from binshift.planner import SLACK, TOLERATED
 from binshift.testing import Row, SimulatedCluster, Totals, Tuning
 from binshift.testing.flows import bin_of
@@ -45,13 +46,14 @@ def skewed_rows() -> list[Row]:
     return [{"key": key, "value": 1, "time": 0} for key in (*heavy, *light.values())]
 
 
-def shares(cluster: SimulatedCluster, count: int) -> np.ndarray:
+def shares(cluster: SimulatedCluster, count: int) -> npt.NDArray[np.float64]:
     """The bytes of each of ``count`` workers, divided by their mean."""
     sizes = cluster.driver.log.index.bin_bytes()
     assert sizes is not None
     assert cluster.route is not None
     loads = np.bincount(cluster.route.owners, sizes, minlength=count)
-    return loads / loads.mean()
+    shares: npt.NDArray[np.float64] = loads / loads.mean()
+    return shares
 
 
 def test_a_rescale_shares_the_bytes() -> None:
@@ -168,15 +170,15 @@ def test_hot_bins_weigh_by_their_records() -> None:
     """Keys with most of the records are spread, although all bins have equal sizes: half of a weight is records."""
     cluster = SimulatedCluster({"totals": Totals()}, bins=8, workers=2, slots=2)
     by_bin = {bin_of((f"k{n}",), 8): f"k{n}" for n in range(200)}
-    hot = [{"key": by_bin[bin], "value": 1, "time": 0} for bin in (0, 1) for _ in range(RECORDS_MIN // 2)]
+    hot = [{"key": by_bin[bin], "value": 1, "time": 0} for bin in (Bin(0), Bin(1)) for _ in range(RECORDS_MIN // 2)]
     everything = [{"key": key, "value": 1, "time": 0} for key in by_bin.values()]
     cluster.epoch([*everything, *hot])
     cluster.background()
     assert cluster.route is not None
-    assert cluster.route.owner(0) == cluster.route.owner(1)
+    assert cluster.route.owner(Bin(0)) == cluster.route.owner(Bin(1))
     targets(cluster).rebalance()
     cluster.settle()
-    assert cluster.route.owner(0) != cluster.route.owner(1)
+    assert cluster.route.owner(Bin(0)) != cluster.route.owner(Bin(1))
     cluster.finish()
 
 

@@ -116,23 +116,25 @@ def _comments(text: str) -> set[int]:
 def impurities(text: str) -> Iterator[str]:
     """An import or call gives a pure module access to more than its arguments."""
     for node in ast.walk(ast.parse(text)):
-        for name in _imported(node):
+        for line, name in _imported(node):
             package, _, inside = name.partition(".")
             own = package in {"binshift", "binshift_operator"} and inside.partition(".")[0] in PURE
             if not own and package not in PURE_IMPORTS:
-                yield f"line {node.lineno}: imports {name}; a pure module takes what it needs as an argument"
+                yield f"line {line}: imports {name}; a pure module takes what it needs as an argument"
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called in PURE_CALLS_BANNED or re.match(r"(np|numpy)\.random\b", called):
                 yield f"line {node.lineno}: calls {called}; a pure module only computes"
 
 
-def _imported(node: ast.AST) -> list[str]:
+def _imported(node: ast.AST) -> list[tuple[int, str]]:
+    """The line and the module of each import."""
     if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
+        return [(node.lineno, alias.name) for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         module = node.module or ""
-        return [f"{module}.{alias.name}" for alias in node.names] if module.startswith("binshift") else [module]
+        names = [f"{module}.{alias.name}" for alias in node.names] if module.startswith("binshift") else [module]
+        return [(node.lineno, name) for name in names]
     return []
 
 

@@ -13,7 +13,7 @@ import json
 import sys
 import tarfile
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -23,6 +23,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 def translate(docker: tarfile.TarFile, oci: tarfile.TarFile, known: frozenset[str]) -> None:
     """Write what ``docker`` holds (one image, with its name) to ``oci``, without the layers among ``known`` digests."""
     sizes: dict[str, int] = {}
+    image: dict[str, Any] = {}
     for member in docker:
         file, stem = docker.extractfile(member) if member.isreg() else None, member.name.rpartition(".")[0]
         if file is None or "/" in member.name:

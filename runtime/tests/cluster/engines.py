@@ -111,6 +111,7 @@ def offsets(checkpoint: Path) -> list[dict[str, int]]:
 def with_conf(session: SparkSession, name: str, value: str) -> Iterator[None]:
     """Set a conf temporarily."""
     before = session.conf.get(name)
+    assert before is not None
     session.conf.set(name, value)
     try:
         yield

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from counted import Reference
 from process_tree import command_line, descendants
@@ -46,7 +46,7 @@ class HurtCluster(LocalCluster):
     points: Path = Path()
     timeout_seconds: int = 60
 
-    def start(self) -> HurtCluster:
+    def start(self) -> Self:
         """Start everything, and wait until the master has every worker: otherwise one with free capacity would get every executor."""
         super().start()
         deadline = time.monotonic() + PATIENCE_SECONDS

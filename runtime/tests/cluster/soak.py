@@ -44,7 +44,8 @@ Numbers = npt.NDArray[np.int64]
 def present(values: Numbers) -> npt.NDArray[np.bool_]:
     """The existing rows: all in heavy phases, one of `LIGHT` in light ones."""
     heavy: npt.NDArray[np.bool_] = values // ROWS // PHASE_EPOCHS % 2 == 0
-    return heavy | (values % LIGHT == 0)
+    light: npt.NDArray[np.bool_] = values % LIGHT == 0
+    return np.logical_or(heavy, light)
 
 
 def stream(session: SparkSession) -> DataFrame:

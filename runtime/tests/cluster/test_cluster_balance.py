@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_hot_bins_are_shared(session: SparkSession, tmp_path: Path) -> None:
             return done
 
         def loads() -> list[float]:
-            found = Counter[int]()
+            found = defaultdict[int, float](float)
             for each in api.get("/v1/bins").json()["bins"]:
                 found[each["worker"]] += HOT_RECORDS / HOT * (each["bin"] in names) + (1 - HOT_RECORDS) / BINS
             return [load * len(found) for _, load in sorted(found.items())]

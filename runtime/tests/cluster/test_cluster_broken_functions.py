@@ -31,7 +31,8 @@ from binshift.log.storage.opening import open_storage
 from binshift.spark.checkpoint import committed
 
 pytestmark = pytest.mark.cluster
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not have the tests' folder
+# Executors do not have the tests' folder.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 BROKEN = 2
 """The epoch in which the function fails."""
@@ -56,7 +57,7 @@ def at_epoch(epoch: int, does: Callable[[], object]) -> Step:
 def raises() -> None:
     """Two errors, one caused by the other."""
     try:
-        {}["the price list"]
+        dict[str, int]()["the price list"]
     except KeyError as missing:
         raise ValueError("the answer is not 42") from missing
 
@@ -175,7 +176,7 @@ def test_a_module_that_executors_lack_is_named(
     """If a function's module is only on the driver, the query does not start, and a short error names the module."""
     (tmp_path / "only_here.py").write_text("def step(keys, rows, state):\n    return rows, state\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    import only_here
+    import only_here  # type: ignore[import-not-found]  # written above
 
     with pytest.raises(UserFunctionFailed) as caught:
         writer(framed(session, only_here.step), tmp_path / "checkpoint").start()

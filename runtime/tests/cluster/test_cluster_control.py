@@ -12,11 +12,12 @@ import httpx2
 import pytest
 from counted import stream
 from prometheus_client.parser import text_string_to_metric_families
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import binshift
 from binshift.control import ControlSettings, Tokens, serve
+from binshift.spark.dataflow import DataflowQuery
 
 pytestmark = pytest.mark.cluster
 
@@ -86,7 +87,12 @@ def test_an_epoch_that_hangs_is_told_from_no_input(session: SparkSession, tmp_pa
     session.range(40).selectExpr("id % 5 as k").write.parquet(str(folder))
     counted = binshift.stateful(session.readStream.schema("k long").parquet(str(folder)), bins=32, workers=2)
     writer = counted.groupBy("k").agg(F.count("*")).writeStream.outputMode("update")
-    writer = writer.foreachBatch(lambda df, _: df.collect() if goes_on.wait(240.0) else None)
+
+    def collect(df: DataFrame, epoch: int) -> None:
+        if goes_on.wait(240.0):
+            df.collect()
+
+    writer = writer.foreachBatch(collect)
     with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:
         api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
 
@@ -94,6 +100,7 @@ def test_an_epoch_that_hangs_is_told_from_no_input(session: SparkSession, tmp_pa
             return api.get("/v1/dataflow").raise_for_status().json()
 
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        assert isinstance(query, DataflowQuery)
         control.attach(query)
         seen = awaited(dataflow, lambda seen: seen["underWay"] is not None and seen["underWay"]["part"] == "job")
         assert (seen["epoch"], seen["underWay"]["epoch"], seen["underWay"]["runs"]) == (-1, 0, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faults_cases import (
@@ -77,7 +78,11 @@ def worlds(folder: Path, *, quick: bool, drivers: int = 1, files: bool = False) 
     cluster = HurtCluster(folder / "cluster", WORKERS, 2 * drivers, f"{650 * drivers}m")
     cluster.points, cluster.timeout_seconds = folder / "points", 5 if quick else 12
     (folder / "points").mkdir()
-    conf = {"spark": SPARK | (QUICK if quick else {}), "binshift": dict(SETTINGS), "tester": TESTER | {"files": files}}
+    conf: dict[str, dict[str, Any]] = {
+        "spark": SPARK | (QUICK if quick else {}),
+        "binshift": dict(SETTINGS),
+        "tester": TESTER | {"files": files},
+    }
     if quick:
         conf["binshift"]["lost_worker_timeout_seconds"] = 3.0
     with cluster:

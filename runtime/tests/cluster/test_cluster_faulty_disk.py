@@ -17,6 +17,7 @@ from faulty_disk import faulty_disk
 from java_stderr import capture_java_stderr
 from pyspark.sql import SparkSession
 
+from binshift.engine.epoch_plan import BatchOffsets
 from binshift.errors import StorageUnavailable
 from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
@@ -108,7 +109,7 @@ def test_an_epoch_waits_for_its_offsets(
     """Offsets cannot be read between Spark's writing them and the epoch: the epoch begins once they can."""
     read, failed = offsets.read, list[Epoch]()
 
-    def now_and_then(checkpoint: Storage, epoch: Epoch) -> offsets.BatchOffsets:
+    def now_and_then(checkpoint: Storage, epoch: Epoch) -> BatchOffsets:
         if epoch == 2 and len(failed) < 3:
             failed.append(epoch)
             raise StorageUnavailable("the file server is unavailable; the read is retried")

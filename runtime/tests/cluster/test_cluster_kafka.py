@@ -10,6 +10,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ def newest(records: Sequence[tuple[int, str, str]]) -> Totals:
     return {word: (int(v.split(",")[0]), int(v.split(",")[1])) for word, (_, v) in found.items()}
 
 
+def _more_than(kafka: Broker, before: int) -> bool:
+    return len(kafka.read("out")) > before
+
+
+def _complete(kafka: Broker, waves: int) -> bool:
+    return newest(seen(kafka)) == totals(waves)
+
+
 @pytest.mark.parametrize("seed", [1])
 def test_a_consumer_can_detect_every_duplicate(seed: int, tmp_path: Path) -> None:
     """State is exactly-once; the output of an epoch may be repeated, with the same values under the same epoch and key."""
@@ -78,9 +87,9 @@ def test_a_consumer_can_detect_every_duplicate(seed: int, tmp_path: Path) -> Non
                 kafka.send("in", wave(number)[half:])
                 if number % 2:
                     before = len(kafka.read("out"))
-                    _await(lambda b=before: len(kafka.read("out")) > b, program, tmp_path, seed)
+                    _await(partial(_more_than, kafka, before), program, tmp_path, seed)
                     kill_executor(cluster, Worker(chance.randrange(2)))
-                _await(lambda n=number: newest(seen(kafka)) == totals(n + 1), program, tmp_path, seed)
+                _await(partial(_complete, kafka, number + 1), program, tmp_path, seed)
                 if number + 1 < WAVES:
                     kafka.send("in", wave(number + 1)[:half])
                     time.sleep(chance.random())  # the moment of the kill is the random input

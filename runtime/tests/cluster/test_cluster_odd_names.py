@@ -22,7 +22,8 @@ import binshift
 from binshift.errors import UserFunctionFailed
 
 pytestmark = pytest.mark.cluster
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not have the tests' folder
+# Executors do not have the tests' folder.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 TEXTS = (b"a", b"\xff", b"\xc3", b"\xc3\xa9", b"", None, b"\xed\xa0\x80", b"b\xff", b"\x00\xfe", b"\xf0\x9f\x98\x80")
 START = datetime(2024, 1, 1, tzinfo=UTC)

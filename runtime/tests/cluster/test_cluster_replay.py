@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from faults_cases import EPOCHS_AFTER, unsettled, wait_dead
-from faults_world import HurtCluster, World, send
-from test_cluster_faults import SETTINGS, SPARK, TESTER, WORKERS
+from faults_world import WORKERS, HurtCluster, World, send
+from test_cluster_faults import SETTINGS, SPARK, TESTER
 
 from binshift import cds
 from binshift.java import QUICK_TO_START

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 import binshift
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors do not have the tests' folder
+# Executors do not have the tests' folder.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 BINS = 32
 NAME, STATE = "name string", "total long, seen long"

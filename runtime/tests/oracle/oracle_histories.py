@@ -78,7 +78,7 @@ class Misfortune:
     def _meanwhile(self, effect: Effect) -> Meanwhile:
         """What happens while the process is suspended: another driver, or work on this driver's other thread."""
         assert self.cluster is not None
-        cluster, options = self.cluster, [self._take_over]
+        cluster, options = self.cluster, list[Callable[[], object]]([self._take_over])
         if effect.process.name.startswith("executor"):
             idle = cluster.world.stream.pending is None
             options += ([self._epoch] if idle else []) if self.in_round else [cluster.background]

@@ -21,6 +21,7 @@ from oracle_loop_mutants import LOOP_MUTANTS
 from test_oracle_loops import LOOP_STORIES
 
 from binshift.engine import coordinator
+from binshift.entries import merge_last_wins
 from binshift.log.index import retention
 from binshift.log.index.bringup import BringUp
 from binshift.log.index.index import Index
@@ -99,7 +100,7 @@ def replay_writes(patch: Patch) -> None:
         recorded = self.spec.replay
         if recorded is None:
             return settle(self, changes)
-        return recorded.stamp, recorded.delta, epoch_task.merge_last_wins(changes)
+        return recorded.stamp, recorded.delta, merge_last_wins(changes)
 
     patch.setattr(epoch_task.EpochTask, "_settle", plain)
 
@@ -202,8 +203,7 @@ def lost_executors_not_noticed(patch: Patch) -> None:
 
 def older_deltas_win(patch: Patch) -> None:
     """Of two deltas of one key the older one counts (I4)."""
-    merge = rebuild.merge_last_wins
-    patch.setattr(rebuild, "merge_last_wins", lambda parts: merge(list(parts)[::-1]))
+    patch.setattr(rebuild, "merge_last_wins", lambda parts: merge_last_wins(list(parts)[::-1]))
 
 
 def deletions_forgotten(patch: Patch) -> None:
@@ -279,7 +279,8 @@ def caught(name: str, seeds: int) -> str:
     """
     logging.disable(logging.CRITICAL)
     histories = (partial(play, seed, moody=moody) for seed in range(seeds) for moody in (False, True))
-    for number, story in enumerate((*STORIES, *histories)):
+    stories: tuple[Callable[[], object], ...] = (*STORIES, *histories)
+    for number, story in enumerate(stories):
         with broken(name):  # outside the try: a variant that patches a missing name must not count as caught
             try:
                 story()
