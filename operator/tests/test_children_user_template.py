@@ -65,8 +65,8 @@ def test_user_and_groups_can_be_left_to_the_cluster() -> None:
 @pytest.mark.parametrize(("given", "found"), [("", 3), ("null", 0), ("{}", 0), ('{"fsGroup": 5}', 1)])
 def test_installation_sets_the_user_of_pods(given: str, found: int) -> None:
     """The operator takes it from its environment; null and an empty object leave everything to the cluster."""
-    given = Configuration.from_environment({"BINSHIFT_POD_SECURITY_CONTEXT": given}).render_context.pod_security_context
-    assert len(given) == found
+    configuration = Configuration.from_environment({"BINSHIFT_POD_SECURITY_CONTEXT": given})
+    assert len(configuration.render_context.pod_security_context) == found
 
 
 def test_a_strange_security_context_is_named() -> None:

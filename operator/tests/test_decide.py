@@ -49,7 +49,7 @@ def observed(executors: int = 2, runtime: dict[str, Any] | None = None, **more: 
     children[Child.EXECUTORS] = replace(children[Child.EXECUTORS], replicas=executors)
     children[Child.DRIVER] = replace(children[Child.DRIVER], replicas=1)
     children[Child.DISRUPTION_BUDGET] = replace(children[Child.DISRUPTION_BUDGET], max_unavailable=1)
-    runtime: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "state": RunState.RUNNING,
         "epoch": 50,
         "committed_at": NOW,
@@ -66,7 +66,7 @@ def observed(executors: int = 2, runtime: dict[str, Any] | None = None, **more: 
             "children": children,
             "pods": pods,
             "keys_hash": "k",
-            "runtime": ObservedRuntime(**runtime),
+            "runtime": ObservedRuntime(**reported),
             **more,
         }
     )

@@ -144,12 +144,12 @@ TestDisturbed.settings = settings(
 
 
 def remove_secret(cluster: SimCluster) -> None:
-    """Somebody deletes the Secret."""
+    """Delete the Secret."""
     cluster.server.remove(("Secret", NS, f"{NAME}-keys"))
 
 
 def remove_services(cluster: SimCluster) -> None:
-    """Somebody deletes the Services."""
+    """Delete the Services."""
     for key in [key for key in cluster.server.objects if key[0] == "Service"]:
         cluster.server.remove(key)
 

@@ -57,7 +57,7 @@ class Done(StateFigures):
 
 @dataclass(frozen=True)
 class Measured(EpochTimings):
-    """An epoch; as many records as rows came in, unless ``behind`` says otherwise."""
+    """An epoch; ``behind`` is the number of records if it differs from ``rows_in``."""
 
     epoch: Epoch
     committed_at: float = 100.0

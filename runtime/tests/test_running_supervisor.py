@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -86,9 +87,10 @@ class World:
         self.set_target(self.target.owner, self.target.generation, self.target.workers, settled=True)
 
 
-def supervised(world: World) -> Supervisor:
-    """A supervisor of that world."""
-    return Supervisor(world, world, lambda: world, lambda: world.now)
+def supervised(world: World, *, has_api: bool = True) -> Supervisor:
+    """A supervisor of that world, which is its cluster, its directory and its control API at once."""
+    anything: Any = world
+    return Supervisor(anything, anything, lambda: anything if has_api else None, lambda: world.now)
 
 
 def settled_on(count: int, generation: int = 1) -> World:
@@ -104,7 +106,7 @@ def settled_on(count: int, generation: int = 1) -> World:
 def test_processes_start_before_there_is_a_control_api() -> None:
     """Before the program has an API, only the requested workers are started."""
     world = World()
-    supervisor = Supervisor(world, world, lambda: None, lambda: world.now)
+    supervisor = supervised(world, has_api=False)
     supervisor.step()
     assert world.running == {0, 1}
     assert supervisor.step() == (Wait(Awaiting.RUNTIME),)
@@ -197,7 +199,7 @@ def test_a_refused_target_is_not_requested_again() -> None:
 def test_workers_of_an_earlier_run_are_there_for_the_first_epoch_only() -> None:
     """If more workers own bins in the checkpoint than are requested, all of them are started until the query runs."""
     world = World(DesiredScale(1, 1), recorded=frozenset({Worker(0), Worker(2)}))
-    away = Supervisor(world, world, lambda: None, lambda: world.now)
+    away = supervised(world, has_api=False)
     away.step()
     assert world.running == {0, 2}
     world = settled_on(1)

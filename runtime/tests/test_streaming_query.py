@@ -1,4 +1,4 @@
-"""The query that users get is one of PySpark's, for the program and for its type checker."""
+"""The query that users get has the type of a PySpark query, for the program and for its type checker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def binshift_program(query: binshift.StreamingQuery) -> bool | None:
     return query.awaitTermination(1)
 
 
-def test_a_query_is_one_of_pysparks(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_has_the_type_of_a_pyspark_query(spark: SparkSession, tmp_path: Path) -> None:
     """Methods that binshift does not change give the results of Spark's query, and unknown names are errors."""
     (tmp_path / "words.txt").write_text("one\n")
     underlying = spark.readStream.text(str(tmp_path)).writeStream.format("noop").queryName("typed").start()

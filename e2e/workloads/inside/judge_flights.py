@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import reference  # type: ignore[import-not-found]  # copied beside this file
+import reference  # type: ignore[import-not-found]  # copied to the same folder
 from pyarrow import parquet
 
 WHOLE = {pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype()}
