@@ -124,11 +124,6 @@ class SimCluster:
     # ------------------------------------------------------------------------------------------------------ what happens
 
     @property
-    def found(self) -> dict[str, Any] | None:
-        """The resource; None if there is none."""
-        return self.server.objects.get(SDF)
-
-    @property
     def dataflow(self) -> dict[str, Any]:
         """The resource, which exists."""
         return self.server.objects[SDF]
@@ -136,13 +131,7 @@ class SimCluster:
     @property
     def status(self) -> dict[str, Any]:
         """Its status."""
-        return (self.found or {}).get("status") or {}
-
-    @property
-    def target(self) -> dict[str, Any]:
-        """The target of the runtime, which has been set."""
-        assert self.log.target is not None
-        return self.log.target
+        return self.server.objects.get(SDF, {}).get("status") or {}
 
     def edit(self, **spec: Any) -> None:
         """A user edits the spec."""
@@ -267,7 +256,7 @@ class SimCluster:
         running = [query for query in self.queries.values() if query.state == "Running"]
         if not running or self.log.target is None or pod["metadata"]["uid"] in self.lost:
             return
-        if self.found is None or pod["metadata"]["labels"][LABEL_UID] != self.found["metadata"]["uid"]:
+        if SDF not in self.server.objects or pod["metadata"]["labels"][LABEL_UID] != self.dataflow["metadata"]["uid"]:
             return  # everything goes with its dataflow
         if pod["metadata"]["labels"][LABEL_COMPONENT] == "driver":
             secret = self.server.objects.get(("Secret", NS, f"{NAME}-keys"))
@@ -294,7 +283,7 @@ class SimCluster:
 
     def settled(self) -> bool:
         """Whether the status reports that the newest edit is in place."""
-        found = self.found
+        found = self.server.objects.get(SDF)
         return found is not None and self.status.get("settledGeneration") == found["metadata"]["generation"]
 
     def converge(self, ticks: int = 150) -> None:

@@ -54,7 +54,7 @@ class Editor:
     @property
     def found(self) -> dict[str, Any]:
         """The resource."""
-        found = self.cluster.found
+        found = self.cluster.server.objects.get(SDF)
         assert found is not None
         return found
 

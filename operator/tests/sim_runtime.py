@@ -31,6 +31,12 @@ class Log:
     """Worker -> the epoch in which its last bin left it."""
 
     @property
+    def newest_target(self) -> dict[str, Any]:
+        """The target, which has been set."""
+        assert self.target is not None
+        return self.target
+
+    @property
     def holding(self) -> set[int]:
         """Workers that own bins."""
         return {worker for worker, count in self.route.items() if count}

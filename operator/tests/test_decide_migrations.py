@@ -22,7 +22,7 @@ def moving(policy: dict[str, Any]) -> tuple[SimCluster, Query]:
     cluster = SimCluster().start(2)
     cluster.converge()
     cluster.edit(replicas=4, migration=policy)
-    while cluster.target["workers"] != [0, 1, 2, 3]:
+    while cluster.log.newest_target["workers"] != [0, 1, 2, 3]:
         cluster.run(1)
     (query,) = cluster.queries.values()
     return cluster, query

@@ -36,7 +36,7 @@ def test_slots_above_a_gap_are_used() -> None:
     cluster.edit(replicas=5)
     cluster.run(3 * WAIT)
     assert cluster.log.holding == {0, 1, 3, 4}
-    assert cluster.target["workers"] == [0, 1, 3, 4]
+    assert cluster.log.newest_target["workers"] == [0, 1, 3, 4]
     assert "4 of 5 executors share the state. Executor 2 has not registered" in progressing(cluster)
     assert "(pod clicks-executor-2: Unschedulable: 0/1 nodes)" in progressing(cluster)
     assert not cluster.settled()
@@ -82,7 +82,7 @@ def without_its_last(replicas: int, monkeypatch: pytest.MonkeyPatch) -> SimClust
     cluster = start_cluster(2)
     monkeypatch.setattr(sim_runtime, "STEP", 0)
     cluster.edit(replicas=replicas)
-    while cluster.target["workers"] != list(range(replicas)):
+    while cluster.log.newest_target["workers"] != list(range(replicas)):
         cluster.run(1)
     cluster.no_room = {replicas - 1}
     cluster.server.remove(("Pod", "default", f"clicks-executor-{replicas - 1}"), at_once=True)
@@ -96,7 +96,7 @@ def test_lost_slot_of_the_target_does_not_starve_others(monkeypatch: pytest.Monk
     cluster = without_its_last(4, monkeypatch)
     cluster.run(3 * WAIT)
     assert cluster.log.holding == {0, 1, 2}
-    assert cluster.target["workers"] == [0, 1, 2]
+    assert cluster.log.newest_target["workers"] == [0, 1, 2]
     assert "3 of 4 executors share the state. Executor 3 has not registered" in progressing(cluster)
     cluster.no_room = set()
     cluster.run(WAIT)
@@ -169,8 +169,8 @@ def test_revisions_last() -> None:
     number = cluster.dataflow["metadata"]["generation"] * REVISIONS
     assert REVISIONS >= 1_000_000
     assert 1_000_000 * REVISIONS < 2**53
-    cluster.target["generation"] = number + REVISIONS - 1
-    cluster.target["workers"] = [0]
+    cluster.log.newest_target["generation"] = number + REVISIONS - 1
+    cluster.log.newest_target["workers"] = [0]
     cluster.run(20)
     degraded = next(each for each in cluster.status["conditions"] if each["type"] == "Degraded")
     assert degraded["reason"] == "MigrationFailed"

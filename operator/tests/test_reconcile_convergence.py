@@ -21,7 +21,7 @@ def test_comes_up() -> None:
     assert cluster.status["phase"] == "Running"
     assert cluster.status["replicas"] == cluster.status["readyReplicas"] == 3
     assert cluster.log.target is not None
-    assert cluster.target["owner"] == cluster.dataflow["metadata"]["uid"]
+    assert cluster.log.newest_target["owner"] == cluster.dataflow["metadata"]["uid"]
 
 
 def test_rests_without_writing() -> None:
@@ -52,7 +52,7 @@ def test_edit_in_the_middle_of_a_migration() -> None:
     """A newer edit wins over a migration under way, whatever it had moved."""
     cluster = start_cluster(2)
     cluster.edit(replicas=5)
-    while cluster.target["workers"] != [0, 1, 2, 3, 4]:
+    while cluster.log.newest_target["workers"] != [0, 1, 2, 3, 4]:
         cluster.run(1)
     cluster.run(1)
     cluster.edit(replicas=1)
@@ -131,7 +131,7 @@ def test_made_again_goes_on() -> None:
     cluster.start(2)
     cluster.converge()
     assert cluster.dataflow["metadata"]["uid"] != first
-    assert cluster.target["owner"] == cluster.dataflow["metadata"]["uid"]
+    assert cluster.log.newest_target["owner"] == cluster.dataflow["metadata"]["uid"]
     assert cluster.log.epoch > epoch
 
 
@@ -160,7 +160,7 @@ def test_migration_that_takes_too_long() -> None:
     """After the timeout the migration is cancelled and reported, and the next edit starts a new one."""
     cluster = start_cluster(2)
     cluster.edit(replicas=4, migration={"timeout": "5s"})
-    while cluster.target["workers"] != [0, 1, 2, 3]:
+    while cluster.log.newest_target["workers"] != [0, 1, 2, 3]:
         cluster.run(1)
     query = next(iter(cluster.queries.values()))
     query.newest_migration["startedAt"] = "2023-11-14T22:00:00Z"

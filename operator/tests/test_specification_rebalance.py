@@ -17,11 +17,11 @@ def uids(cluster: SimCluster) -> dict[str, str]:
 def test_a_new_nonce_is_a_new_request() -> None:
     """The target has a newer generation and the same workers: the runtime then shares the bins by their load of now."""
     cluster = start_cluster(3)
-    before = dict(cluster.target)
+    before = dict(cluster.log.newest_target)
     pods = uids(cluster)
     cluster.edit(rebalance={"nonce": 1})
     cluster.converge()
-    after = cluster.target
+    after = cluster.log.newest_target
     assert after["generation"] > before["generation"]
     assert (after["owner"], after["workers"]) == (before["owner"], before["workers"])
     assert uids(cluster) == pods
