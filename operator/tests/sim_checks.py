@@ -9,7 +9,7 @@ from binshift_operator.kube import path_of
 from binshift_operator.model.names import ANNOTATION_SPEC, Child, DataflowKey
 
 if TYPE_CHECKING:
-    from sim_cluster import SDF, SimCluster
+    from sim_cluster import SimCluster
 
 
 def assert_read_first(requests: Sequence[str], key: DataflowKey) -> None:
@@ -22,8 +22,7 @@ def assert_read_first(requests: Sequence[str], key: DataflowKey) -> None:
 
 def problems(cluster: SimCluster) -> list[str]:
     """What differs from the spec."""
-    found = cluster.server.objects.get(SDF)
-    assert found is not None
+    found = cluster.dataflow
     spec, kinds = found["spec"], {kind for kind, _, _ in cluster.server.objects}
     wrong = [f"there is no {kind}" for kind in sorted({child.kind for child in Child} - kinds)]
     executors, drivers = cluster.pods("executor"), cluster.pods("driver")
