@@ -151,7 +151,7 @@ def test_being_stopped_is_no_trouble_of_the_disk(spark: SparkSession, tmp_path: 
     assert files.listed() == {}
 
 
-def test_what_a_failing_disk_holds_is_not_said_to_be_missing(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_on_a_failing_disk_are_not_reported_as_missing(spark: SparkSession, tmp_path: Path) -> None:
     """Spark treats a missing offset file as an epoch that was never planned; an unreadable one must not be treated so."""
     with faulty_disk(tmp_path / "faulty") as disk:
         files = Files(spark, OURS, disk.path)
@@ -163,7 +163,7 @@ def test_what_a_failing_disk_holds_is_not_said_to_be_missing(spark: SparkSession
             lambda: files.manager.open(files.path("7")),
             files.listed,
         ):
-            with pytest.raises(Py4JJavaError, match=f"{disk.path}.* cannot be read .*see to the disk"):
+            with pytest.raises(Py4JJavaError, match=f"{disk.path}.* cannot be read .*check its disk"):
                 read()
         disk.repair()
         assert files.listed() == {"7": 7}

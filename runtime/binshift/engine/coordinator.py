@@ -223,8 +223,7 @@ class Coordinator:
             return self.plan(plan.epoch, plan.batch, plan.workers)
 
     def take_reports(self, reports: Sequence[BackgroundReport], silent: Sequence[Worker] = (), why: str = "") -> None:
-        """Apply the reports of a round's job (see `BackgroundScheduler.take_reports`); files found damaged are replaced and
-        rewritten.
+        """Apply the reports of a round's job (see `BackgroundScheduler.take_reports`); damaged files are rewritten.
 
         Raises:
             Fenced: something failed, and another driver has taken over.

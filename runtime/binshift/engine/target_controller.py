@@ -186,9 +186,7 @@ class TargetController:
             # An unrequested worker is better than a stream that stops.
             left = sorted((set(self.effective) | set(route.workers if route else ())) & there or there)
             if not left:
-                raise MigrationRefused(
-                    f"workers {sorted(workers)} are lost and no other worker is registered: start one"
-                )
+                raise MigrationRefused(f"workers {sorted(workers)} are lost and no other is registered: start one")
             self._diverged = True
             options = self.defaults.override("AllAtOnce", pre_copy=False)
             request = Request(tuple(left), options=options, weights=self._weights(), only_leaving=True)

@@ -107,8 +107,7 @@ class Log:
         """Open, or create, the log in ``storage``.
 
         ``who`` names this driver to others (host, process); ``spark_committed`` reads the last epoch in Spark's own commit log
-        (-1: none), to notice records that are missing at the end, and logs that do not belong together; ``nonce`` is unique
-        forever.
+        (-1: none), to notice records that are missing at the end, and logs that do not match; ``nonce`` is unique forever.
 
         Raises:
             ForeignLog: there is something else, another query's log, or one of another binshift version.
