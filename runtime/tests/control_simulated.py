@@ -15,7 +15,7 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.migrations import Migration
 from binshift.engine.target_controller import TargetController
 from binshift.model import Epoch, Worker
-from binshift.testing import Row, SimulatedCluster, Totals
+from simulator import Row, SimulatedCluster, Totals
 
 BINS = 8
 

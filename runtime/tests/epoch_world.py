@@ -24,9 +24,9 @@ from binshift.engine.target_controller import TargetController
 from binshift.log.log import Log
 from binshift.log.records.formats import LogFormat, OperatorFormat
 from binshift.model import Epoch, Stamp, Worker
-from binshift.testing.clock import ManualClock
-from binshift.testing.faulty import Files
 from binshift.worker.messages import EpochSpec, Summary
+from simulator.clock import ManualClock
+from simulator.faulty import Files
 
 OPERATOR = "state"
 ATTEMPTS_MAX = 6

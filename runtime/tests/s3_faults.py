@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from log_s3 import s3_server
 
-from binshift.testing import SimulatedCluster
+from simulator import SimulatedCluster
 
 SILENCE_SECONDS_MAX = 30.0
 SLOW_SECONDS = 0.3

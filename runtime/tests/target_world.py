@@ -6,7 +6,7 @@ import random
 
 from binshift.engine.target_controller import TargetController
 from binshift.model import Worker
-from binshift.testing import Row, SimulatedCluster, Totals, Tuning
+from simulator import Row, SimulatedCluster, Totals, Tuning
 
 UID = "7d3c"
 

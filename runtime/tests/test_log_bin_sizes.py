@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from log_worlds import DictStorage, World, loads_of
 
 from binshift.log.records import bin_sizes
-from binshift.testing import SimulatedCluster, Totals
+from simulator import SimulatedCluster, Totals
 
 BINS = 16
 some_loads = st.lists(st.tuples(st.integers(1, 2**62), st.integers(1, 2**62)), max_size=200)

@@ -15,7 +15,7 @@ from binshift.log.records.owners import Heartbeat, await_release
 from binshift.log.storage import layout
 from binshift.log.tools import verification
 from binshift.model import Epoch
-from binshift.testing.clock import ManualClock
+from simulator.clock import ManualClock
 
 
 def claimed(storage: DictStorage, owner: str, meanwhile: Callable[[float], None] = lambda now: None) -> float:

@@ -14,7 +14,7 @@ from binshift.log.records.commits import FileRef, SnapshotRef
 from binshift.log.storage import layout
 from binshift.migration import Phase
 from binshift.model import Worker
-from binshift.testing import SimulatedCluster
+from simulator import SimulatedCluster
 
 OPERATOR = "totals"
 

@@ -21,8 +21,8 @@ from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.log.tools.inspect import verify
 from binshift.model import Term
-from binshift.testing import SimulatedCluster, Totals
-from binshift.testing.flows import Row
+from simulator import SimulatedCluster, Totals
+from simulator.flows import Row
 
 TRIES_MAX = 40
 NAMES = 12

@@ -12,7 +12,7 @@ from s3_faults import Proxy, faulty_s3, unwatched
 
 from binshift.engine.snapshots import SLICES
 from binshift.log.storage.opening import open_storage
-from binshift.testing import SimulatedCluster, Totals, Tuning
+from simulator import SimulatedCluster, Totals, Tuning
 
 CYCLE_EPOCHS = 2 * SLICES
 NEVER = 10**6

@@ -9,7 +9,7 @@ import pytest
 from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.migrations import HISTORY_MAX
 from binshift.model import Bin, Epoch, Worker
-from binshift.testing import Row, SimulatedCluster, Totals
+from simulator import Row, SimulatedCluster, Totals
 
 
 def rows(number: int) -> list[Row]:

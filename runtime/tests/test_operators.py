@@ -18,7 +18,7 @@ from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Op
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState, bin_groups
 from binshift.store.bins.binstore import BinStore
-from binshift.store.engine.memory import MemoryStore
+from simulator.memory_store import MemoryStore
 
 BINS = BinSet(range(4))
 KEYS = pa.schema([("k0", pa.string())])

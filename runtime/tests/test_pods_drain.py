@@ -18,7 +18,7 @@ from urllib.error import URLError
 import pytest
 
 from binshift.hosting.pod import drain
-from binshift.testing.clock import ManualClock
+from simulator.clock import ManualClock
 
 MOVING = b'{"migration": {"id": 7, "phase": "copying", "binsMoved": 1, "binsTotal": 4}}'
 Answer = tuple[int, bytes]

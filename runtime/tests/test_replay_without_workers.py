@@ -11,7 +11,7 @@ import pytest
 from binshift.engine.migration_options import MigrationOptions
 from binshift.errors import EpochFailed
 from binshift.model import Epoch, Worker
-from binshift.testing import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
+from simulator import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
 
 TAKES_OVER = Tuning(take_over=True, defaults=MigrationOptions(batch_size=512))
 

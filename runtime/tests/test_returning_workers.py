@@ -12,7 +12,7 @@ from binshift.control import read_model
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
 from binshift.spark.dataflow import DataflowQuery
-from binshift.testing import SimulatedCluster
+from simulator import SimulatedCluster
 
 
 def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQuery:

@@ -1,4 +1,4 @@
-"""`binshift.testing` as users see it: the reference by example, and a cluster that detects errors."""
+"""`simulator` as users see it: the reference by example, and a cluster that detects errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from binshift.errors import EpochFailed
 from binshift.operators.aggregate import OutputMode
-from binshift.testing import Contradiction, Fault, Faults, Reference, Row, SimulatedCluster, StateFlow, Totals, at
+from simulator import Contradiction, Fault, Faults, Reference, Row, SimulatedCluster, StateFlow, Totals, at
 
 WINDOWS = Totals(window_ms=10, delay_ms=5, mode=OutputMode.APPEND)
 ROWS = pa.schema([("user", pa.string()), ("amount", pa.int64())])

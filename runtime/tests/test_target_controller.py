@@ -16,7 +16,7 @@ from binshift.errors import (
 )
 from binshift.migration import Phase
 from binshift.model import Worker
-from binshift.testing import SimulatedCluster, Totals
+from simulator import SimulatedCluster, Totals
 
 
 @pytest.fixture

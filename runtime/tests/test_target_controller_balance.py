@@ -15,8 +15,8 @@ from binshift.log.records import weights as packed
 from binshift.migration import Phase
 from binshift.model import Bin, Worker
 from binshift.planner import SLACK, TOLERATED
-from binshift.testing import Row, SimulatedCluster, Totals, Tuning
-from binshift.testing.flows import bin_of
+from simulator import Row, SimulatedCluster, Totals, Tuning
+from simulator.flows import bin_of
 
 BINS = 128
 HEAVY = 16

@@ -13,8 +13,8 @@ from binshift.errors import StorageUnavailable
 from binshift.log.records import terms
 from binshift.migration import Phase
 from binshift.model import Worker
-from binshift.testing import SimulatedCluster, Totals
 from binshift.worker.messages import Summary
+from simulator import SimulatedCluster, Totals
 
 
 @pytest.fixture

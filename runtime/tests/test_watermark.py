@@ -13,7 +13,7 @@ from binshift.errors import IncompatibleState
 from binshift.log.storage.opening import open_storage
 from binshift.operators.aggregate import OutputMode
 from binshift.spark import offsets
-from binshift.testing import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
+from simulator import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
 
 EPOCHS = 70
 

@@ -10,8 +10,8 @@ from control_simulated import World
 from binshift.engine.worker_backoff import REST_SECONDS_MAX, WorkerBackoff
 from binshift.errors import TaskFailed
 from binshift.model import Worker
-from binshift.testing import Row, SimulatedCluster, Totals
-from binshift.testing.clock import ManualClock
+from simulator import Row, SimulatedCluster, Totals
+from simulator.clock import ManualClock
 
 KINDS = ["its disk is gone", "killed"]
 """An error that a task reports, and one that ends its process, and so its job."""

@@ -1,6 +1,6 @@
 """What the engine needs of the machinery below it: executors, jobs, and the stream's batches.
 
-Spark implements these ports in `binshift.spark`, the simulator in `binshift.testing`. A port carries things out and reports
+Spark implements these ports in `binshift.spark`, the simulator in `simulator`. A port carries things out and reports
 what came of it; everything that is decided (runs again, takes over, gives up, waits) is decided by the loops above it.
 Errors that leave a port are of the tree in `binshift.errors`, so a loop never reads a message. A second implementation of
 `Jobs`, with standing tasks instead of one job an epoch, may take the place of the first for any single run: it gets the same

@@ -15,7 +15,7 @@ from binshift.errors import Fenced, Retryable
 from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.store.engine.contract import StoreLimits
-from binshift.testing import Effect, Fault, Faults, Flow, Killed, Meanwhile, Plan, SimulatedCluster, Tuning
+from simulator import Effect, Fault, Faults, Flow, Killed, Meanwhile, Plan, SimulatedCluster, Tuning
 
 EPOCHS = 8
 RESCALE_AT = 3

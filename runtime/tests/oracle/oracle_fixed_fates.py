@@ -7,7 +7,7 @@ import traceback
 
 from oracle_fixed import STAND_STILL, fixed
 
-from binshift.testing import Fault, Meanwhile, SimulatedCluster, at
+from simulator import Fault, Meanwhile, SimulatedCluster, at
 
 
 def take_over(cluster: SimulatedCluster) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from binshift.operators.aggregate import OutputMode
-from binshift.testing import Flow, Row, StateFlow, Totals
-from binshift.testing.flows import Key
+from simulator import Flow, Row, StateFlow, Totals
+from simulator.flows import Key
 
 ROWS = pa.schema([("key", pa.string()), ("value", pa.int64()), ("time", pa.int64())])
 LINKS = pa.schema([("length", pa.int64()), ("digest", pa.int64())])

@@ -21,9 +21,9 @@ from binshift.log.storage.contract import Storage
 from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.strategies import Strategy
-from binshift.testing import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster
-from binshift.testing.jobs import Call
-from binshift.testing.machines import NewStore
+from simulator import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster
+from simulator.jobs import Call
+from simulator.machines import NewStore
 
 SLOTS = 4
 

@@ -16,7 +16,7 @@ from binshift.engine.epoch_loop import EpochLimits, EpochLoop
 from binshift.engine.executor_wait import ExecutorWait
 from binshift.engine.migration_controller import MigrationController
 from binshift.model import Worker
-from binshift.testing import driver
+from simulator import driver
 
 Patch = pytest.MonkeyPatch
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from binshift.migration import Limits
 from binshift.store.engine.contract import StoreLimits
-from binshift.testing import Tuning
-from binshift.testing.faults import Faults
+from simulator import Tuning
+from simulator.faults import Faults
 
 
 def tuning_for(rng: random.Random) -> Tuning:

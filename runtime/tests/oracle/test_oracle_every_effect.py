@@ -8,7 +8,7 @@ import pytest
 from oracle_fixed import places
 from oracle_fixed_fates import fixed_fate
 
-from binshift.testing import Effect
+from simulator import Effect
 
 pytestmark = pytest.mark.oracle
 

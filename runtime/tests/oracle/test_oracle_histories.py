@@ -1,7 +1,7 @@
 """At least two hundred random histories, each repeatable: ``BINSHIFT_SEED=17 make oracle`` repeats that one.
 
 In each, input, migrations by all strategies, kills, lost responses, suspended processes and drivers that take over come in
-random order. After every epoch and round the cluster runs the checks of `binshift.testing.Witness`.
+random order. After every epoch and round the cluster runs the checks of `simulator.Witness`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from oracle_flows import chain, rows_for
 from binshift.migration import Limits
 from binshift.model import Worker
 from binshift.strategies import Strategy
-from binshift.testing import SimulatedCluster, Tuning
+from simulator import SimulatedCluster, Tuning
 
 pytestmark = pytest.mark.oracle
 

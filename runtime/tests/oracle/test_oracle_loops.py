@@ -13,8 +13,8 @@ import pytest
 from binshift.errors import BinshiftError, EpochFailed, Fenced, TaskFailed
 from binshift.migration import Limits
 from binshift.model import Worker
-from binshift.testing import Effect, Meanwhile, SimulatedCluster, Totals, Tuning
-from binshift.testing.clock import ManualClock
+from simulator import Effect, Meanwhile, SimulatedCluster, Totals, Tuning
+from simulator.clock import ManualClock
 
 pytestmark = pytest.mark.oracle
 

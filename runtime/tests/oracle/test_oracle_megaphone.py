@@ -18,7 +18,7 @@ from binshift.log.records.commits import CommitRecord, Part, route_changes
 from binshift.migration import Limits
 from binshift.model import Bin, Moves, Worker
 from binshift.strategies import Strategy
-from binshift.testing import Flow, SimulatedCluster, Tuning
+from simulator import Flow, SimulatedCluster, Tuning
 
 pytestmark = pytest.mark.oracle
 

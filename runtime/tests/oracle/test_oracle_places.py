@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from oracle_fixed import fixed, place
 
-from binshift.testing import Fault
+from simulator import Fault
 
 pytestmark = pytest.mark.oracle
 

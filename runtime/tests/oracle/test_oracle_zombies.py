@@ -16,7 +16,7 @@ from binshift.errors import Fenced
 from binshift.log.storage.layout import RECORDS
 from binshift.model import Bin, Epoch
 from binshift.store.engine.contract import StoreLimits
-from binshift.testing import Fault, Faults, Flow, SimulatedCluster, Tuning
+from simulator import Fault, Faults, Flow, SimulatedCluster, Tuning
 
 pytestmark = pytest.mark.oracle
 

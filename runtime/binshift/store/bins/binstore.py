@@ -48,8 +48,10 @@ class BinStore:
         limits: what is too much.
 
     >>> from binshift.model import GENESIS, Bin, Term
-    >>> from binshift.store.engine.memory import MemoryStore
-    >>> store, fence = BinStore(MemoryStore(), bins=8), Fence(Term(1), Epoch(0), 1)
+    >>> from tempfile import TemporaryDirectory
+    >>> from binshift.store.engine.lmdb_store import discard_environments, open_lmdb
+    >>> folder = TemporaryDirectory()
+    >>> store, fence = BinStore(open_lmdb(folder.name), bins=8), Fence(Term(1), Epoch(0), 1)
     >>> change, first = rows.make([3], [b"key"], [b"value"]), Stamp(Epoch(0), "1-1-0")
     >>> store.commit_epoch(fence, expect=GENESIS, stamp=first, owned=BinSet([3, 4]), changes=[change], undo=True)
     >>> with store.reader() as reader:
@@ -57,6 +59,8 @@ class BinStore:
     (0, [1])
     >>> store.undo(fence, GENESIS), store.status().owned
     (True, BinSet())
+    >>> discard_environments(folder.name)
+    >>> folder.cleanup()
     """
 
     def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits | None = None) -> None:

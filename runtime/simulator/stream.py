@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from binshift.model import BEFORE_FIRST, Epoch
-from binshift.testing.flows import Row
+from simulator.flows import Row
 
 Outputs = Mapping[str, Sequence[Row]]
 """An epoch's output, by flow."""

@@ -22,12 +22,12 @@ from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, T
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.fenced_store import Reader
 from binshift.store.bins.status import Status
-from binshift.store.engine.memory import MemoryStore
-from binshift.testing.flows import Packed, Row
-from binshift.testing.reference import Reference
-from binshift.testing.stream import Batch, Outputs
-from binshift.testing.world import World
 from binshift.worker.bring_up import bring_up
+from simulator.flows import Packed, Row
+from simulator.memory_store import MemoryStore
+from simulator.reference import Reference
+from simulator.stream import Batch, Outputs
+from simulator.world import World
 
 LOAD_EVERY_EPOCHS = 4
 """How often the log is read again to check that it is complete; otherwise the driver's index is used."""

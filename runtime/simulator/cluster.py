@@ -29,14 +29,14 @@ from binshift.log.storage.layout import term_name
 from binshift.model import Bin, BinSet, Epoch, Term, Worker
 from binshift.routing import Route
 from binshift.store.engine.contract import KeyValueStore
-from binshift.store.engine.memory import MemoryStore
-from binshift.testing.driver import Driver
-from binshift.testing.faults import Faults, Killed
-from binshift.testing.flows import Flow, Key, Row
-from binshift.testing.jobs import Call
-from binshift.testing.machines import NewStore
-from binshift.testing.witness import Contradiction, Witness
-from binshift.testing.world import Tuning, World
+from simulator.driver import Driver
+from simulator.faults import Faults, Killed
+from simulator.flows import Flow, Key, Row
+from simulator.jobs import Call
+from simulator.machines import NewStore
+from simulator.memory_store import MemoryStore
+from simulator.witness import Contradiction, Witness
+from simulator.world import Tuning, World
 
 SETTLE_EPOCHS_MAX = 400
 """Epochs within which a migration without further faults must end; it needs about two per step."""

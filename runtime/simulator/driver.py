@@ -19,11 +19,11 @@ from binshift.engine.target_controller import TargetController
 from binshift.errors import EpochFailed
 from binshift.log.log import Log
 from binshift.model import Worker
-from binshift.testing.faults import Process
-from binshift.testing.faulty import FaultyStorage
-from binshift.testing.jobs import Call, Interrupted, SimulatedBatches, SimulatedExecutors, SimulatedJobs
-from binshift.testing.stream import Batch
-from binshift.testing.world import World
+from simulator.faults import Process
+from simulator.faulty import FaultyStorage
+from simulator.jobs import Call, Interrupted, SimulatedBatches, SimulatedExecutors, SimulatedJobs
+from simulator.stream import Batch
+from simulator.world import World
 
 
 class Driver:

@@ -18,14 +18,14 @@ from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
 from binshift.model import Epoch, Worker
-from binshift.testing.clock import ManualClock
-from binshift.testing.faults import Killed, Process
-from binshift.testing.flows import shares
-from binshift.testing.machines import Machine, Task
-from binshift.testing.stream import Batch
-from binshift.testing.world import World
 from binshift.worker.background_task import Budget
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+from simulator.clock import ManualClock
+from simulator.faults import Killed, Process
+from simulator.flows import shares
+from simulator.machines import Machine, Task
+from simulator.stream import Batch
+from simulator.world import World
 
 Call = Callable[[], object]
 """Something that happens while a round of background work runs: usually an epoch."""

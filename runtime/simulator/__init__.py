@@ -6,13 +6,13 @@ Describe the operator as a `StateFlow` (the function given to `applyInArrowWithS
 
 from __future__ import annotations
 
-from binshift.testing.cluster import SimulatedCluster
-from binshift.testing.faults import Effect, Fault, Faults, Killed, Meanwhile, Plan, Process, at
-from binshift.testing.faulty import FaultyStorage, FaultyStore, Files
-from binshift.testing.flows import Flow, Row, StateFlow, Totals
-from binshift.testing.reference import Reference
-from binshift.testing.witness import Contradiction, Witness
-from binshift.testing.world import Tuning
+from simulator.cluster import SimulatedCluster
+from simulator.faults import Effect, Fault, Faults, Killed, Meanwhile, Plan, Process, at
+from simulator.faulty import FaultyStorage, FaultyStore, Files
+from simulator.flows import Flow, Row, StateFlow, Totals
+from simulator.reference import Reference
+from simulator.witness import Contradiction, Witness
+from simulator.world import Tuning
 
 __all__ = [
     "Contradiction",

@@ -18,12 +18,12 @@ from binshift.log.storage.contract import Storage
 from binshift.migration import Limits
 from binshift.model import Worker
 from binshift.store.engine.contract import StoreLimits
-from binshift.testing.clock import ManualClock
-from binshift.testing.faults import Faults, Process
-from binshift.testing.faulty import Files
-from binshift.testing.flows import Flow
-from binshift.testing.machines import Machine, NewStore, Task
-from binshift.testing.stream import Stream
+from simulator.clock import ManualClock
+from simulator.faults import Faults, Process
+from simulator.faulty import Files
+from simulator.flows import Flow
+from simulator.machines import Machine, NewStore, Task
+from simulator.stream import Stream
 
 QUERY = "simulated"
 

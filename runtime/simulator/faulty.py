@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from binshift.errors import LogDamaged, LogFileMissing, StoreBusy
 from binshift.log.storage.contract import ByteRange, Bytes, Listed, Storage, Upload
 from binshift.store.engine.contract import KeyValueStore, Transaction
-from binshift.testing.faults import Faults, Killed, Process
+from simulator.faults import Faults, Killed, Process
 
 
 class Files:

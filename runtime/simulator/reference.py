@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from binshift.operators.aggregate import OutputMode
-from binshift.testing.flows import Flow, Key, Row, StateFlow, Totals
+from simulator.flows import Flow, Key, Row, StateFlow, Totals
 
 
 class Reference:

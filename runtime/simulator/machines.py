@@ -18,13 +18,13 @@ from binshift.model import Worker
 from binshift.operators.contract import Operator
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
-from binshift.store.engine.memory import MemoryStore
-from binshift.testing.faults import Faults, Killed, Process
-from binshift.testing.faulty import FaultyStorage, FaultyStore
-from binshift.testing.flows import Row
 from binshift.worker.background_task import Budget, run_round
 from binshift.worker.epoch_task import EpochTask
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+from simulator.faults import Faults, Killed, Process
+from simulator.faulty import FaultyStorage, FaultyStore
+from simulator.flows import Row
+from simulator.memory_store import MemoryStore
 
 NewStore = Callable[[str, Worker], KeyValueStore]
 """Creates an empty store for an operator on a worker."""
