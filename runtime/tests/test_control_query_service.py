@@ -233,7 +233,8 @@ def test_what_alerts_need_is_observed(world: World) -> None:
     seen = world.service.observed()
     assert [name for name, now in seen.state.items() if now] == ["Running"]
     assert (seen.target_workers, seen.epoch_running_seconds, seen.migration_left_seconds) == (None, 0.0, None)
-    wanted = TargetRequest(owner=UID, generation=1, workers=[0, 1, 2], latency_target_seconds=0.25)
+    body = {"owner": UID, "generation": 1, "workers": [0, 1, 2], "latencyTargetSeconds": 0.25}
+    wanted = TargetRequest.model_validate(body)
     world.service.put_target(wanted)
     world.settle()
     world.query.epochs.progress = EpochProgress(Epoch(3), world.now - 60)
