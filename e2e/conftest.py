@@ -17,6 +17,9 @@ from waits import longest
 # The operator has the table of valid and invalid objects, `scripts` the queries of dashboards.
 sys.path += [str(ROOT / "operator" / "tests"), str(ROOT / "scripts")]
 
+collect_ignore = ["workloads/inside/judge_flights.py"]
+"""Runs in a pod only, where the module `reference` is next to it."""
+
 LINES = pytest.StashKey[list[str]]()
 
 
