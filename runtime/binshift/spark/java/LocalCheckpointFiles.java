@@ -171,7 +171,7 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
         } catch (IOException error) {
           String trouble = target + " cannot be written (" + error.getMessage() + ")";
           if (left == 0 || isMissing(target.getParentFile())) {
-            String advice = "check the disk, free space there, or give the user that runs binshift write permission";
+            String advice = "check the disk, free space there, or give the user that runs binshift the right to write";
             throw new IOException(trouble + ": " + advice, error);
           }
           System.err.println("binshift: " + trouble + "; it is tried again");
