@@ -14,27 +14,27 @@ BinshiftError
 │   ├── NoQueryYet               the program has not started its query yet
 │   └── ControlUnreachable       the control API does not respond
 └── GiveUp                       manual action is needed; the message has the instructions
-        ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
-        ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and a valid one
+    ├── Unsupported              a PySpark feature binshift does not have (yet); the message names the alternative
+    ├── InvalidQuery             an argument of a frame or a writer does not fit; the message names it and a valid one
     ├── InvalidSettings          a setting, or the Spark conf, is wrong; the message gives the line to add
     ├── NoSuchQuery              the program has no query of that name, or several and none was named
-        ├── NoRun                    no `binshift run` to control, or several; the message has how to start or name one
-        ├── RunFailed                the cluster or the program ended, or a request to it failed
+    ├── NoRun                    no `binshift run` to control, or several; the message has how to start or name one
+    ├── RunFailed                the cluster or the program ended, or a request to it failed
     ├── InvalidRoute             a control update does not fit the route it is meant for
-        ├── StateTooLarge            a key, value or epoch exceeds a stated limit; state is unchanged
+    ├── StateTooLarge            a key, value or epoch exceeds a stated limit; state is unchanged
     ├── Fenced                   another driver or a newer run owns the state; this one stops
-        ├── LogError                 the log cannot be used as it is; it was not changed
-        │   ├── LogOwned             another dataflow uses this log; delete that one, or move this one elsewhere
-        │   ├── ForeignLog           the directory belongs to something else, another format or another query
+    ├── LogError                 the log cannot be used as it is; it was not changed
+    │   ├── LogOwned             another dataflow uses this log; delete that one, or move this one elsewhere
+    │   ├── ForeignLog           the directory belongs to something else, another format or another query
     │   ├── LogDamaged           a file is missing or its checksum is wrong; the message names it
-        │   │   └── LogFileMissing   the file does not exist: a copy starts again, an owner stops
-        │   └── IncompatibleState    the query's keys, aggregates or bins differ from those in the log
-        ├── ReplayMismatch           Spark replays an epoch with other input than it was recorded with
-        ├── ArithmeticOverflow       a sum or count exceeds its type; state is unchanged
+    │   │   └── LogFileMissing   the file does not exist: a copy starts again, an owner stops
+    │   └── IncompatibleState    the query's keys, aggregates or bins differ from those in the log
+    ├── ReplayMismatch           Spark replays an epoch with other input than it was recorded with
+    ├── ArithmeticOverflow       a sum or count exceeds its type; state is unchanged
     ├── UserFunctionFailed       the user's own function raised; the end of its traceback is in the message
-        └── MigrationRefused         the requested move is impossible; the message has the reason
-                ├── TargetOutdated       its owner has already set a newer target
-                ├── TargetOwned          an operator owns the target; change it there
+    └── MigrationRefused         the requested move is impossible; the message has the reason
+        ├── TargetOutdated       its owner has already set a newer target
+        ├── TargetOwned          an operator owns the target; change it there
         ├── DrainRefused         a worker's bins have nowhere to go: it is the last one, or the query is stopping
         └── NoSuchMigration      no migration of this run has that number
 ```
@@ -223,7 +223,16 @@ def parse(text: str) -> BinshiftError | None:
     if not (isinstance(kind, type) and issubclass(kind, BinshiftError)):
         return None
     error = kind(found[0][2])
-    fields = re.search(rf"^{_FIELDS}(.*)$", text[found[0].end() :], re.MULTILINE)
-    if fields is not None and isinstance(error, LogDamaged):
-        error.about(json.loads(fields[1])["file"])
+    note = re.search(rf"^{_FIELDS}(.*)$", text[found[0].end() :], re.MULTILINE)
+    if note is not None and isinstance(error, LogDamaged):
+        error.file = _file(note[1])
     return error
+
+
+def _file(fields: str) -> str | None:
+    """The file that a note names; None if the note was cut or is another library's."""
+    try:
+        file = json.loads(fields)["file"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return file if isinstance(file, str) else None
