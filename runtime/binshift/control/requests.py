@@ -44,15 +44,19 @@ class Body(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
 
 
-class RebalanceRequest(Body):
-    """Share the bins by their load as it is now. What is left out is as the target has it, and it holds for this once."""
+class MigrationRequest(Body):
+    """How bins are to move."""
 
     strategy: StrategyName | None = Field(default=None, description="How the plan is cut into steps.")
     batch_size: BatchSize | None = Field(default=None, description="Bins a step, for Batched and Optimized.")
     pre_copy: bool | None = Field(default=None, description="Whether bins are copied ahead of their flips.")
 
 
-class TargetRequest(Body):
+class RebalanceRequest(MigrationRequest):
+    """Share the bins by their load as it is now. What is left out is as the target has it, and it holds for this once."""
+
+
+class TargetRequest(MigrationRequest):
     """The requested placement of bins. An omitted field keeps the query's own setting."""
 
     owner: str = Field(
@@ -67,9 +71,6 @@ class TargetRequest(Body):
         description="Slots that may own bins.",
         json_schema_extra={"uniqueItems": True},
     )
-    strategy: StrategyName | None = Field(default=None, description="How the plan is cut into steps.")
-    batch_size: BatchSize | None = Field(default=None, description="Bins a step, for Batched and Optimized.")
-    pre_copy: bool | None = Field(default=None, description="Whether bins are copied ahead of their flips.")
     latency_target_seconds: float | None = Field(
         default=None, ge=0.01, le=LATENCY_SECONDS_MAX, allow_inf_nan=False, description="What pacing aims at."
     )
