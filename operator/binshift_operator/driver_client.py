@@ -10,7 +10,6 @@ import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 import httpx2
@@ -19,6 +18,7 @@ from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import MigrationStatus
+from binshift_operator.status_codec import parse_time
 
 SECONDS_MAX: Final = 5.0
 """For a response."""
@@ -171,4 +171,4 @@ def _int(value: Any) -> int | None:
 
 def _seconds(text: str | None) -> float | None:
     """Whole seconds, as in the status: a time that is read back equals the one that was written."""
-    return None if text is None else float(int(datetime.fromisoformat(text).timestamp()))
+    return None if text is None else float(int(parse_time(text)))
