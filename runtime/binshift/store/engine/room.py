@@ -52,7 +52,7 @@ def translate_os_errors(directory: Path) -> Iterator[None]:
         why = f"{error.strerror or error}"
         if error.errno in diskerrors.REFUSED:
             raise InvalidSettings(
-                f"the local store {directory} cannot be written ({why}): give the user that runs executors the right to, or "
+                f"the local store {directory} cannot be written ({why}): give the user that runs executors the right to write there, or "
                 "choose another directory (BINSHIFT_STORE_DIR, or the setting store_directory)"
             ) from error
         if error.errno in diskerrors.FULL:
