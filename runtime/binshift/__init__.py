@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from binshift.spark.dataflow import StreamingQuery
     from binshift.spark.frame import StatefulFrame, stateful
     from binshift.spark.listening import state_listener
-    from binshift.spark.streaming_query import StreamingQuery
 
 __all__ = ["StatefulFrame", "StreamingQuery", "state_listener", "stateful"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "StatefulFrame": "binshift.spark.frame",
-    "StreamingQuery": "binshift.spark.streaming_query",
+    "StreamingQuery": "binshift.spark.dataflow",
     "state_listener": "binshift.spark.listening",
     "stateful": "binshift.spark.frame",
 }

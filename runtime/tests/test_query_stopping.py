@@ -14,7 +14,7 @@ from binshift.engine.epoch_loop import EpochLoop
 from binshift.engine.ports import Ports
 from binshift.model import Epoch
 from binshift.spark import stopping
-from binshift.spark.dataflow import DataflowQuery
+from binshift.spark.dataflow import StreamingQuery
 from binshift.spark.threads import BatchCallback
 
 PATIENCE_SECONDS = 60.0
@@ -74,12 +74,12 @@ class Coordinator:
 class Played:
     """A query with one batch, whose function gets the query."""
 
-    def __init__(self, function: Callable[[DataflowQuery], None]) -> None:
+    def __init__(self, function: Callable[[StreamingQuery], None]) -> None:
         self.stream = Stream()
         self.epochs = OneFunction(lambda: function(self.query))
         nothing = cast(Any, None)
         dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, self.epochs, nothing)
-        self.query = DataflowQuery(cast(Any, self.stream), nothing, dataflow, lambda: None, lambda: None)
+        self.query = StreamingQuery(cast(Any, self.stream), nothing, dataflow, lambda: None, lambda: None)
         callback = BatchCallback(self.epochs, nothing)
         self.stream.thread = threading.Thread(target=lambda: callback.epoch(nothing, 0), daemon=True)
         self.stream.thread.start()
@@ -95,7 +95,7 @@ def test_a_function_stops_its_own_query() -> None:
     """The call returns, the epoch finishes, then the stream ends; later stops return."""
     after: list[bool] = []
 
-    def function(query: DataflowQuery) -> None:
+    def function(query: StreamingQuery) -> None:
         query.stop()
         after.append(query.isActive)
 
@@ -119,13 +119,13 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(how: str, monkeypa
     monkeypatch.setattr(stopping, "SPARK_STOP_SECONDS_MAX", 0.3)
     errors: list[str] = []
 
-    def stopped(query: DataflowQuery) -> None:
+    def stopped(query: StreamingQuery) -> None:
         try:
             getattr(query, how)()
         except TimeoutError as error:
             errors.append(str(error))
 
-    def function(query: DataflowQuery) -> None:
+    def function(query: StreamingQuery) -> None:
         thread = threading.Thread(target=stopped, args=(query,), daemon=True)
         thread.start()
         thread.join(PATIENCE_SECONDS)
@@ -146,7 +146,7 @@ def test_a_stop_waits_as_long_as_spark_works_for_the_epoch(monkeypatch: pytest.M
         reads.release()
         return True
 
-    def function(query: DataflowQuery) -> None:
+    def function(query: StreamingQuery) -> None:
         running.set()
         assert go_on.wait(PATIENCE_SECONDS)
 

@@ -11,18 +11,18 @@ from target_world import UID, begun, rows, slots, targets
 from binshift.control import read_model
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
-from binshift.spark.dataflow import DataflowQuery
+from binshift.spark.dataflow import StreamingQuery
 from simulator import SimulatedCluster
 
 
-def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> DataflowQuery:
+def query(cluster: SimulatedCluster, executors: dict[Worker, str]) -> StreamingQuery:
     """A query over a simulated cluster, as a program holds it; its background round is still running and notices no worker."""
     alive = SimpleNamespace(alive=lambda: {w: SimpleNamespace(id=name) for w, name in executors.items()})
     parts: Any = (SimpleNamespace(ports=SimpleNamespace(executors=alive)), SimpleNamespace(wake=lambda: None))
     dataflow = Dataflow(targets(cluster).log, cluster.driver.coordinator, targets(cluster), *parts)
     stream: Any = SimpleNamespace(_jsq=None, isActive=True, awaitTermination=lambda: None)
     spark: Any = None
-    return DataflowQuery(stream, spark, dataflow, lambda: None, lambda: None)
+    return StreamingQuery(stream, spark, dataflow, lambda: None, lambda: None)
 
 
 def test_who_has_just_registered_is_told() -> None:

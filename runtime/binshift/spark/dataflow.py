@@ -26,15 +26,18 @@ from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
 from binshift.spark.progress import filled
 from binshift.spark.stopping import abort_query, stop_query
-from binshift.spark.streaming_query import StreamingQuery
 
 POLL_SECONDS = 0.02
 
 Begun = TypeVar("Begun", Migration, Migration | None)
 
 
-class DataflowQuery(StreamingQuery):
-    """The one implementation of `StreamingQuery`; made by `start`."""
+class StreamingQuery(SparkStreamingQuery):
+    """The object that users get: PySpark's query, with workers, route and migrations. `binshift.spark.query.start` makes it.
+
+    It derives from PySpark's class, so that a typed program keeps its annotations, and every attribute that PySpark documents
+    is available with the same meaning.
+    """
 
     def __init__(
         self,
@@ -88,28 +91,25 @@ class DataflowQuery(StreamingQuery):
 
     @property
     def route(self) -> Route | None:
-        """See `StreamingQuery`."""
+        """The owner of each bin, as of the newest recorded epoch; None before the first."""
         return self._coordinator.route
 
     @property
     def workers(self) -> tuple[Worker, ...]:
-        """See `StreamingQuery`."""
+        """The workers that own bins now."""
         route = self.route
         return () if route is None else route.workers
 
     @property
     def migrations(self) -> Sequence[Migration]:
-        """See `StreamingQuery`."""
+        """All migrations of this run, the newest last."""
         return tuple(self._coordinator.migrations.history)
 
     def rescale(self, workers: int, **options: Unpack[MigrationOverrides]) -> Migration:
         """Move bins so that slots ``0 .. workers-1`` share them by measured load, with few moves (see `binshift.planner`).
 
-        Returns at once; the query keeps running. A running migration is cancelled and superseded.
-
-        Args:
-            workers: the number of slots that own bins; their executors must be registered, or register later.
-            options: ``strategy``, ``batch_size`` and ``pre_copy``; the query's settings by default.
+        Returns at once; the query keeps running. A running migration is cancelled and superseded. Executors of these slots may
+        register later. ``options`` are ``strategy``, ``batch_size`` and ``pre_copy``; the query's settings by default.
 
         Raises:
             MigrationRefused: ``workers`` is not positive, or the query has ended.
@@ -150,8 +150,9 @@ class DataflowQuery(StreamingQuery):
             TargetOutdated: the owner has set a newer generation, or set this one differently.
             MigrationRefused: it has no worker, the strategy does not exist, or the query has ended.
         """
-        wanted = (owner, generation, tuple(workers), latency_target_seconds)
-        return self._begin(lambda: self._targets.put(*wanted, **options))
+        return self._begin(
+            lambda: self._targets.put(owner, generation, tuple(workers), latency_target_seconds, **options)
+        )
 
     @property
     def target(self) -> Target | None:
@@ -164,11 +165,7 @@ class DataflowQuery(StreamingQuery):
         return self._targets.effective
 
     def drain(self, worker: Worker) -> Migration:
-        """Move everything off ``worker``, until it returns with another executor.
-
-        Raises:
-            DrainRefused: no other worker would remain.
-        """
+        """Move everything off ``worker``, until it returns with another executor; `DrainRefused` if no other would remain."""
         return self._begin(lambda: self._targets.drain(worker))
 
     def cancel(self, migration: int, *, rollback: bool = False) -> Migration:
@@ -204,8 +201,8 @@ class DataflowQuery(StreamingQuery):
         """Stop at once, if necessary in the middle of an epoch: that epoch runs again at the next start."""
         abort_query(self._epochs, self._query, self._end)
 
-    def exception(self) -> Exception | None:  # type: ignore[override]  # see `StreamingQuery`
-        """Why the query failed; None if it runs or was stopped."""
+    def exception(self) -> Exception | None:  # type: ignore[override]  # an error of binshift has its own type
+        """Why the query failed, as Spark's error or binshift's; None if it runs or was stopped."""
         if self._epochs.stopping.is_set():
             return None
         return self._epochs.error or self._query.exception()

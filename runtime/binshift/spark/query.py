@@ -34,21 +34,18 @@ from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
 from binshift.spark.batches import SparkBatches, ends_groups, with_nudge_source
 from binshift.spark.compiling import compile_stage
-from binshift.spark.dataflow import DataflowQuery
+from binshift.spark.dataflow import StreamingQuery
 from binshift.spark.definition import Definition, WriterOptions
 from binshift.spark.executors import ExecutorView
 from binshift.spark.host import Host
 from binshift.spark.jobs import SparkJobs
 from binshift.spark.output import Output
 from binshift.spark.stage import Stage
-from binshift.spark.streaming_query import StreamingQuery
 from binshift.spark.task import Environment
 from binshift.spark.threads import BackgroundThread, BatchCallback
 from binshift.spark.watch import JobWatch
 from binshift.store.opening import StoreSettings
 from binshift.worker.messages import LogLocation
-
-__all__ = ["DataflowQuery", "StreamingQuery", "start"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +56,7 @@ COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
 
-def start(definition: Definition, options: WriterOptions, host: Host) -> DataflowQuery:
+def start(definition: Definition, options: WriterOptions, host: Host) -> StreamingQuery:
     """Start a query, and notify the host of the program.
 
     Raises:
@@ -144,7 +141,7 @@ class _Parts:
     heartbeat: Heartbeat
     watch: JobWatch
 
-    def start(self) -> DataflowQuery:
+    def start(self) -> StreamingQuery:
         """Warm the executors, then start Spark's stream."""
         self.watch.start()
         try:
@@ -153,7 +150,7 @@ class _Parts:
             self.watch.close()
             raise
 
-    def _start(self) -> DataflowQuery:
+    def _start(self) -> StreamingQuery:
         java = jvm.install(self.spark)
         name = f"{self.log.format.query}-{self.log.term}"
         jobs = self._jobs(java)
@@ -164,7 +161,7 @@ class _Parts:
         query = self._stream(dataflow, name, java)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
-        return DataflowQuery(query, self.spark, dataflow, thread.stop, lambda: self._close(java, name))
+        return StreamingQuery(query, self.spark, dataflow, thread.stop, lambda: self._close(java, name))
 
     def _close(self, java: jvm.Jvm, name: str) -> None:
         self.watch.close()

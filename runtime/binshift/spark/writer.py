@@ -16,6 +16,7 @@ from binshift.errors import InvalidQuery
 from binshift.settings import CHECKPOINT_CONF, is_setting, resolve
 from binshift.spark import host, query
 from binshift.spark.checkpoint import check_location, same_location
+from binshift.spark.dataflow import StreamingQuery
 from binshift.spark.definition import ArrowState, Call, Definition, Operator, WriterOptions
 from binshift.spark.grouped import checked_output_mode
 from binshift.spark.jvm import check_file_system
@@ -159,7 +160,7 @@ class StatefulStreamWriter:
         """
         raise unsupported("StatefulStreamWriter", "clusterBy", "use foreachBatch with df.writeTo(table)")
 
-    def toTable(self, tableName: str, *args: object, **kwargs: object) -> query.StreamingQuery:
+    def toTable(self, tableName: str, *args: object, **kwargs: object) -> StreamingQuery:
         """Not supported.
 
         Raises:
@@ -176,12 +177,11 @@ class StatefulStreamWriter:
         partitionBy: str | list[str] | None = None,
         queryName: str | None = None,
         **options: Primitive,
-    ) -> query.StreamingQuery:
+    ) -> StreamingQuery:
         """As `DataStreamWriter.start`.
 
         Raises:
-            InvalidQuery: the checkpoint location is missing; sink, output mode and operator do not fit; or the query is already running
-                in this application.
+            InvalidQuery: the checkpoint location is missing; sink, output mode and operator do not fit; or the query already runs.
             InvalidSettings: a setting or the Spark conf is wrong, or there are too few task slots for another query.
             Unsupported: an aggregate that binshift does not support.
         """

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 import binshift
 from binshift.control import ControlSettings, Tokens, serve
-from binshift.spark.dataflow import DataflowQuery
+from binshift.spark.dataflow import StreamingQuery
 
 pytestmark = pytest.mark.cluster
 
@@ -100,7 +100,7 @@ def test_an_epoch_that_hangs_is_told_from_no_input(session: SparkSession, tmp_pa
             return api.get("/v1/dataflow").raise_for_status().json()
 
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-        assert isinstance(query, DataflowQuery)
+        assert isinstance(query, StreamingQuery)
         control.attach(query)
         seen = awaited(dataflow, lambda seen: seen["underWay"] is not None and seen["underWay"]["part"] == "job")
         assert (seen["epoch"], seen["underWay"]["epoch"], seen["underWay"]["runs"]) == (-1, 0, 1)

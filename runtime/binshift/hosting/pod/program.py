@@ -33,7 +33,7 @@ from binshift.model import Worker
 from binshift.spark.host import Host, hosting
 
 if TYPE_CHECKING:
-    from binshift.spark.dataflow import DataflowQuery
+    from binshift.spark.dataflow import StreamingQuery
 
 LOOK_SECONDS: Final = 0.25
 """How often to check whether a stopping query has stopped."""
@@ -61,7 +61,7 @@ class Child:
         if workers and not self._running():  # if another query runs, there are workers already
             self._writer.send(channel.Recorded(tuple(sorted(workers))))
 
-    def started(self, started: DataflowQuery) -> None:
+    def started(self, started: StreamingQuery) -> None:
         """The program has a query, perhaps one of several: serve the API for it as soon as the driver has released it."""
         with self._lock:
             service, alone = self._control.attach(started), not self._running()

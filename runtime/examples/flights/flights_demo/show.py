@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from rich.console import Console
@@ -30,7 +30,7 @@ from flights_demo.screen import LiveScreen, Move, Screen, View, screen_for
 from flights_demo.watcher import Watcher
 
 if TYPE_CHECKING:
-    from binshift.spark.dataflow import DataflowQuery
+    from binshift.spark.dataflow import StreamingQuery
 
 START_SECONDS_MAX = 180.0
 """Until a primer is committed: the first epochs wait for executors and for Java to compile what it runs."""
@@ -102,7 +102,7 @@ def _demo_run(
     replay.write(dataset.arrow(rows), schedule, staged)
     results, spark, checkpoint = Results(), around.session(), around.folder / "checkpoint"
     screen.show_message(f"starting the query {flights.__file__}")
-    query = cast("DataflowQuery", flights.start(spark, str(shown), str(checkpoint), results))
+    query = flights.start(spark, str(shown), str(checkpoint), results)
     around.at_end(query.stop)
     feeder, log = Feeder(schedule, staged, shown), LatencyLog(schedule)
     watcher = Watcher(query, Consumed(checkpoint), log, feeder.now)
@@ -118,7 +118,7 @@ def _demo_run(
 class DemoRun:
     """The running demo."""
 
-    query: DataflowQuery
+    query: StreamingQuery
     schedule: Schedule
     feeder: Feeder
     watcher: Watcher

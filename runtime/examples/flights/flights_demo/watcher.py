@@ -18,7 +18,7 @@ from flights_demo.consumed import Consumed
 from flights_demo.latency_log import LatencyLog
 
 if TYPE_CHECKING:
-    from binshift.spark.dataflow import DataflowQuery
+    from binshift.spark.dataflow import StreamingQuery
 
 LOOK_EVERY_SECONDS = 0.005
 
@@ -33,7 +33,7 @@ class Watcher:
         now: seconds since the replay began.
     """
 
-    def __init__(self, query: DataflowQuery, consumed: Consumed, log: LatencyLog, now: Callable[[], float]) -> None:
+    def __init__(self, query: StreamingQuery, consumed: Consumed, log: LatencyLog, now: Callable[[], float]) -> None:
         self._query = query
         self._consumed = consumed
         self._ledger = log
