@@ -1,7 +1,7 @@
 """Tests dataflows without Spark and without a cluster: a reference, a simulated cluster, numbered faults.
 
 `SimulatedCluster` runs the real protocol, log and stores in one process and compares every epoch with the `Reference`.
-Describe the operator as a `StateFlow` (the function given to `applyInArrowWithState`) or as `Totals`.
+Describe the operator as a `StateFlow` (the function given to `binshift.vectorised`) or as `Totals`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from binshift.model import Bin
-from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode, expiry_bytes
+from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, RECORDS_COLUMN, STATE_SPACE, Operator
+from binshift.operators.expiry import EXPIRY_COLUMN, expiry_bytes
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState
 from binshift.rows import RowCodec
@@ -88,7 +89,7 @@ class Totals:
         window_ms: length of the windows; None to group by key alone.
         delay_ms: see `Flow`; requires a window.
         where: the rows that reach the operator; dropped rows still move the watermark. None means all.
-        mode: emit changed groups in every epoch, or closed ones once.
+        mode: emit changed groups in every epoch, closed ones once, or all in every epoch.
     """
 
     name: str = "totals"
@@ -114,7 +115,7 @@ class Totals:
     @property
     def expires(self) -> bool:
         """Whether groups expire."""
-        return self.window_ms is not None and self.delay_ms is not None
+        return self.window_ms is not None and self.delay_ms is not None and self.mode is not OutputMode.COMPLETE
 
     @property
     def operator(self) -> Aggregate:
@@ -172,7 +173,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class StateFlow:
-    """`applyInArrowWithState`: a function of all rows of some keys and their states.
+    """A vectorised function of all rows of some keys and their states.
 
     Attributes:
         function: the function under test, over Arrow tables.
@@ -230,9 +231,8 @@ class StateFlow:
         order = sorted(range(len(rows)), key=lambda at: (bin_of(keys[at], bins), keys[at], at))
         columns = {name: [rows[at][name] for at in order] for name in self.rows.names}
         batch = pa.RecordBatch.from_pydict(columns, schema=self.rows)
-        return batch.add_column(
-            0, pa.field(BIN_COLUMN, pa.int32()), pa.array([bin_of(keys[at], bins) for at in order], pa.int32())
-        )
+        found = pa.array([bin_of(keys[at], bins) for at in order], pa.int32())
+        return batch.add_column(0, pa.field(BIN_COLUMN, pa.int32()), found)
 
     def packed(self, state: State, bins: int) -> Packed:
         """State rows."""

@@ -60,7 +60,7 @@ class Reference:
             self.state[key] = _added(self.state.get(key), row[flow.value])
             changed.add(key)
         finished = self._finished(flow, watermark)
-        emitted = changed if flow.mode is OutputMode.UPDATE else finished
+        emitted = {OutputMode.UPDATE: changed, OutputMode.APPEND: finished, OutputMode.COMPLETE: self.state}[flow.mode]
         output: list[Row] = [
             {**dict(zip(flow.key_schema.names, key, strict=True)), **self.state[key]} for key in emitted
         ]

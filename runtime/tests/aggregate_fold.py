@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from compiled import Compiled
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from binshift.operators.merge import merge
 from binshift.rows import RowCodec
-from binshift.spark.aggregates import AggregatePlan
 
 DDL = (
     "id bigint, i int, l bigint, x double, f float, d decimal(12,2), w decimal(38,2), s string, b binary, ok boolean, "
@@ -57,12 +57,13 @@ def micro_batches(spark: SparkSession) -> list[DataFrame]:
     ]
 
 
-def fold(plan: AggregatePlan, batches: Sequence[DataFrame]) -> DataFrame:
+def fold(made: Compiled, batches: Sequence[DataFrame]) -> DataFrame:
     """The epochs of a query: partial, merge with the stored rows, and finally the final expressions."""
+    plan = made.plan
     keys, values = RowCodec(plan.key_schema), RowCodec(plan.buffer_schema, canonical=False)
     stored: dict[bytes, bytes] = {}
     for batch in batches:
-        table = plan.partial(plan.prepare(batch)).toArrow().combine_chunks()
+        table = made.partial(batch).toArrow().combine_chunks()
         if not table.num_rows:
             continue
         new = table.to_batches()[0]

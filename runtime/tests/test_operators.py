@@ -13,8 +13,9 @@ import pytest
 from binshift.entries import merge_last_wins
 from binshift.errors import UserFunctionFailed
 from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
-from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode, expiry_keys
+from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator, states_changed
+from binshift.operators.expiry import EXPIRY_COLUMN, expiry_keys
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState, bin_groups
 from binshift.store.bins.binstore import BinStore

@@ -6,8 +6,10 @@ computes the final expressions. Memory is therefore bounded by one Arrow batch p
 
 With a watermark, groups have an expiry. A group that expires is removed from the state; in append mode it is emitted only then
 (Spark's rule: a group is closed when its expiry is at or before the watermark). Rows of that same epoch still count; later rows
-are late. The expiry index lists the groups of a bin in order of time, so that finding them costs one seek per bin instead of a
-scan.
+are late.
+
+In complete mode every epoch emits every group, by (bin, key): all of the state is read and sent. Nothing ends, and nothing is
+late.
 
 An aggregation without keys has one group, in `KEYLESS_BIN`, that always exists. As in Spark, every epoch emits it, even one
 without rows or before the first row, with the aggregates' results over no rows.
@@ -23,28 +25,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
-from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, STATE_SPACE, EpochContext, EpochState
+from binshift.operators.contract import (
+    BIN_COLUMN,
+    KEYLESS_BIN,
+    STATE_SPACE,
+    EpochContext,
+    EpochState,
+    prefixed,
+    without_space,
+)
+from binshift.operators.current import current
+from binshift.operators.expiry import EXPIRY_COLUMN, due, expiry_keys, indexed, on_time, over
 from binshift.operators.merge import MergeSpec, merge
 from binshift.rows import RowCodec, of_type
 
-EXPIRY_COLUMN = "__expiry_ms"
-"""Input column, present with a watermark: the expiry of the row's group (milliseconds since 1970); null means never."""
-
-EXPIRY_BYTES = 8
-EXPIRY_OFFSET = 1 << 63
-"""Added to signed milliseconds so that their big-endian bytes sort by time."""
-
-
-KEYLESS_BIN = Bin(0)
-"""The bin of the one group of an aggregation without keys; its key, which F delivers, is the number of this bin."""
-
 
 class OutputMode(enum.Enum):
-    """The output of an aggregation: changed groups in every epoch, or closed groups once."""
+    """The output of an aggregation: changed groups in every epoch, closed groups once, or all groups in every epoch."""
 
     UPDATE = "update"
     APPEND = "append"
+    COMPLETE = "complete"
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Aggregate:
         buffers: the partial aggregates, as F delivers them; also the layout of the stored value.
         merges: how each buffer is merged with the stored one.
         mode: the output mode.
-        expires: whether groups expire: the input has `EXPIRY_COLUMN`.
+        expires: whether groups expire: the input has `EXPIRY_COLUMN`. Never in complete mode.
         keyless: whether there is only one group, which every epoch emits; ``keys`` is then the constant key alone.
     """
 
@@ -67,6 +70,10 @@ class Aggregate:
     expires: bool = False
     keyless: bool = False
 
+    def __post_init__(self) -> None:
+        complete = self.mode is OutputMode.COMPLETE
+        invariant(not (complete and self.expires), "groups expire in complete mode, which keeps all of them")
+
     @property
     def output_schema(self) -> pa.Schema:
         """Keys, then merged buffers."""
@@ -75,35 +82,40 @@ class Aggregate:
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
     ) -> Iterator[pa.RecordBatch]:
-        """Merge every batch into the state; emit changed groups (update) or expired ones (append)."""
+        """Merge every batch into the state; emit changed groups (update), expired ones (append) or all (complete)."""
         key_codec, value_codec = RowCodec(self.keys), RowCodec(self.buffers, canonical=False)
         quiet, ended = True, _Ended()
         for rows in batches:
-            batch = _on_time(rows, state, context) if self.expires else rows
+            batch = on_time(rows, state, context) if self.expires else rows
             if not batch.num_rows:
                 continue
             quiet = False
-            over = _over(batch, context) if self.expires else None
-            merged = self._merge(batch, over, key_codec, value_codec, state, ended)
+            ends = over(batch.column(EXPIRY_COLUMN), context) if self.expires else None
+            merged = self._merge(batch, ends, key_codec, value_codec, state, ended)
             if self.mode is OutputMode.UPDATE:
                 yield merged
-            elif over is not None:
-                yield merged.filter(over)
+            elif ends is not None:
+                yield merged.filter(ends)
+        if self.mode is OutputMode.COMPLETE:
+            for found in current(state, context.owned, STATE_SPACE):
+                quiet = False
+                yield self._emitted(without_space(found.column("key")), found.column("value"), key_codec, value_codec)
         if self.keyless and quiet and KEYLESS_BIN in context.owned:
             yield self._unchanged(state, key_codec, value_codec)
-        if self.expires and context.watermark_moved:
-            yield from self._expire(state, context, key_codec, value_codec, ended)
+        if self.expires:
+            for bin, index_keys in due(state, context):
+                yield from self._expire(bin, index_keys, state, key_codec, value_codec, ended)
 
     def _merge(
         self,
         batch: pa.RecordBatch,
-        over: pa.BooleanArray | None,
+        ends: pa.BooleanArray | None,
         key_codec: RowCodec,
         value_codec: RowCodec,
         state: EpochState,
         ended: _Ended,
     ) -> pa.RecordBatch:
-        """The output rows of a batch's groups; their new state is stored, except for the ones that are ``over``."""
+        """The output rows of a batch's groups; their new state is stored, except for the ones that this epoch ``ends``."""
         bins: IntArray = batch.column(BIN_COLUMN).to_numpy()
         keys = self._keys_of(batch)
         packed = key_codec.pack(keys)
@@ -111,9 +123,9 @@ class Aggregate:
         stored = state.get(bins, state_keys)
         merged = merge(self.merges, value_codec.unpack(stored), batch.select(self.buffers.names))
         output = pa.RecordBatch.from_arrays([*keys.columns, *merged.columns], schema=self.output_schema)
-        if over is not None:
-            ended.keys.append(packed.filter(over))
-            left = pc.invert(over)
+        if ends is not None:
+            ended.keys.append(packed.filter(ends))
+            left = pc.invert(ends)
             batch, packed, stored, state_keys, merged = (
                 each.filter(left) for each in (batch, packed, stored, state_keys, merged)
             )
@@ -148,14 +160,6 @@ class Aggregate:
         state.put(bins[new.to_numpy(zero_copy_only=False)], index_keys, nothing)
 
     def _expire(
-        self, state: EpochState, context: EpochContext, key_codec: RowCodec, value_codec: RowCodec, ended: _Ended
-    ) -> Iterator[pa.RecordBatch]:
-        stop = EXPIRY_SPACE + expiry_bytes(context.watermark_ms + 1)
-        for bin in context.owned:
-            for found in state.scan(bin, EXPIRY_SPACE, stop):
-                yield from self._expire_batch(bin, found.column("key"), state, key_codec, value_codec, ended)
-
-    def _expire_batch(
         self,
         bin: Bin,
         index_keys: pa.BinaryArray,
@@ -164,9 +168,7 @@ class Aggregate:
         value_codec: RowCodec,
         ended: _Ended,
     ) -> Iterator[pa.RecordBatch]:
-        # With an open end, Arrow reserves the largest possible number of bytes, which overflows above a few rows.
-        longest = pc.max(pc.binary_length(index_keys)).as_py()
-        packed = pc.binary_slice(index_keys, len(EXPIRY_SPACE) + EXPIRY_BYTES, longest)
+        packed = indexed(index_keys)
         bins = np.full(len(packed), bin, dtype=np.int32)
         state_keys = prefixed(STATE_SPACE, packed)
         values = state.get(bins, state_keys)
@@ -176,22 +178,14 @@ class Aggregate:
         if self.mode is OutputMode.APPEND:
             others = ended.others(packed)
             packed, values = packed.filter(others), values.filter(others)
-            columns: Sequence[pa.Array] = [*key_codec.unpack(packed).columns, *value_codec.unpack(values).columns]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
+            yield self._emitted(packed, values, key_codec, value_codec)
 
-
-def _on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) -> pa.RecordBatch:
-    """The rows whose groups are not closed, by the rule of Spark's ``StateStoreSaveExec``; the others are counted.
-
-    A group is closed by the first epoch whose watermark reaches it, and the rows of that epoch still count. The previous
-    watermark therefore decides whether the group still exists.
-    """
-    if not batch.num_rows:
-        return batch
-    late = pc.less_equal(batch.column(EXPIRY_COLUMN), context.previous_watermark_ms).fill_null(False)
-    count = late.true_count
-    state.rows_late += count
-    return batch.filter(pc.invert(late)) if count else batch
+    def _emitted(
+        self, packed: pa.BinaryArray, values: pa.BinaryArray, key_codec: RowCodec, value_codec: RowCodec
+    ) -> pa.RecordBatch:
+        """The output rows of stored groups."""
+        columns: Sequence[pa.Array] = [*key_codec.unpack(packed).columns, *value_codec.unpack(values).columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
 
 
 class _Ended:
@@ -203,34 +197,3 @@ class _Ended:
     def others(self, packed: pa.BinaryArray) -> pa.BooleanArray:
         """Which of these keys belong to other groups."""
         return pc.invert(pc.is_in(packed, value_set=pa.chunked_array(self.keys, pa.binary()).combine_chunks()))
-
-
-def _over(batch: pa.RecordBatch, context: EpochContext) -> pa.BooleanArray | None:
-    """Which rows belong to groups that this epoch closes; None if none can."""
-    if not context.watermark_moved:
-        return None
-    over = pc.less_equal(batch.column(EXPIRY_COLUMN), context.watermark_ms).fill_null(False)
-    return over if over.true_count else None
-
-
-def prefixed(space: bytes, packed: pa.BinaryArray) -> pa.BinaryArray:
-    """Store keys: the packed keys within a space."""
-    return pc.binary_join_element_wise(pa.scalar(space, pa.binary()), packed, pa.scalar(b"", pa.binary()))
-
-
-def expiry_bytes(ms: int) -> bytes:
-    """Milliseconds as bytes that sort by time.
-
-    >>> expiry_bytes(-1) < expiry_bytes(0) < expiry_bytes(1)
-    True
-    """
-    return (ms + EXPIRY_OFFSET).to_bytes(EXPIRY_BYTES, "big")
-
-
-def expiry_keys(expiry_ms: pa.Int64Array, packed: pa.BinaryArray) -> pa.BinaryArray:
-    """Keys of the expiry index for groups that expire at ``expiry_ms``."""
-    ordered = (expiry_ms.to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(EXPIRY_OFFSET)).astype(">u8")
-    times = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(EXPIRY_BYTES), len(ordered), [None, pa.py_buffer(ordered.tobytes())]
-    ).cast(pa.binary())
-    return pc.binary_join_element_wise(pa.scalar(EXPIRY_SPACE, pa.binary()), times, packed, pa.scalar(b"", pa.binary()))

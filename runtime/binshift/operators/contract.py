@@ -27,6 +27,9 @@ BIN_COLUMN = "__bin"
 RECORDS_COLUMN = "__records"
 """A column that F adds where it aggregates: the number of records that a row stands for. If it is absent, a row is one record."""
 
+KEYLESS_BIN = Bin(0)
+"""The bin of the only state of an operator without keys."""
+
 STATE_SPACE = b"\x00"
 """First byte of the keys of state rows."""
 
@@ -107,6 +110,18 @@ def states_changed(changes: Entries) -> tuple[int, int]:
     kept = pc.and_(of_state, changes.column("value").is_valid())
     states, kept_states = (int(pc.sum(each, min_count=0).as_py()) for each in (of_state, kept))
     return kept_states, states - kept_states
+
+
+def prefixed(space: bytes, packed: pa.BinaryArray) -> pa.BinaryArray:
+    """Store keys: the packed keys within a space."""
+    return pc.binary_join_element_wise(pa.scalar(space, pa.binary()), packed, pa.scalar(b"", pa.binary()))
+
+
+def without_space(keys: pa.BinaryArray, skipped: int = 0) -> pa.BinaryArray:
+    """Store keys without their first byte, the space, and without the ``skipped`` bytes that follow it."""
+    # With an open end, Arrow reserves the largest possible number of bytes, which overflows above a few rows.
+    longest = pc.max(pc.binary_length(keys)).as_py() or 0
+    return pc.binary_slice(keys, 1 + skipped, max(longest, 1 + skipped))
 
 
 class Operator(Protocol):

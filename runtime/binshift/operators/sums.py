@@ -96,6 +96,6 @@ def _add_decimals(old: pa.Array, new: pa.Array) -> tuple[pa.Array, BoolArray]:
 
 def _overflow(old: pa.Array, new: pa.Array, row: int, label: str) -> ArithmeticOverflow:
     return ArithmeticOverflow(
-        f"{label or 'a sum'}: {old[row].as_py()} + {new[row].as_py()} does not fit {old.type}. Cast the column to a wider "
+        f"[ARITHMETIC_OVERFLOW] {label or 'a sum'}: {old[row].as_py()} + {new[row].as_py()} does not fit {old.type}. Cast the column to a wider "
         "type, or use try_sum / try_avg (null instead), or set spark.sql.ansi.enabled=false. The state is unchanged."
     )

@@ -1,4 +1,4 @@
-"""`applyInArrowWithState`: runs the user's function over all touched keys of a group of bins, as Arrow tables.
+"""A vectorised state function: runs the user's function over all touched keys of a group of bins, as Arrow tables.
 
 Rows arrive sorted by (bin, key, source order); the JVM sorts them (and spills). Their columns are the bin, F's other columns,
 and last the input columns, identified by position because users may give them any name. The rows are cut into groups of whole
@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from binshift.errors import UserFunctionFailed
 from binshift.model import IntArray
-from binshift.operators.aggregate import prefixed
-from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState
+from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState, prefixed
 from binshift.rows import RowCodec, of_type
 
 StateFunction = Callable[[pa.RecordBatch, pa.Table, pa.Table], tuple[pa.Table, pa.Table]]

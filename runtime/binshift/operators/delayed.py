@@ -1,0 +1,43 @@
+"""An operator behind another one that holds rows back: its watermark is that much behind the query's.
+
+A join by a range of times returns rows that are as old as the range allows. As in Spark (``WatermarkPropagator``), the operators
+behind it wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from binshift.operators.contract import EpochContext, EpochState, Operator
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """Runs an operator by an earlier watermark.
+
+    Attributes:
+        operator: what is run.
+        delay_ms: how far its watermark is behind the query's, in milliseconds.
+    """
+
+    operator: Operator
+    delay_ms: int
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The operator's."""
+        return self.operator.output_schema
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Run the operator."""
+        earlier = replace(
+            context,
+            watermark_ms=context.watermark_ms - self.delay_ms,
+            previous_watermark_ms=context.previous_watermark_ms - self.delay_ms,
+        )
+        yield from self.operator.run(batches, state, earlier)

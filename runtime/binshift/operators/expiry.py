@@ -1,0 +1,95 @@
+"""The expiry index: the states of a bin that end, in the order of the time at which they do.
+
+This module owns the form of the index rows (`EXPIRY_SPACE`, 8 bytes of time, the state's packed key; an empty value), the test
+for late rows, and the search for states that end. An operator writes an index row with each state that can expire, and
+deletes both together. Finding the states that end in an epoch therefore costs one seek per bin.
+
+It must never scan states. A state ends in the first epoch whose watermark reaches its expiry; rows of that epoch still
+count, and later ones are late (Spark's rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift.model import Bin
+from binshift.operators.contract import EXPIRY_SPACE, EpochContext, EpochState, without_space
+
+EXPIRY_COLUMN = "__expiry_ms"
+"""Input column, present with a watermark: the expiry of the row's group (milliseconds since 1970); null means never."""
+
+TIME_BYTES = 8
+"""Bytes of a time in a key."""
+
+EXPIRY_OFFSET = 1 << 63
+"""Added to signed milliseconds so that their big-endian bytes sort by time."""
+
+
+def expiry_bytes(ms: int) -> bytes:
+    """Milliseconds as bytes that sort by time.
+
+    >>> expiry_bytes(-1) < expiry_bytes(0) < expiry_bytes(1)
+    True
+    """
+    return (ms + EXPIRY_OFFSET).to_bytes(TIME_BYTES, "big")
+
+
+def time_bytes(times: pa.Int64Array) -> pa.BinaryArray:
+    """Each time, in any unit and never null, as 8 bytes that sort by time."""
+    ordered = (times.to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(EXPIRY_OFFSET)).astype(">u8")
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(TIME_BYTES), len(ordered), [None, pa.py_buffer(ordered.tobytes())]
+    ).cast(pa.binary())
+
+
+def times_of(content: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """The times of the concatenated bytes that `time_bytes` returned."""
+    return (content.view(">u8").astype(np.uint64) ^ np.uint64(EXPIRY_OFFSET)).view(np.int64)
+
+
+def expiry_keys(expiry_ms: pa.Int64Array, packed: pa.BinaryArray) -> pa.BinaryArray:
+    """Keys of the expiry index for states with the packed keys ``packed`` that expire at ``expiry_ms``, never null."""
+    space, nothing = pa.scalar(EXPIRY_SPACE, pa.binary()), pa.scalar(b"", pa.binary())
+    return pc.binary_join_element_wise(space, time_bytes(expiry_ms), packed, nothing)
+
+
+def indexed(index_keys: pa.BinaryArray) -> pa.BinaryArray:
+    """The packed keys of the states that these index rows stand for."""
+    return without_space(index_keys, TIME_BYTES)
+
+
+def due(state: EpochState, context: EpochContext) -> Iterator[tuple[Bin, pa.BinaryArray]]:
+    """The index keys of the stored states that this epoch ends, by bin and time; none if the watermark has not moved."""
+    if not context.watermark_moved:
+        return
+    stop = EXPIRY_SPACE + expiry_bytes(context.watermark_ms + 1)
+    for bin in context.owned:
+        for found in state.scan(bin, EXPIRY_SPACE, stop):
+            yield bin, found.column("key")
+
+
+def on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) -> pa.RecordBatch:
+    """The rows whose groups are not closed, by the rule of Spark's ``StateStoreSaveExec``; the others are counted.
+
+    A group is closed by the first epoch whose watermark reaches it, and the rows of that epoch still count. The previous
+    watermark therefore decides whether the group still exists.
+    """
+    if not batch.num_rows:
+        return batch
+    late = pc.less_equal(batch.column(EXPIRY_COLUMN), context.previous_watermark_ms).fill_null(False)
+    count = late.true_count
+    state.rows_late += count
+    return batch.filter(pc.invert(late)) if count else batch
+
+
+def over(expiry_ms: pa.Int64Array, context: EpochContext) -> pa.BooleanArray | None:
+    """Which states with these expiries this epoch ends; None if it ends none of them."""
+    if not context.watermark_moved:
+        return None
+    ends = pc.less_equal(expiry_ms, context.watermark_ms).fill_null(False)
+    return ends if ends.true_count else None

@@ -1,0 +1,117 @@
+"""Stream-stream equi joins: rows of two sides with equal keys are pairs, whichever of them comes first.
+
+The result is that of Spark's ``StreamingSymmetricHashJoinExec``. The pairs of an epoch are its new left rows with the stored and
+the new right rows, and the stored left rows with its new right rows, as far as all comparisons hold. A key with a null matches
+nothing, except in a full outer join, where null matches null: Spark's streams have it so, and its batches do not. After all
+input, each row whose expiry the watermark has reached leaves; on an outer side it comes out with nulls if it was never in a
+pair that holds. In a left semi join each left row comes out once, when it first matches, and is not kept.
+
+Output is by (bin, key, left row, right row) within a group of bins, a key being ordered by its first row in the input; the
+rows without a partner follow in the order of keys, and after all groups the stored rows that end, by bin.
+
+See `join_chunks` for the state and `join_lists` for the expiry index. It must never scan the state of a bin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift.invariants import invariant
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.join_epoch import MATCHES_COLUMN, SIDE_COLUMN, JoinEpoch
+from binshift.operators.join_lists import ListStore
+from binshift.operators.join_output import Output
+from binshift.operators.join_pairs import LEFT, RIGHT, Comparison, JoinType
+from binshift.operators.vectorised import bin_groups
+from binshift.rows import RowCodec
+
+__all__ = ["EXPIRY_COLUMN", "LATE_COLUMN", "MATCHES_COLUMN", "SIDE_COLUMN", "Comparison", "Join", "JoinType"]
+
+LATE_COLUMN = "__late_ms"
+"""Input column: the time (int64, milliseconds since 1970) by which a row can be late; null: never."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join of two streams.
+
+    The input columns are `BIN_COLUMN`, `SIDE_COLUMN`, the keys, `LATE_COLUMN`, `EXPIRY_COLUMN` (int64, milliseconds since 1970;
+    null: the row is kept forever), `MATCHES_COLUMN`, the columns of ``left`` and those of ``right``, which are null in rows of
+    the other side. Rows ascend by bin; the rows of one key of one side are in source order.
+
+    State of a row: see `join_chunks`. NaN equals NaN, and -0.0 equals 0.0, in keys and in comparisons.
+
+    Attributes:
+        keys: the columns that must be equal.
+        left: the columns of the left side: first those of the output, then others that comparisons need.
+        right: likewise.
+        type: which rows come out.
+        outputs: how many columns of the left and of the right side are in the output.
+        comparisons: further conditions on pairs.
+        group_bytes_max: the input is cut into groups of whole bins of about this many bytes.
+        batch_rows_max: rows of an output batch.
+    """
+
+    keys: pa.Schema
+    left: pa.Schema
+    right: pa.Schema
+    type: JoinType
+    outputs: tuple[int, int]
+    comparisons: tuple[Comparison, ...] = ()
+    group_bytes_max: int = 16 << 20
+    batch_rows_max: int = 1 << 16
+
+    def __post_init__(self) -> None:
+        for count, side in zip(self.outputs, (self.left, self.right), strict=True):
+            invariant(0 <= count <= len(side), f"{count} output columns of {len(side)}")
+        for comparison in self.comparisons:
+            comparison.check(self.left, self.right)
+
+    @property
+    def left_outputs(self) -> int:
+        """How many columns of the left side are in the output."""
+        return self.outputs[LEFT]
+
+    @property
+    def right_outputs(self) -> int:
+        """How many columns of the right side are in the output; none in a left semi join."""
+        return 0 if self.type is JoinType.LEFT_SEMI else self.outputs[RIGHT]
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The output columns of the left side, then those of the right; nullable where rows come out without that side."""
+        return self._output.schema
+
+    @property
+    def _output(self) -> Output:
+        return Output((self.left, self.right), (self.left_outputs, self.right_outputs), self.type, self.batch_rows_max)
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Join the rows with each other and with stored ones; then end the rows that the watermark has reached."""
+        store = ListStore((self.type.is_outer(LEFT), self.type.is_outer(RIGHT)), state, context)
+        sides = RowCodec(self.left, canonical=False), RowCodec(self.right, canonical=False)
+        epoch = JoinEpoch(RowCodec(self.keys), sides, self.type, self.comparisons, self._output, store, context)
+        last = -1
+        for group in bin_groups(_on_time(batches, state, context), self.group_bytes_max):
+            bins = group.column(BIN_COLUMN).to_numpy()
+            invariant(last < bins[0] and bool((np.diff(bins) >= 0).all()), "rows are not sorted by bin")
+            last = int(bins[-1])
+            yield from epoch.apply(group)
+        for chunks, out in store.evict():
+            yield from epoch.ended(chunks, out)
+
+
+def _on_time(batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext) -> Iterator[pa.RecordBatch]:
+    """The rows that are not late; the others are counted."""
+    for batch in batches:
+        late = pc.less_equal(batch.column(LATE_COLUMN), context.previous_watermark_ms).fill_null(False)
+        state.rows_late += late.true_count
+        yield batch.filter(pc.invert(late)) if late.true_count else batch
