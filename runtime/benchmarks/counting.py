@@ -36,6 +36,6 @@ def quick_spark_count(running: Bench, stream: DataFrame) -> Any:
 
 def binshift_count(running: Bench, stream: DataFrame, bins: int, folder: Path | None = None, **settings: Any) -> Any:
     """The same with bins, on two workers."""
-    frame = binshift.stateful(stream, bins=bins, workers=2, **settings).groupBy("k").agg(F.count("*").alias("n"))
-    writer = frame.writeStream.format("noop").outputMode("update")
+    frame = stream.groupBy("k").agg(F.count("*").alias("n"))
+    writer = binshift.writeStream(frame, bins=bins, workers=2, **settings).format("noop").outputMode("update")
     return writer.option("checkpointLocation", running.checkpoint(folder)).start()

@@ -38,9 +38,12 @@ class Case:
 def start(running: Bench, case: Case) -> Any:
     """The count and a sum, on the first two of the workers."""
     stream = running.stream(keys=case.keys, prefill=case.keys, rate=case.rate)
-    keyed = binshift.stateful(stream, workers=2, bins=case.bins, batch_size=case.batch_size).groupBy("k")
-    frame = keyed.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
-    writer = frame.writeStream.format("noop").outputMode("update")
+    frame = stream.groupBy("k").agg(F.count("*").alias("n"), F.sum("value").alias("total"))
+    writer = (
+        binshift.writeStream(frame, workers=2, bins=case.bins, batch_size=case.batch_size)
+        .format("noop")
+        .outputMode("update")
+    )
     return writer.option("checkpointLocation", running.checkpoint()).start()
 
 

@@ -10,12 +10,11 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from measuring import KEEP_ALL, add_source, open_loop
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-
-import binshift
 
 
 def main() -> None:
@@ -29,9 +28,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         add_source(spark, Path(folder))
         stream = open_loop(spark, keys=int(keys), prefill=int(keys), rate=int(rate))
-        frame = binshift.stateful(stream, bins=int(bins)).groupBy("k").agg(F.count("*").alias("n"))
-        writer = frame.writeStream.format("noop").outputMode("update").queryName("scaled")
-        query = writer.option("checkpointLocation", checkpoint).start()
+        frame = stream.groupBy("k").agg(F.count("*").alias("n"))
+        writer = frame.writeStream.option("binshift.bins", bins).format("noop").outputMode("update").queryName("scaled")
+        query: Any = writer.option("checkpointLocation", checkpoint).start()
         query.awaitTermination()
     progress = [json.loads(each.json) for each in query.recentProgress]
     parts = {each.epoch: dict(each.seconds) for each in query.timings}

@@ -1,7 +1,8 @@
 """Stateful PySpark streaming that rescales while it runs.
 
-``binshift.stateful(frame)`` is the one changed line in a program; see the README. Names are loaded when they are first
-used, so that parts which need no Spark (the operator, offline tools) can import this package without it.
+A program stays plain PySpark: ``binshift.writeStream(frame)`` in the place of ``frame.writeStream``, or `install`, after which
+``frame.writeStream`` itself does; see the README. Names are loaded when they are first used, so that parts which need no Spark
+(the operator, offline tools) can import this package without it.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import StreamingQuery
-    from binshift.spark.frame import StatefulFrame, stateful
+    from binshift.spark.installing import install, writeStream
     from binshift.spark.listening import state_listener
+    from binshift.spark.vectorised import vectorised
 
-__all__ = ["StatefulFrame", "StreamingQuery", "state_listener", "stateful"]
+__all__ = ["StreamingQuery", "install", "state_listener", "vectorised", "writeStream"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "StatefulFrame": "binshift.spark.frame",
     "StreamingQuery": "binshift.spark.dataflow",
+    "install": "binshift.spark.installing",
     "state_listener": "binshift.spark.listening",
-    "stateful": "binshift.spark.frame",
+    "vectorised": "binshift.spark.vectorised",
+    "writeStream": "binshift.spark.installing",
 }
 
 

@@ -112,7 +112,7 @@ class Unsupported(GiveUp):
 
 
 class InvalidQuery(GiveUp):
-    """An argument of a StatefulFrame or of its writer does not fit the rest of the query."""
+    """An argument of a query or of its writer does not fit the rest of the query."""
 
 
 class InvalidSettings(GiveUp):

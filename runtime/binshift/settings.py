@@ -1,7 +1,7 @@
 """Every setting of a dataflow, with its unit, its default and the reason; and the sources of its value.
 
 One frozen tree, complete and checked before a query starts: no setting is read from anywhere else. A setting has
-one name in two spellings: ``batch_size`` as a keyword of `binshift.stateful`, ``binshift.batchSize`` as an option of the
+one name in two spellings: ``batch_size`` as a keyword of `binshift.writeStream`, ``binshift.batchSize`` as an option of the
 writer or as Spark conf. The source closest to the query wins: writer option, then keyword, then Spark conf, then the default.
 `spark-submit` drops conf that does not start with ``spark.``, so ``spark.binshift.batchSize`` is accepted as well.
 
@@ -33,6 +33,9 @@ CONF_PREFIXES: Final = ("spark.binshift.", OPTION_PREFIX)
 
 CHECKPOINT_CONF: Final = "spark.binshift.checkpoint"
 """The location of the log, not a setting of the query: the launcher of the program sets it and the writer reads it."""
+
+ENABLED_CONF: Final = "spark.binshift.enabled"
+"""Whether binshift runs the stateful queries of a session in which it is installed; not a setting of the query."""
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
@@ -156,15 +159,6 @@ def option_of(keyword: str) -> str:
     return OPTION_PREFIX + first + "".join(word.capitalize() for word in rest)
 
 
-def check_keywords(keywords: Mapping[str, object]) -> None:
-    """Reject keywords of `binshift.stateful` that are not settings, or have invalid values.
-
-    Raises:
-        InvalidSettings: names the keyword and, if it resembles a setting, that setting.
-    """
-    resolve(keywords=keywords)
-
-
 def resolve(
     conf: Mapping[str, str] = types.MappingProxyType({}),
     keywords: Mapping[str, object] = types.MappingProxyType({}),
@@ -174,7 +168,7 @@ def resolve(
 
     Args:
         conf: Spark conf; keys without one of `CONF_PREFIXES` are ignored.
-        keywords: of `binshift.stateful`.
+        keywords: of `binshift.writeStream`.
         options: of the writer; keys without `OPTION_PREFIX` are ignored. Keys are case-insensitive, as in Spark.
 
     Raises:
@@ -186,14 +180,14 @@ def resolve(
     chosen: dict[str, object] = {}
     for prefix in CONF_PREFIXES:
         for key, value in _with_prefix(conf, prefix):
-            if key.lower() == CHECKPOINT_CONF:
+            if key.lower() in (CHECKPOINT_CONF, ENABLED_CONF):
                 continue
             name = _known(key[len(prefix) :], f"Spark conf {key!r}", prefix)
             chosen[name] = _checked(name, value, f"Spark conf {key!r}")
     for key, given in keywords.items():
         if key not in _NAMES:
-            raise _unknown(f"keyword {key!r} of stateful()", key, _NAMES)
-        chosen[key] = _checked(key, given, f"keyword {key!r} of stateful()")
+            raise _unknown(f"keyword {key!r} of writeStream()", key, _NAMES)
+        chosen[key] = _checked(key, given, f"keyword {key!r} of writeStream()")
     for key, value in _with_prefix(options, OPTION_PREFIX):
         name = _known(key[len(OPTION_PREFIX) :], f"option {key!r}", OPTION_PREFIX)
         chosen[name] = _checked(name, value, f"option {key!r}")

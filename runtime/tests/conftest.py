@@ -83,7 +83,7 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
     """A session on the cluster, with the conf that binshift needs."""
     from pyspark.sql import SparkSession
 
-    from binshift import cds
+    from binshift import cds, failpoints
     from binshift.java import QUICK_TO_START
     from binshift.spark import conf
 
@@ -96,7 +96,8 @@ def session(cluster: LocalCluster) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    for key, value in (cds.spark_conf(QUICK_TO_START) | cluster.conf() | conf.required() | small).items():
+    points = {f"spark.executorEnv.{failpoints.VARIABLE}": str(cluster.directory / "failpoints")}
+    for key, value in (cds.spark_conf(QUICK_TO_START) | cluster.conf() | conf.required() | small | points).items():
         builder = builder.config(key, value)
     started = builder.getOrCreate()
     started.sparkContext.setLogLevel("OFF")

@@ -31,7 +31,7 @@ def properties(text: str) -> dict[str, str]:
 
 def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
     """The user's conf overrides defaults, and is overridden by addresses, ports, the checkpoint and binshift's requirements."""
-    given = "spark.app.name mine\nspark.driver.port=1\nspark.sql.shuffle.partitions 3\nspark.scheduler.mode FIFO\n"
+    given = "spark.app.name mine\nspark.binshift.enabled false\nspark.driver.port=1\nspark.sql.shuffle.partitions 3\nspark.scheduler.mode FIFO\n"
     (tmp_path / "spark-defaults.conf").write_text(given)
     environment = {
         **DRIVER,
@@ -41,6 +41,7 @@ def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
     }
     settings = DriverSettings.from_environment(environment)
     found = properties(conf.defaults(settings, Path("/app/main.py"), "/libs"))
+    before = conf.overrulable(Path("/app/main.py"), Path("/d"), {})
     assert (found["spark.app.name"], found["spark.sql.shuffle.partitions"]) == ("mine", "3")
     assert (found["spark.driver.port"], found["spark.blockManager.port"]) == ("7402", "7413")
     assert (found["spark.driver.host"], found["spark.driver.bindAddress"]) == ("d-0.d", "0.0.0.0")
@@ -48,6 +49,7 @@ def test_the_last_word_is_ours_where_it_must_be(tmp_path: Path) -> None:
     assert (found["spark.authenticate"], found["spark.authenticate.secret"]) == ("true", "se\\cret")
     assert found["spark.executorEnv.PYTHONPATH"] == "/app:/libs"
     assert "secret" not in repr(settings)
+    assert (before["spark.binshift.enabled"], found["spark.binshift.enabled"]) == ("true", "false")
 
 
 def test_without_a_secret_nothing_is_authenticated() -> None:

@@ -96,6 +96,9 @@ def test_conf_of_the_users_own(tmp_path: Path) -> None:
     given = {"spark.app.name": "mine", "spark.x": "1", "spark.scheduler.mode": "FAIR"}
     conf = program_conf({"spark.scheduler.mode": "FAIR"}, 3, tmp_path / "app.py", tmp_path, "", given)
     assert {key: conf[key] for key in given} == given
+    assert conf["spark.binshift.enabled"] == "true"
+    given = {"spark.binshift.enabled": "false"}
+    assert program_conf({}, 3, tmp_path / "app.py", tmp_path, "", given)["spark.binshift.enabled"] == "false"
     with pytest.raises(InvalidSettings, match=r"spark\.scheduler\.mode=FIFO.*'FAIR'"):
         program_conf(
             {"spark.scheduler.mode": "FAIR"}, 3, tmp_path / "app.py", tmp_path, "", {"spark.scheduler.mode": "FIFO"}

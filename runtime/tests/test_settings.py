@@ -123,7 +123,7 @@ def test_values_that_do_not_fit_are_refused(name: str, value: object, message: s
     [
         (
             {"keywords": {"batchsize": 1}},
-            "keyword 'batchsize' of stateful() is not a setting; did you mean 'batch_size'?",
+            "keyword 'batchsize' of writeStream() is not a setting; did you mean 'batch_size'?",
         ),
         (
             {"options": {"binshift.precoppy": "1"}},

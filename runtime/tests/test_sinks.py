@@ -23,6 +23,7 @@ from binshift.spark.sinks import (
     MemorySink,
     NoopSink,
     Sink,
+    TableSink,
     sink_for,
 )
 
@@ -53,6 +54,7 @@ def _all(spark: SparkSession, result: Callable[..., DataFrame]) -> dict[str, Sin
     schema = result(1).withColumnRenamed("user", "value").schema
     options = {"topic": "t", "kafka.bootstrap.servers": "s:1"}
     made = {name: sink_for(spark, name, schema, options, query_name="documented", path="/nowhere") for name in FORMATS}
+    made["toTable"] = TableSink("documented", None, {})
     return made | {"foreachBatch": ForeachBatchSink(print), "foreach": ForeachSink(print)}
 
 

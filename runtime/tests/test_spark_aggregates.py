@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from aggregate_fold import assert_same, composite, fold, micro_batches, moments, simple, tumbling, union
+from compiled import Compiled, compiled
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from binshift.errors import ArithmeticOverflow
 from binshift.operators.merge import MergeSpec, merge
-from binshift.spark.aggregates import compile_aggregate
 
 pytestmark = pytest.mark.cluster
 
@@ -40,7 +40,7 @@ def ansi(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[bool]:
 def test_every_aggregate_gives_sparks_answer(batches: list[DataFrame]) -> None:
     """Grouped by a plain column with nulls, folded over three batches."""
     keys, aggregates = [(F.col("id") % 5).alias("five")], [*simple(), *composite(), *moments()]
-    plan = compile_aggregate(batches[0], keys, aggregates)
+    plan = Compiled(batches[0], keys, aggregates)
     assert_same(fold(plan, batches), union(batches).groupBy(*keys).agg(*aggregates), 1)
 
 
@@ -67,7 +67,7 @@ OFTEN = ("sliding", "expressions", "struct", "struct of what is never null", "fl
 def test_every_kind_of_key_groups_as_spark_does(batches: list[DataFrame], name: str) -> None:
     """Keys keep their names and types; nulls, NaN and -0.0 group as in Spark; rows without event time are in no window."""
     keys, aggregates = KEYS[name](batches[0]), [F.count("*"), F.sum("d").alias("total"), F.max("s")]
-    plan, some = compile_aggregate(batches[0], keys, aggregates), batches[1:]
+    plan, some = Compiled(batches[0], keys, aggregates), batches[1:]
     wanted = union(some).groupBy(*KEYS[name](union(some))).agg(*aggregates)
     assert_same(fold(plan, some), wanted, len(keys))
 
@@ -75,7 +75,7 @@ def test_every_kind_of_key_groups_as_spark_does(batches: list[DataFrame], name: 
 def test_of_no_rows_every_aggregate_is_as_in_spark(spark: SparkSession, batches: list[DataFrame]) -> None:
     """Merging nothing with nothing gives buffers whose result equals Spark's over an empty frame."""
     aggregates = [*simple(), *composite(), *moments(), F.first("i"), F.last("s", ignorenulls=True), F.collect_list("i")]
-    plan = compile_aggregate(batches[0], [], aggregates)
+    plan = compiled(batches[0], [], aggregates)
     absent = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in plan.buffer_schema], schema=plan.buffer_schema)
     nothing = merge(plan.merges, absent, absent)
     group = pa.table([pa.array([0], pa.int32()), *nothing.columns], names=plan.merged_type.names)
@@ -91,7 +91,7 @@ def test_order_goes_by_epoch_and_source(spark: SparkSession, batches: list[DataF
         F.expr("last(i) FILTER (WHERE ok)"),
     ]
     mixed = [batch.repartition(3, "i").sortWithinPartitions("s").cache() for batch in batches]
-    plan = compile_aggregate(mixed[0], ["ok"], aggregates)
+    plan = Compiled(mixed[0], ["ok"], aggregates)
     found = {row[0]: tuple(row)[1:] for row in fold(plan, mixed).collect()}
     for ok, group in itertools.groupby(
         sorted((r for b in mixed for r in b.collect()), key=lambda r: repr(r.ok)), key=lambda r: r.ok
@@ -114,10 +114,10 @@ def test_ansi_sums_overflow_as_in_spark(spark: SparkSession) -> None:
         tries = [F.try_sum(column)] if column == "l" else [F.try_sum(column), F.try_avg(column)]
         spark.conf.set("spark.sql.ansi.enabled", "true")
         with pytest.raises(ArithmeticOverflow, match=rf"sum\({column}\): "):
-            fold(compile_aggregate(batches[0], [], [F.sum(column)]), batches)
-        assert set(fold(compile_aggregate(batches[0], [], tries), batches).first() or ()) == {None}
+            fold(Compiled(batches[0], [], [F.sum(column)]), batches)
+        assert set(fold(Compiled(batches[0], [], tries), batches).first() or ()) == {None}
         spark.conf.set("spark.sql.ansi.enabled", "false")
-        assert fold(compile_aggregate(batches[0], [], [F.sum(column)]), batches).first() == (wanted,)
+        assert fold(Compiled(batches[0], [], [F.sum(column)]), batches).first() == (wanted,)
     spark.conf.unset("spark.sql.ansi.enabled")
 
 
@@ -132,11 +132,12 @@ def exchanges(frame: DataFrame) -> int:
 def test_one_exchange_and_the_types_that_tasks_see(batches: list[DataFrame], name: str, workers: int) -> None:
     """F, one exchange by worker, partial aggregation without a second one, S over Arrow, final: Spark's result."""
     keys, aggregates = KEYS[name](batches[0]), [*simple(), *moments()]
-    plan = compile_aggregate(batches[0], keys, aggregates)
+    made = Compiled(batches[0], keys, aggregates)
+    plan = made.plan
     route = F.element_at(
         F.from_json(F.lit("[" + ",".join(str(b % workers) for b in range(8)) + "]"), "array<int>"), F.col("bin") + 1
     )
-    prepared = plan.prepare(batches[0])
+    prepared = made.prepare(batches[0])
     binned = prepared.withColumn("bin", F.pmod(F.xxhash64(*plan.key_schema.names), F.lit(8)).cast("int"))
     routed = binned.withColumn("worker", route).repartitionById(workers, F.col("worker"))
     partial = plan.partial(routed, by=["worker", "bin"])

@@ -28,7 +28,7 @@ def spark_program(query: SparkStreamingQuery) -> dict[str, Any]:
 
 
 def binshift_program(query: binshift.StreamingQuery) -> bool | None:
-    """A typed program that has changed its one line and uses both; `make types` checks it."""
+    """A typed program that uses both; `make types` checks it."""
     query.rescale(4).wait()
     query.await_epoch(query.epoch + 1)
     spark_program(query)

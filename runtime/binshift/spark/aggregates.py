@@ -1,6 +1,6 @@
-"""Compiles ``groupBy(...).agg(...)`` once, at the start of a query, to an `AggregatePlan`.
+"""Compiles an aggregation of a program once, at the start of a query, to an `AggregatePlan`.
 
-Spark itself analyses the user's Columns and evaluates every expression, the final ones included, so results, types and
+Spark itself analyses the program and evaluates every expression, the final ones included, so results, types and
 column names are the same as in Spark. This module adds the cut between them (see `decomposition`), the key that decides
 when a group is closed, and a description of the state's layout.
 
@@ -9,6 +9,7 @@ It must never execute anything, and never accept what it cannot compute as Spark
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,50 +26,43 @@ from binshift.invariants import invariant
 from binshift.operators.merge import MergeSpec
 from binshift.spark.aggregateplan import AggregatePlan, difference
 from binshift.spark.buffers import ORDER_COLUMN, is_groupable
-from binshift.spark.catalyst import Catalyst, Expression, analyzed, children, class_name, sequence
-from binshift.spark.decomposition import ByName, Decomposition
+from binshift.spark.catalyst import Catalyst, Expression, children, class_name, sequence
+from binshift.spark.decomposition import Decomposition
+from binshift.spark.eventtime import expiry_ms, marked
+from binshift.spark.windows import key_text
 
 __all__ = ["AggregatePlan", "compile_aggregate", "difference"]
-
-WATERMARK_KEY = "spark.watermarkDelayMs"
-"""Column metadata with which Spark's analysis follows the event time through windows and projections."""
 
 SESSION_WINDOW_KEY = "spark.sessionWindow"
 """Column metadata with which Spark's analysis marks session windows."""
 
 
-def compile_aggregate(
-    df: DataFrame,
-    group_columns: Sequence[Column | str],
-    agg_columns: Sequence[Column],
-    output_mode: str = "update",
-) -> AggregatePlan:
-    """Compile ``df.groupBy(*group_columns).agg(*agg_columns)``.
+def session_key(node: Any) -> int | None:
+    """The position of a session window among the keys of Spark's analysed ``Aggregate``."""
+    keys = sequence(node.groupingExpressions())
+    marked = (class_name(key) == "AttributeReference" and key.metadata().contains(SESSION_WINDOW_KEY) for key in keys)
+    return next((at for at, is_session in enumerate(marked) if is_session), None)
+
+
+def compile_aggregate(rows: DataFrame, node: Any, output_mode: str = "update") -> AggregatePlan:
+    """Compile an aggregation.
 
     Args:
-        df: the frame to aggregate, streaming or not; only its columns matter. Its event time is marked with `WATERMARK_KEY`.
-        group_columns: empty for a global aggregate.
-        agg_columns: at least one.
+        rows: its input, streaming or not; only its columns matter. Its event time is marked with `WATERMARK_KEY`.
+        node: Spark's analysed `Aggregate` of these rows, or `Distinct`.
         output_mode: Spark's ``append``, ``update`` or ``complete``.
 
     Raises:
         Unsupported: something that cannot be kept as mergeable state (named in the message); or append without a watermark on a key.
         AnalysisException: Spark's own error, for what Spark itself rejects.
     """
-    catalyst = Catalyst(df.sparkSession)
-    written = ByName.of(catalyst, analyzed(df))
-    groups = [F.col(group) if isinstance(group, str) else group for group in group_columns]
-    keys = [written.rebind(catalyst.expression(group)) for group in groups]
-    aggregates = [written.rebind(catalyst.expression(column)) for column in agg_columns]
-    grouped = df.groupBy(*map(catalyst.column, keys)).agg(*map(catalyst.column, aggregates))
-    root = analyzed(grouped)
-    if class_name(root) != "Aggregate":
-        raise Unsupported(
-            f"agg to the columns {grouped.columns}: generators and window functions over aggregates are not supported "
-            "within agg; apply them to its result"
-        )
-    invariant(grouped.columns == df.groupBy(*groups).agg(*agg_columns).columns, "rebinding renamed a column")
-    return _Compilation(catalyst, df, keys, root, grouped.schema).plan(output_mode)
+    catalyst = Catalyst(rows.sparkSession)
+    if class_name(node) == "Distinct":
+        grouping = outputs = sequence(node.child().output())
+    else:
+        grouping, outputs = (sequence(each) for each in (node.groupingExpressions(), node.aggregateExpressions()))
+    schema = StructType.fromJson(json.loads(node.schema().json()))
+    return _Compilation(catalyst, rows, node, grouping, outputs, schema).plan(output_mode)
 
 
 @dataclass(frozen=True)
@@ -78,20 +72,22 @@ class _Compilation:
     Attributes:
         catalyst: the session's expression trees.
         frame: the grouped frame.
-        key_trees: the grouping expressions as written: a window is expanded only when it meets a batch.
-        root: Spark's analysis of the whole, an Aggregate.
+        node: Spark's analysis of the whole.
+        grouping: the grouping expressions as Spark resolved them.
+        named: the output expressions as Spark resolved them.
         wanted: the schema that Spark gives it.
     """
 
     catalyst: Catalyst
     frame: DataFrame
-    key_trees: Sequence[Expression]
-    root: Any
+    node: Any
+    grouping: Sequence[Expression]
+    named: Sequence[Expression]
     wanted: StructType
 
     def plan(self, output_mode: str) -> AggregatePlan:
         """Build the plan, find the types of its parts, and check that its schema is the one that Spark would return."""
-        if self.catalyst.asks_for_time(self.root):
+        if self.catalyst.asks_for_time(self.node):
             self._check_times()
         names = [f"k{i}" for i in range(len(self.keys))]
         prepared = self.frame.select(*self.keys, *self.inputs)
@@ -115,32 +111,28 @@ class _Compilation:
                 MergeSpec(g.merge, c, g.overflow, self.parts.labels[g]) for g, c in self.parts.columns.items()
             ),
             merged_type=merged,
-            event_time_key=None if position is None else self._expiry(merged[position]),
+            event_time_key=None
+            if position is None
+            else expiry_ms(self.catalyst, merged[position].name, merged[position].dataType),
             description=self._description(merged, position),
-            keyless=not self.key_trees,
+            keyless=not self.grouping,
         )
-
-    @cached_property
-    def grouping(self) -> list[Expression]:
-        """The grouping expressions as Spark resolved them."""
-        return sequence(self.root.groupingExpressions())
 
     @cached_property
     def outputs(self) -> list[Expression]:
         """The output expressions as Spark resolved them, without their names."""
-        found = sequence(self.root.aggregateExpressions())
-        return [output.child() if class_name(output) == "Alias" else output for output in found]
+        return [output.child() if class_name(output) == "Alias" else output for output in self.named]
 
     @cached_property
     def parts(self) -> Decomposition:
         """The inputs and buffers of all outputs."""
-        return Decomposition(ByName.of(self.catalyst, analyzed(self.frame)), self.grouping, self.outputs)
+        return Decomposition(self.catalyst, self.grouping, self.outputs)
 
     @cached_property
     def keys(self) -> tuple[Column, ...]:
         """The keys, named. Spark's optimiser must not recognise the key of a global aggregate as a constant: it would drop it
         from the grouping and move all rows to a partition of its own choice."""
-        columns = [self.catalyst.column(tree) for tree in self.key_trees]
+        columns = [self.catalyst.column(tree) for tree in self.grouping]
         return tuple(
             column.alias(f"k{i}") for i, column in enumerate(columns or [F.spark_partition_id().bitwiseAND(F.lit(0))])
         )
@@ -175,11 +167,7 @@ class _Compilation:
 
     def _event_time_position(self, output_mode: str) -> int | None:
         """The position of the key that carries the event time, as Spark's analysis has followed it."""
-        found = [
-            i
-            for i, key in enumerate(self.grouping)
-            if class_name(key) == "AttributeReference" and key.metadata().contains(WATERMARK_KEY)
-        ]
+        found = marked(self.grouping)
         if len(found) > 1:
             raise Unsupported(
                 "groupBy has several keys made of the event time; keep one (a window or the column itself)"
@@ -190,14 +178,6 @@ class _Compilation:
                 "withWatermark or a window over it; add one, or use output mode update or complete"
             )
         return found[0] if found and output_mode != "complete" else None
-
-    def _expiry(self, key: StructField) -> Column:
-        """The time, or end of the window, in milliseconds, rounded up: at or below the watermark if and only if Spark agrees."""
-        type, name = key.dataType, key.name
-        if isinstance(type, StructType):
-            type, name = type["end"].dataType, f"{name}.end"
-        micros = self.catalyst.micros(self.catalyst.expression(F.col(name)), type)
-        return F.call_function("div", micros + F.pmod(-micros, F.lit(1000)), F.lit(1000))
 
     def _check_times(self) -> None:
         """Let Spark reject what it rejects in a stream's first batch: the batch's time within an aggregate."""
@@ -212,15 +192,7 @@ class _Compilation:
             self.frame.agg(*found)
 
     def _check_keys(self, keys: StructType) -> None:
-        invariant(len(self.key_trees) == len(self.grouping), f"{len(self.grouping)} keys from {len(self.key_trees)}")
-        known = ByName.of(self.catalyst, analyzed(self.frame)).names
-        for key in self.grouping:
-            made_here = class_name(key) == "AttributeReference" and key.exprId().id() not in known
-            if made_here and key.metadata().contains(SESSION_WINDOW_KEY):
-                raise Unsupported(
-                    "session_window: sessions that merge are not supported yet; use a window of fixed length"
-                )
-        for tree, key in zip(self.key_trees, keys, strict=False):
+        for tree, key in zip(self.grouping, keys, strict=False):
             if not is_groupable(key.dataType):
                 raise Unsupported(
                     f"groupBy({tree.sql()}): a key of type {key.dataType.simpleString()}; group by a string made of it"
@@ -231,7 +203,8 @@ class _Compilation:
         invariant(ours == sparks, f"compiled to {ours} where Spark returns {sparks}")
 
     def _description(self, merged: StructType, event_time: int | None) -> tuple[str, ...]:
-        keys = [f"key: {tree.sql()} as {merged[i].dataType.simpleString()}" for i, tree in enumerate(self.key_trees)]
+        texts = [key_text(self.catalyst, self.node.child(), key) for key in self.grouping]
+        keys = [f"key: {text} as {field.dataType.simpleString()}" for text, field in zip(texts, merged, strict=False)]
         expires = [] if event_time is None else [f"a group is over by its key {event_time + 1}"]
         buffers = [
             f"{self.parts.describe(group)} as {', '.join(merged[name].dataType.simpleString() for name in names)}"

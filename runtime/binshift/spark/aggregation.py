@@ -6,6 +6,7 @@ as S, right before it. S drops and counts late groups, by the watermark of the p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -13,8 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from binshift.model import Worker
-from binshift.operators.aggregate import EXPIRY_COLUMN, Aggregate, OutputMode
+from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
+from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.routing import Route
 from binshift.spark.aggregateplan import AggregatePlan
 from binshift.spark.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
@@ -45,6 +47,11 @@ class AggregationStage:
         self._by = [PARTITION_COLUMN, BIN_COLUMN, *([EXPIRY_COLUMN] if expiry else [])]
 
     @property
+    def kind(self) -> str:
+        """Spark's name."""
+        return "stateStoreSave"
+
+    @property
     def operator(self) -> Aggregate:
         """Merges buffers."""
         plan = self.plan
@@ -57,6 +64,16 @@ class AggregationStage:
         return self.plan.merged_type
 
     @property
+    def ends_groups(self) -> bool:
+        """In every mode but the one that keeps all groups."""
+        return self.mode is not OutputMode.COMPLETE
+
+    @property
+    def holds_back_ms(self) -> int:
+        """Nothing."""
+        return 0
+
+    @property
     def fingerprint(self) -> str:
         """Of keys, aggregates and their types, and of how groups are closed, which is part of the state."""
         return f"{self.plan.fingerprint}-{self.mode.value}"
@@ -66,9 +83,9 @@ class AggregationStage:
         """The same in readable form."""
         return "; ".join((*self.plan.description, f"{self.mode.value} mode"))
 
-    def route(self, batch: DataFrame, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """Rows -> keys and inputs -> bin -> exchange -> one row per key."""
-        rows = self.plan.prepare(batch).select("*", *self._columns.added(route, workers))
+        rows = self.plan.prepare(inputs[0]).select("*", *self._columns.added(route, workers))
         records = F.count(F.lit(1)).alias(RECORDS_COLUMN)
         return self.plan.partial(exchanged(rows, len(workers)), self._by, [records])
 

@@ -17,9 +17,9 @@ from binshift.engine.epoch_plan import BatchOffsets
 from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
 from binshift.spark import offsets
-from binshift.spark.definition import Definition, GroupedAggregation
+from binshift.spark.graph import has_watermark
 from binshift.spark.jvm import NUDGE_FORMAT, Jvm
-from binshift.spark.streaming_plan import has_watermark
+from binshift.spark.pipeline import Pipeline
 
 NO_DATA_CONF = "spark.sql.streaming.noDataMicroBatches.enabled"
 
@@ -57,11 +57,11 @@ class SparkBatches:
         self.jvm.wake_up(self.name, require_final_epoch=final)
 
 
-def ends_groups(definition: Definition) -> bool:
+def ends_groups(pipeline: Pipeline) -> bool:
     """Whether an advancing watermark closes groups of this query, and batches without data are enabled."""
-    if not isinstance(definition.operator, GroupedAggregation) or not has_watermark(definition.source):
+    if not any(stage.stage.ends_groups for stage in pipeline.stages) or not has_watermark(pipeline.source):
         return False
-    return str(definition.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
+    return str(pipeline.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
 
 
 def with_nudge_source(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:

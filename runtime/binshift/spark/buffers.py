@@ -128,7 +128,7 @@ def decompose(call: Call, kind: str) -> Buffers:
         raise call.refuse(
             "this aggregate has no mergeable form here. Supported are "
             + ", ".join(SUPPORTED)
-            + "; others can be written with applyInArrowWithState."
+            + "; others can be written with applyInPandasWithState and binshift.vectorised."
         )
     for type in call.kinds:
         if kind != "Count" and not is_storable(type):

@@ -10,7 +10,7 @@ Expressions are Java objects (`Any` to Python). They are immutable; a rebuilt tr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -64,9 +64,17 @@ class Catalyst:
 
     def micros(self, time: Expression, type: DataType) -> Column:
         """Microseconds since 1970 of a timestamp, with or without time zone, exactly as Spark stores it."""
-        stored = cast(Any, self._spark)._jsparkSession.parseDataType(type.json())
-        long = self._sql.types.DataTypes.LongType
+        stored, long = self.java_type(type), self._sql.types.DataTypes.LongType
         return self.column(self._sql.catalyst.expressions.PreciseTimestampConversion(time, stored, long))
+
+    def time(self, micros: Expression, type: DataType) -> Column:
+        """The timestamp of these microseconds since 1970: the inverse of `micros`."""
+        stored, long = self.java_type(type), self._sql.types.DataTypes.LongType
+        return self.column(self._sql.catalyst.expressions.PreciseTimestampConversion(micros, long, stored))
+
+    def java_type(self, type: DataType) -> Any:
+        """A type as Catalyst has it."""
+        return cast(Any, self._spark)._jsparkSession.parseDataType(type.json())
 
     def rebuild(self, expression: Expression, replace: Callable[[Expression], Expression | None]) -> Expression:
         """The tree with some subtrees replaced, from the root down; ``replace`` returns None to descend further."""
@@ -92,6 +100,30 @@ class Catalyst:
             return shared.get(str(node.id())) if class_name(node) == "CommonExpressionRef" else None
 
         return self.rebuild(expression.child(), definition)
+
+    def equi_join(self, join: Any) -> tuple[list[Expression], list[Expression], Expression | None] | None:
+        """The keys of both sides of an analysed ``Join``, by Spark's own pattern, and the rest of its condition; None without keys."""
+        extract = getattr(self._sql.catalyst.planning, "ExtractEquiJoinKeys$").__getattr__("MODULE$")
+        found = extract.unapply(join)
+        if not found.isDefined():
+            return None
+        parts = found.get()
+        rest = parts._4()
+        return sequence(parts._2()), sequence(parts._3()), rest.get() if rest.isDefined() else None
+
+    def state_watermark(
+        self, own: Sequence[Expression], other: Sequence[Expression], condition: Expression, watermark_ms: int
+    ) -> int | None:
+        """The event time (milliseconds) up to which rows of one side of a join can match no later row; None: all can.
+
+        Spark's `StreamingJoinHelper` finds it, from the condition and the watermark of the other side.
+        """
+        helper = getattr(self._sql.catalyst.analysis, "StreamingJoinHelper$").__getattr__("MODULE$")
+        sets = getattr(self._sql.catalyst.expressions, "AttributeSet$").__getattr__("MODULE$")
+        own_set, other_set = (sets.apply(self._seq(list(each))) for each in (own, other))
+        some = self._jvm.scala.Option.apply
+        found = helper.getStateValueWatermark(own_set, other_set, some(condition), some(watermark_ms))
+        return int(found.get()) if found.isDefined() else None
 
     def asks_for_time(self, tree: Any) -> bool:
         """Whether a plan or an expression contains the current time."""
@@ -125,6 +157,16 @@ class Catalyst:
 def analyzed(frame: DataFrame) -> Any:
     """The analysed logical plan of a frame: every name and type found, nothing optimised."""
     return cast(Any, frame)._jdf.queryExecution().analyzed()
+
+
+def optimized(frame: DataFrame) -> Any:
+    """The logical plan of a frame after Spark's optimiser."""
+    return cast(Any, frame)._jdf.queryExecution().optimizedPlan()
+
+
+def contains(plan: Any, names: Sequence[str]) -> bool:
+    """Whether a plan has a node of one of these classes."""
+    return class_name(plan) in names or any(contains(each, names) for each in children(plan))
 
 
 def children(expression: Expression) -> list[Expression]:

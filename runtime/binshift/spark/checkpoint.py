@@ -12,13 +12,21 @@ import posixpath
 import uuid
 from urllib.parse import unquote, urlsplit
 
-from binshift.errors import InvalidSettings, LogDamaged, LogFileMissing
+from pyspark.sql import SparkSession
+
+from binshift.errors import InvalidQuery, InvalidSettings, LogDamaged, LogFileMissing
 from binshift.log.storage.contract import Storage
 from binshift.model import BEFORE_FIRST, Epoch
+from binshift.settings import CHECKPOINT_CONF
 
 METADATA = "metadata"
 COMMITS = "commits/"
 LOG_FOLDER = "binshift"
+
+CHECKPOINT_OPTION = "checkpointLocation"
+CHECKPOINTS_CONF = "spark.sql.streaming.checkpointLocation"
+TEMPORARY_CHECKPOINTS = ("console", "foreach", "foreachBatch", "memory", "noop")
+"""Sinks for which Spark makes a temporary checkpoint."""
 
 
 def query_id(checkpoint: Storage) -> str:
@@ -89,3 +97,37 @@ def log_url(location: str) -> str:
     '/data/clicks/binshift'
     """
     return f"{location.rstrip('/')}/{LOG_FOLDER}"
+
+
+def chosen_location(spark: SparkSession, given: str | None, query_name: str | None, sink: str) -> str | None:
+    """The location that program, conf or launcher chose; None if the query gets a temporary one, as in Spark.
+
+    Args:
+        spark: the session.
+        given: the writer's option.
+        query_name: of the query, if it has one.
+        sink: the name of the sink.
+
+    Raises:
+        InvalidQuery: the program and its launcher disagree, or there is no location and the sink needs one.
+    """
+    assigned, base = spark.conf.get(CHECKPOINT_CONF, None), spark.conf.get(CHECKPOINTS_CONF, None)
+    if assigned:
+        if given and not same_location(given, assigned):
+            raise InvalidQuery(
+                f"the program chose the {CHECKPOINT_OPTION} {given!r}, but was started with {assigned!r} "
+                f"({CHECKPOINT_CONF}): leave the option out, or use os.environ['BINSHIFT_CHECKPOINT']"
+            )
+        return assigned
+    if given:
+        return given
+    if base and query_name:
+        return f"{base.rstrip('/')}/{query_name}"
+    if base:
+        raise InvalidQuery(f"{CHECKPOINTS_CONF} is set, but the query has no queryName(...) that identifies its part")
+    if sink in TEMPORARY_CHECKPOINTS:
+        return None
+    raise InvalidQuery(
+        f"a query into {sink} needs a location for its log: option({CHECKPOINT_OPTION!r}, a directory or URL that "
+        "driver and executors share)"
+    )

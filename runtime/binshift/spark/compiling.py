@@ -1,68 +1,94 @@
-"""Compiles the definition of a user's query to the stage that every epoch runs."""
+"""Compiles a program, given by its analysed plan, to the pipeline that every epoch runs: one case for each kind of node."""
 
 from __future__ import annotations
 
-import hashlib
-from typing import assert_never
+from collections.abc import Sequence
+from typing import Any
 
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql import DataFrame
 
 from binshift.errors import Unsupported
 from binshift.operators.aggregate import OutputMode
-from binshift.operators.vectorised import VectorisedState
-from binshift.spark.aggregates import compile_aggregate
+from binshift.settings import ENABLED_CONF
+from binshift.spark.aggregates import compile_aggregate, session_key
 from binshift.spark.aggregation import AggregationStage
-from binshift.spark.definition import ArrowState, Definition, GroupedAggregation
-from binshift.spark.grouped import key_positions
-from binshift.spark.stage import Stage, VectorisedStage
+from binshift.spark.catalyst import Catalyst, analyzed, class_name, sequence
+from binshift.spark.eventtime import marked
+from binshift.spark.graph import Node, cut
+from binshift.spark.joins import compile_join
+from binshift.spark.pipeline import Pipeline, assemble
+from binshift.spark.rowstages import compile_deduplication, compile_limit
+from binshift.spark.sessions import SessionStage
+from binshift.spark.stage import Stage
+from binshift.spark.template import Templates
+from binshift.spark.vectorised import compile_vectorised
+
+UNSUPPORTED = {
+    "FlatMapGroupsWithState": "flatMapGroupsWithState",
+    "TransformWithStateInPySpark": "transformWithState",
+}
+"""What nodes are in a program."""
 
 
-def compile_stage(definition: Definition, output_mode: str) -> Stage:
-    """The stage of a definition.
+def check_by_spark(frame: DataFrame, output_mode: str) -> None:
+    """Let Spark check the whole program as a stream.
 
     Raises:
-        Unsupported: the message names what is not supported.
+        AnalysisException: Spark's own: the output mode does not fit, or an operation is not supported on streams.
     """
-    match definition.operator:
-        case GroupedAggregation():
-            return _aggregation(definition, definition.operator, output_mode)
-        case ArrowState():
-            return _vectorised(definition, definition.operator, output_mode)
-        case _:
-            assert_never(definition.operator)
+    session: Any = frame.sparkSession
+    checker = session._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    mode = getattr(session._jvm.org.apache.spark.sql.streaming.OutputMode, output_mode.capitalize())()
+    checker.checkForStreaming(analyzed(frame), mode)
 
 
-def _aggregation(definition: Definition, operator: GroupedAggregation, output_mode: str) -> Stage:
-    plan = compile_aggregate(
-        definition.source,
-        operator.group_columns,
-        operator.agg_columns,
-        output_mode,
-    )
-    return AggregationStage(plan, OutputMode(output_mode), definition.settings.bins)
+def compile_program(frame: DataFrame, templates: Templates, output_mode: str, bins: int) -> Pipeline:
+    """The pipeline of a streaming frame.
 
+    Args:
+        frame: the program's, with state.
+        templates: of its session.
+        output_mode: "append", "update" or "complete".
+        bins: the number of bins.
 
-def _vectorised(definition: Definition, operator: ArrowState, output_mode: str) -> Stage:
-    if operator.output_mode.lower() != output_mode.lower():
+    Raises:
+        Unsupported: the message names what is not supported, and an alternative.
+    """
+    graph = cut(frame, templates, complete=output_mode == "complete")
+
+    def compile(node: Node, inputs: Sequence[DataFrame]) -> Stage:
+        match class_name(node.plan):
+            case "Aggregate":
+                return _aggregation(inputs[0], node.plan, output_mode, bins)
+            case "Distinct":
+                return AggregationStage(
+                    compile_aggregate(inputs[0], node.plan, output_mode), OutputMode(output_mode), bins
+                )
+            case "Deduplicate" | "DeduplicateWithinWatermark":
+                return compile_deduplication(inputs[0], node.plan, bins)
+            case "Join":
+                return compile_join(inputs, node.plan, bins)
+            case "GlobalLimit":
+                return compile_limit(inputs[0], node.plan, bins)
+            case "FlatMapGroupsInPandasWithState":
+                return compile_vectorised(inputs[0], node.plan, output_mode, bins)
+            case other:
+                raise Unsupported(f"{UNSUPPORTED.get(other, other)} on a stream is not supported yet")
+
+    try:
+        return assemble(graph, compile, templates)
+    except Unsupported as refused:
         raise Unsupported(
-            f"applyInArrowWithState was given the output mode {operator.output_mode!r}, the writer {output_mode!r}; "
-            "give both the same"
-        )
-    source = definition.source
-    keys_at = key_positions(source, operator.keys)
-    keyed = StructType([source.schema[at] for at in keys_at])
-    zone = source.sparkSession.conf.get("spark.sql.session.timeZone")
-    keys, rows, state, output = (
-        to_arrow_schema(StructType(list(each)), timezone=zone)
-        for each in (keyed, source.schema, operator.state_schema, operator.output_schema)
-    )
-    described = f"keys {keyed.simpleString()}; state {operator.state_schema.simpleString()}"
-    return VectorisedStage(
-        operator=VectorisedState(operator.func, keys, rows, state, output),
-        keys=keys_at,
-        output=operator.output_schema,
-        bins=definition.settings.bins,
-        fingerprint=hashlib.blake2b(described.encode(), digest_size=16).hexdigest(),
-        description=f"applyInArrowWithState: {described}",
-    )
+            f"{refused}. Spark runs the query, without rescaling, with the conf {ENABLED_CONF}=false"
+        ) from None
+
+
+def _aggregation(rows: DataFrame, node: Any, output_mode: str, bins: int) -> Stage:
+    plan, mode = compile_aggregate(rows, node, output_mode), OutputMode(output_mode)
+    session = session_key(node)
+    if session is None:
+        return AggregationStage(plan, mode, bins)
+    if len(sequence(node.groupingExpressions())) == 1:
+        raise Unsupported("session_window needs another key, as in Spark; group by a constant column for one session")
+    late = bool(marked([sequence(node.groupingExpressions())[session]]))
+    return SessionStage(plan, session, mode, late, bins, Catalyst(rows.sparkSession))

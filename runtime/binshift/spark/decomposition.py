@@ -2,16 +2,15 @@
 
 Of an expression like ``round(sum(a * 2) / count(*), 2)`` this module makes the *input* ``a * 2``, computed before the
 exchange; the *buffers* sum and count, kept in the state; and the *final* expression ``round(p0 / p1, 2)`` over them.
-It owns the names (inputs ``i0..``, keys ``k0..``, buffers ``p0..``) and rebinds the user's column references by name,
-as each micro-batch is a new frame with the same schema. It must never decide how an aggregate is merged: see `buffers`.
+It owns the names (inputs ``i0..``, keys ``k0..``, buffers ``p0..``). It must never decide how an aggregate is merged: see
+`buffers`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -21,51 +20,14 @@ from binshift.operators.merge import Merge
 from binshift.spark.buffers import Buffers, Call, Group, decompose
 from binshift.spark.catalyst import Catalyst, Expression, children, class_name, sequence
 
-SUBQUERIES = ("ScalarSubquery", "Exists", "InSubquery", "ListQuery", "LateralSubquery")
 
+def by_name(catalyst: Catalyst, expression: Expression) -> str:
+    """The expression as text that is the same in every run of the same program: columns have their names only."""
 
-@dataclass(frozen=True)
-class ByName:
-    """Resolves references to a frame's columns by their names.
+    def replace(node: Expression) -> Expression | None:
+        return catalyst.attribute(str(node.name())) if class_name(node) == "AttributeReference" else None
 
-    Attributes:
-        catalyst: the session's trees.
-        names: the frame's columns by Catalyst's id.
-    """
-
-    catalyst: Catalyst
-    names: Mapping[int, str]
-
-    @classmethod
-    def of(cls, catalyst: Catalyst, plan: Any) -> ByName:
-        """For the frame with the analysed ``plan``."""
-        return cls(catalyst, {found.exprId().id(): str(found.name()) for found in sequence(plan.output())})
-
-    def rebind(self, expression: Expression) -> Expression:
-        """The same tree, with each column resolved by name in whatever frame it is used on.
-
-        Raises:
-            Unsupported: a column without a name in the frame, or a subquery.
-        """
-        return self.catalyst.rebuild(expression, self._replace)
-
-    def _replace(self, expression: Expression) -> Expression | None:
-        kind = class_name(expression)
-        if kind in SUBQUERIES:
-            raise Unsupported(f"{expression.sql()}: a subquery within groupBy or agg; join with its result instead")
-        if kind != "AttributeReference":
-            return None
-        name = self.names.get(expression.exprId().id())
-        if name is None:
-            raise Unsupported(
-                f"{expression.sql()} is not a column of the grouped frame, so it cannot be found in the next micro-batch; "
-                "add it with withColumn before groupBy"
-            )
-        if sum(self.catalyst.same_name(other, name) for other in self.names.values()) > 1:
-            raise Unsupported(
-                f"the grouped frame has several columns named {name!r}; rename them with withColumnRenamed"
-            )
-        return self.catalyst.attribute(name)
+    return str(catalyst.rebuild(expression, replace).sql())
 
 
 @dataclass(frozen=True)
@@ -85,7 +47,7 @@ class Decomposition:
     """The parts of all output expressions of one aggregation.
 
     Args:
-        by_name: rebinds the frame's columns.
+        catalyst: the session's trees.
         grouping: the resolved grouping expressions.
         outputs: the resolved output expressions.
 
@@ -98,19 +60,18 @@ class Decomposition:
         Unsupported: an aggregate that has no mergeable form; the message names it.
     """
 
-    def __init__(self, by_name: ByName, grouping: Sequence[Expression], outputs: Sequence[Expression]) -> None:
-        self._by_name = by_name
-        self._catalyst = by_name.catalyst
+    def __init__(self, catalyst: Catalyst, grouping: Sequence[Expression], outputs: Sequence[Expression]) -> None:
+        self._catalyst = catalyst
         self._grouping = grouping
         self._outputs = outputs
-        self._inputs: list[tuple[int, Expression, Expression]] = []
+        self._inputs: list[tuple[int, Expression]] = []
         self._found: list[Found] = []
         for output in outputs:
             self._catalyst.rebuild(output, self._collect)
         self.labels = {group: found.call.label for found in reversed(self._found) for group in found.buffers.groups}
         if not self.labels:  # a key must have a row in the state
             self.labels = {Group(Merge.COUNT, ("count(1)",)): "count(1)"}
-        inputs = [str(tree.sql()) for _, _, tree in self._inputs]
+        inputs = [by_name(catalyst, tree) for _, tree in self._inputs]
         self._described = {group: _description(group, inputs) for group in self.labels}
         self.columns: dict[Group, tuple[str, ...]] = {}
         at = 0
@@ -124,7 +85,7 @@ class Decomposition:
 
     def inputs(self) -> list[Column]:
         """The arguments of the aggregates, each once, as Columns ``i0..`` over a micro-batch."""
-        return [self._catalyst.column(tree).alias(f"i{i}") for i, (_, _, tree) in enumerate(self._inputs)]
+        return [self._catalyst.column(tree).alias(f"i{i}") for i, (_, tree) in enumerate(self._inputs)]
 
     def finals(self) -> list[Expression]:
         """The output expressions, over keys and merged buffers instead of rows."""
@@ -177,10 +138,10 @@ class Decomposition:
 
     def _input(self, expression: Expression) -> str:
         hashed = expression.semanticHash()
-        for i, (other, known, _) in enumerate(self._inputs):
+        for i, (other, known) in enumerate(self._inputs):
             if other == hashed and known.semanticEquals(expression):
                 return f"i{i}"
-        self._inputs.append((hashed, expression, self._by_name.rebind(expression)))
+        self._inputs.append((hashed, expression))
         return f"i{len(self._inputs) - 1}"
 
     def _over_buffers(self, found: Found) -> Expression:

@@ -136,3 +136,8 @@ def _first_line(text: str) -> str:
     match = LOST.search(text)
     at = match.start() if match else 0
     return text[at : at + 200].splitlines()[0]
+
+
+def raise_meaning(error: Exception) -> NoReturn:
+    """Raise what an error of Spark means; the original is its cause."""
+    reraise_as(classify(error), error)

@@ -1,38 +1,33 @@
 """The engine's jobs as Spark jobs, one each, pinned worker by worker.
 
-An epoch is the plan F -> exchange -> S -> the user's further calls -> sink. Spark itself retries nothing, and errors leave this
+An epoch is one run of the compiled program (see `pipeline`), and its sink. Spark itself retries nothing, and errors leave this
 module as what they mean (`failures`). Background rounds and rehearsals run in a session of their own.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
 
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
-from binshift.errors import Retryable
 from binshift.model import Epoch, Term, Worker
-from binshift.routing import Route
 from binshift.spark import conf
 from binshift.spark.collecting import collecting, handed
 from binshift.spark.executors import location
-from binshift.spark.failures import classify, reraise_as
+from binshift.spark.failures import raise_meaning
 from binshift.spark.jvm import Jvm
 from binshift.spark.output import Output
-from binshift.spark.stage import Stage
-from binshift.spark.task import BackgroundFunction, Environment, EpochFunction, Place, pickled
-from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, runs_python, synthetic_rows
+from binshift.spark.pinning import PinnedRun, placed
+from binshift.spark.pipeline import CompiledStage, Pipeline
+from binshift.spark.rehearsal import Rehearsal
+from binshift.spark.task import BackgroundFunction, Environment, EpochFunction, Place
 from binshift.spark.watch import JobWatch
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
-
-log = logging.getLogger(__name__)
 
 EPOCH_POOL = "binshift-epoch"
 BACKGROUND_POOL = "binshift-background"
@@ -44,36 +39,30 @@ class SparkJobs:
 
     Attributes:
         spark: the user's session.
-        stage: the stateful operator as Catalyst sees it.
-        operator: its name.
-        schema: the stream's schema, for rehearsals.
+        pipeline: the compiled program.
         jvm: binshift's Java classes.
         environment: what tasks need.
-        sink: writes the result, as of the batch's time, in one action that takes every row, and publishes it.
+        sink: writes the result in one action that takes every row, and publishes it.
         watch: cancels a job whose executors are gone.
         term: the driver's.
     """
 
     spark: SparkSession
-    stage: Stage
-    operator: str
-    schema: StructType
+    pipeline: Pipeline
     jvm: Jvm
     environment: Environment
     sink: Output
     watch: JobWatch
     term: Term
     _beside: SparkSession = field(init=False)
-    _synthetic_rows: DataFrame = field(init=False)
-    _pickled: bytes = b""
-    _rehearsals: int = 0
+    _rehearsal: Rehearsal = field(init=False)
     _prepared: bool = False
 
     def __post_init__(self) -> None:
         self._beside = self.jvm.clone_session(self.spark)
         for key, value in conf.EPOCH.items():
             self._beside.conf.set(key, value)
-        self._synthetic_rows = synthetic_rows(self._beside, self.schema)
+        self._rehearsal = Rehearsal(self._beside, self.pipeline, self.jvm, self.environment, self.watch, self.term)
 
     def use_pool(self, name: str) -> None:
         """Run this thread's jobs in the query's pool of that name."""
@@ -90,26 +79,16 @@ class SparkJobs:
     # ---------------------------------------------------------------------------------------------------------- epochs
 
     def epoch(
-        self,
-        batch: DataFrame,
-        plan: EpochPlan,
-        specs: Sequence[EpochSpec],
-        on: Placement,
-        ready: Callable[[], None],
+        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Callable[[], None]
     ) -> Sequence[Summary]:
         """See `Jobs`."""
         try:
             return self._epoch(batch, plan, specs, on, ready)
         except Exception as error:  # any error: the engine gets its meaning
-            _raise_meaning(error)
+            raise_meaning(error)
 
     def _epoch(
-        self,
-        batch: DataFrame,
-        plan: EpochPlan,
-        specs: Sequence[EpochSpec],
-        on: Placement,
-        ready: Callable[[], None],
+        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Callable[[], None]
     ) -> Sequence[Summary]:
         self.use_pool(EPOCH_POOL)
         if not self._prepared:
@@ -117,12 +96,15 @@ class SparkJobs:
                 batch.sparkSession.conf.set(key, value)
             self._prepared = True
         needed = {worker: each for worker, each in on.alive.items() if each in on.parts.values()}
-        with collecting(self.spark.sparkContext) as collected:
+        with collecting(self.spark.sparkContext) as collected, ExitStack() as shared:
             read = self.jvm.pin(batch, [location(each) for each in on.readers]) if on.readers else batch
-            result = self._result(read, plan, specs, on.parts, collected)
-            ready()
+            if self.pipeline.drained:  # a part of the epoch runs before its plan is complete
+                ready()
             with self.watch.over("epoch", needed):
-                self.sink(result, plan.epoch, plan.batch.batch_time_ms)
+                result = self._result(read, plan, specs, on.parts, collected, shared)
+                if not self.pipeline.drained:
+                    ready()
+                self.sink(result, plan.epoch)
             return [each for each in collected.value if isinstance(each, Summary)]
 
     def _result(
@@ -132,25 +114,14 @@ class SparkJobs:
         specs: Sequence[EpochSpec],
         on: Mapping[Worker, Executor],
         collected: Accumulator[list[object]],
+        shared: ExitStack,
     ) -> DataFrame:
-        routed = self.jvm.at(self.stage.route(batch, plan.route, plan.workers), plan.batch.batch_time_ms)
-        pinned, places = self._placed(routed, plan.workers, on)
-        function = EpochFunction(tuple(specs), places, self.environment, self._operator(), collected)
-        return self.stage.finish(
-            pinned.mapInArrow(handed(self.spark.sparkContext, function, collected), self.stage.merged_schema)
-        )
+        def run(stage: CompiledStage, places: tuple[Place, ...]) -> EpochFunction:
+            own = tuple(spec for spec in specs if spec.operator == stage.name)
+            return EpochFunction(own, places, self.environment, stage.pickled, collected)
 
-    def _placed(
-        self, frame: DataFrame, workers: Sequence[Worker], on: Mapping[Worker, Executor]
-    ) -> tuple[DataFrame, tuple[Place, ...]]:
-        """The frame with its partitions pinned to the executors of these workers, and the place expected by each task."""
-        pinned = self.jvm.pin(frame, [location(on[worker]) for worker in workers])
-        return pinned, tuple(Place(worker, on[worker].host) for worker in workers)
-
-    def _operator(self) -> bytes:
-        if not self._pickled:
-            self._pickled = pickled(self.stage.operator)
-        return self._pickled
+        pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms)
+        return pinned.result(self.pipeline, batch, run)
 
     # ------------------------------------------------------------------------------------------------------ background
 
@@ -164,7 +135,7 @@ class SparkJobs:
         try:
             self._background(specs, on, report)
         except Exception as error:  # any error: the engine gets its meaning
-            _raise_meaning(error)
+            raise_meaning(error)
 
     def _background(
         self,
@@ -173,7 +144,7 @@ class SparkJobs:
         report: Callable[[BackgroundReport], None],
     ) -> None:
         base = self._beside.range(0, len(specs), 1, len(specs))
-        pinned, places = self._placed(base, [spec.worker for spec in specs], on)
+        pinned, places = placed(self.jvm, base, [spec.worker for spec in specs], on)
         with collecting(self._beside.sparkContext) as collected:
             function = BackgroundFunction(tuple(specs), places, self.environment, collected)
             small = handed(self._beside.sparkContext, function, collected)
@@ -186,45 +157,5 @@ class SparkJobs:
                         report(each)
 
     def rehearse(self, on: Mapping[Worker, Executor]) -> None:
-        """See `Jobs`: epochs with made-up rows that end where S would begin (see `warmup`).
-
-        Raises:
-            Retryable: an executor was lost.
-            UserFunctionFailed: the program cannot be loaded there.
-        """
-        for _ in range(REHEARSALS):
-            try:
-                self._rehearse(on)
-            except Retryable:
-                raise
-            except Exception as error:  # the user's expressions may reject made-up values; use no rows
-                if not self._synthetic_rows.head(1):
-                    raise
-                log.info("rehearsing without rows: %s", error)
-                self._synthetic_rows = self._beside.createDataFrame([], self.schema)
-                self._rehearse(on)
-
-    def _rehearse(self, on: Mapping[Worker, Executor]) -> None:
-        try:
-            self._rehearsal(on, self._synthetic_rows)
-        except Exception as error:  # any error: the engine gets its meaning instead of a Java trace
-            _raise_meaning(error)
-
-    def _rehearsal(self, on: Mapping[Worker, Executor], rows: DataFrame) -> None:
-        workers = tuple(sorted(on)) * TASKS_PER_WORKER
-        self._rehearsals += 1
-        # One task of each worker gets rows: bins belong to workers, not to tasks.
-        route = Route.initial(self.environment.bins, sorted(on))
-        routed = self.stage.route(rows, route, workers)
-        if runs_python(routed):
-            routed = self.stage.route(self._beside.createDataFrame([], self.schema), route, workers)
-        pinned, places = self._placed(routed, workers, on)
-        token = f"{self.term}.{self._rehearsals}"
-        function: Any = WarmFunction(places, self.environment, self.operator, self._operator(), token)
-        with collecting(self._beside.sparkContext) as nothing, self.watch.over("rehearsal", on):
-            merged = pinned.mapInArrow(handed(self._beside.sparkContext, function, nothing), self.stage.merged_schema)
-            self.stage.finish(merged).write.format("noop").mode("append").save()
-
-
-def _raise_meaning(error: Exception) -> NoReturn:
-    reraise_as(classify(error), error)
+        """See `Jobs`, and `rehearsal`."""
+        self._rehearsal(on)

@@ -25,8 +25,9 @@ from pyspark.sql import DataFrame, SparkSession
 from binshift import s3
 from binshift.errors import InvalidSettings, TaskFailed
 
-SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "StagedFiles")
+SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "PlanTemplate", "StagedFiles")
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
+PLAN_TEMPLATE = "dev.binshift.PlanTemplate"
 STAGED_FILES = "dev.binshift.StagedFiles"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -46,7 +47,7 @@ class Jvm:
         spark.sql(f"ADD JAR '{jar}'")
         self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
         self._wake_up = self._method(NUDGE_FORMAT, "wakeUp")
-        self._at = self._method("dev.binshift.BatchTime", "at")
+        self._frame, self._hole, self._fill = (self._method(PLAN_TEMPLATE, name) for name in ("frame", "hole", "fill"))
         self._forget = self._method(NUDGE_FORMAT, "forget")
         self._take = self._method(STAGED_FILES, "take")
 
@@ -68,14 +69,37 @@ class Jvm:
         java: Any = spark
         return SparkSession(spark.sparkContext, java._jsparkSession.cloneSession())
 
-    def at(self, frame: DataFrame, time_ms: int) -> DataFrame:
-        """``frame`` with the current time, wherever it is used, replaced by ``time_ms`` (milliseconds since 1970).
+    def frame(self, spark: SparkSession, plan: Any) -> DataFrame:
+        """The frame of an analysed plan, which is not analysed again."""
+        return DataFrame(self._call(self._frame, _java(spark), plan), spark)
 
-        Spark does the same in a stream's own plan, where ``current_timestamp()`` and similar functions return the batch's time.
+    def hole(self, spark: SparkSession, attributes: Any) -> DataFrame:
+        """A frame without rows for a template; see `binshift.spark.template`."""
+        return DataFrame(self._call(self._hole, _java(spark), attributes), spark)
+
+    def fill(
+        self, template: DataFrame, filling: Sequence[tuple[DataFrame, DataFrame]], time_ms: int | None
+    ) -> DataFrame:
+        """``template`` with the second frame of each pair in the place of the first, in the session of the last.
+
+        The current time, wherever it is used, becomes ``time_ms`` (milliseconds since 1970), unless that is None. Spark does the same in a stream's own
+        plan, where ``current_timestamp()`` and similar functions return the batch's time.
         """
-        session: Any = frame.sparkSession
-        timed = self._at.invoke(None, self._array("java.lang.Object", [frame._jdf, self._jvm.Long.valueOf(time_ms)]))
-        return DataFrame(timed, session)
+        session = filling[-1][1].sparkSession
+        holes, frames = (self._array("java.lang.Object", [_java_frame(each[at]) for each in filling]) for at in (0, 1))
+        return DataFrame(self._call(self._fill, _java(session), _java_frame(template), holes, frames, time_ms), session)
+
+    def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
+        """An analysed plan without common table expressions, after some of the optimiser's rules, by their names."""
+        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
+        plan = optimizer.InlineCTE(True, False, False).apply(plan)
+        for rule in rules:
+            plan = getattr(optimizer, f"{rule}$").__getattr__("MODULE$").apply(plan)
+        return plan
+
+    def scala_sequence(self, values: list[Any]) -> Any:
+        """A Scala sequence of Java objects."""
+        return self._jvm.PythonUtils.toSeq(values)
 
     def next_watermark(self, spark: SparkSession, query: str) -> int:
         """Spark's watermark for the batch after the running one, all rows of which have been read.
@@ -99,12 +123,12 @@ class Jvm:
             name: the name of the source.
             require_final_epoch: run the epoch even if the query ends after its input (AvailableNow).
         """
-        self._wake_up.invoke(None, self._array("java.lang.Object", [name, require_final_epoch]))
+        self._call(self._wake_up, name, require_final_epoch)
 
     def forget(self, name: str) -> None:
         """Release the nudge source ``name``; its query has ended."""
         with suppress(Exception):  # any py4j error: Spark may have ended
-            self._forget.invoke(None, self._array("java.lang.Object", [name]))
+            self._call(self._forget, name)
 
     def await_interrupt(self, seconds: float) -> None:
         """Let this thread's Java thread sleep until it is interrupted; Spark interrupts a query's thread when it stops the query."""
@@ -143,13 +167,16 @@ class Jvm:
         Raises:
             TaskFailed: no job has reported files for it; that is not the same as a job without files.
         """
-        lines = self._take.invoke(None, self._array("java.lang.Object", [folder]))
+        lines = self._call(self._take, folder)
         if lines is None:
             raise TaskFailed(
                 f"no job has reported its files in {folder}: Spark did not write it by {STAGED_FILES}; does the program "
                 f"change {COMMIT_PROTOCOL} while its query runs?"
             )
         return str(lines)
+
+    def _call(self, method: Any, *arguments: Any) -> Any:
+        return method.invoke(None, self._array("java.lang.Object", list(arguments)))
 
     def _method(self, of: str, name: str) -> Any:
         return next(method for method in self._class(of).getMethods() if method.getName() == name)
@@ -163,6 +190,14 @@ class Jvm:
         for index, value in enumerate(values):
             array[index] = value
         return array
+
+
+def _java(spark: SparkSession) -> Any:
+    return cast(Any, spark)._jsparkSession
+
+
+def _java_frame(frame: DataFrame) -> Any:
+    return cast(Any, frame)._jdf
 
 
 def check_file_system(spark: SparkSession, location: str) -> None:
@@ -199,9 +234,12 @@ def _compile(jvm: Any) -> Path:
     digest = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
     jar = Path(tempfile.mkdtemp(prefix="binshift-")) / f"binshift-{digest}.jar"
     with zipfile.ZipFile(jar, "w") as archive:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         for text in texts.values():
             compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)  # a class may use those before it
             compiler.cook(text)
+            loader = compiler.getClassLoader()
             compiled = compiler.getBytecodes()
             for name in compiled.keySet():
                 archive.writestr(name.replace(".", "/") + ".class", bytes(compiled.get(name)))

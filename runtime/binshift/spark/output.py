@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from binshift.errors import Retryable, TaskFailed
 from binshift.log.log import Log
 from binshift.log.records import outputs
 from binshift.model import Epoch
-from binshift.spark.definition import Definition, replay
 from binshift.spark.sinks import FileSink, Sink
 from binshift.spark.sinks.files import Choose
 
@@ -25,25 +23,22 @@ PAUSE_SECONDS_MAX = 5.0
 
 
 class Output:
-    """Takes an epoch's result through the user's further calls into the sink, every row exactly once.
+    """Takes an epoch's result into the sink, every row exactly once.
 
     Args:
-        definition: has the further calls.
+        spark: the user's session.
         sink: takes the rows.
         log: decides whose files are an epoch's result.
-        at: `Jvm.at`, which fixes the current time of a frame.
     """
 
-    def __init__(self, definition: Definition, sink: Sink, log: Log, at: Callable[[DataFrame, int], DataFrame]) -> None:
-        self._definition = definition
+    def __init__(self, spark: SparkSession, sink: Sink, log: Log) -> None:
+        self._spark = spark
         self._sink = sink
         self._log = log
-        self._at = at
 
-    def __call__(self, result: DataFrame, epoch: Epoch, time_ms: int) -> None:
-        """Run the epoch's job, as of its batch's time (milliseconds since 1970)."""
-        frame = self._at(replay(result, self._definition.after), time_ms)
-        self._sink.write(frame.localCheckpoint(eager=True) if self._sink.drains else frame, epoch)
+    def __call__(self, result: DataFrame, epoch: Epoch) -> None:
+        """Run the epoch's job."""
+        self._sink.write(result.localCheckpoint(eager=True) if self._sink.drains else result, epoch)
 
     def publish(self, epoch: Epoch) -> None:
         """Let readers see the files of a recorded epoch. If a driver dies before this, the epoch is replayed.
@@ -55,10 +50,10 @@ class Output:
         """
         if not isinstance(self._sink, FileSink):
             return
-        spark, failures = self._definition.source.sparkSession, 0
+        failures = 0
         for tried in range(TRIES_MAX):
             try:
-                self._sink.publish(spark, epoch, self._choice(epoch))
+                self._sink.publish(self._spark, epoch, self._choice(epoch))
                 return
             except Retryable as error:
                 failures += isinstance(error, TaskFailed)

@@ -6,7 +6,6 @@ and never reads a store or a log.
 
 The values of an entry are sums over the workers, as in Spark over the partitions. Where a value differs from Spark's:
 
-- ``operatorName``: the operator's name on the log.
 - ``numRowsTotal``: rows in the workers' stores: one row per key, one more for each group that a watermark will close and,
   while bins move, the rows of copies.
 - ``allUpdatesTimeMs``: the time S ran, including waiting for input and for a slow sink, and removals.
@@ -55,7 +54,7 @@ def filled(progress: StreamingQueryProgress, timings: Sequence[EpochTimings]) ->
 def _entry(done: StateFigures, runs: int, ran: bool) -> Mapping[str, Any]:
     """The entry in the form and order of the JSON of Spark."""
     return {
-        "operatorName": done.operator,
+        "operatorName": done.operator.rpartition(".")[2],
         "numRowsTotal": done.rows_stored,
         "numRowsUpdated": done.states_set * ran,
         "allUpdatesTimeMs": _milliseconds(done.process_seconds) * ran,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import socket
 import time
 from collections.abc import Mapping
@@ -33,15 +34,16 @@ from binshift.model import BEFORE_FIRST, Worker
 from binshift.settings import Settings
 from binshift.spark import checkpoint, conf, jvm, neighbours, offsets, progress
 from binshift.spark.batches import SparkBatches, ends_groups, with_nudge_source
-from binshift.spark.compiling import compile_stage
+from binshift.spark.compiling import compile_program
 from binshift.spark.dataflow import StreamingQuery
-from binshift.spark.definition import Definition, WriterOptions
+from binshift.spark.definition import Definition
 from binshift.spark.executors import ExecutorView
 from binshift.spark.host import Host
 from binshift.spark.jobs import SparkJobs
 from binshift.spark.output import Output
-from binshift.spark.stage import Stage
+from binshift.spark.pipeline import Pipeline
 from binshift.spark.task import Environment
+from binshift.spark.template import Templates
 from binshift.spark.threads import BackgroundThread, BatchCallback
 from binshift.spark.watch import JobWatch
 from binshift.store.opening import StoreSettings
@@ -49,14 +51,11 @@ from binshift.worker.messages import LogLocation
 
 logger = logging.getLogger(__name__)
 
-OPERATOR = "state"
-"""The name of a query's one stateful operator, in file names and in errors."""
-
 COLLECT_EVERY_EPOCHS = 16
 POLL_SECONDS = 0.05
 
 
-def start(definition: Definition, options: WriterOptions, host: Host) -> StreamingQuery:
+def start(definition: Definition, host: Host) -> StreamingQuery:
     """Start a query, and notify the host of the program.
 
     Raises:
@@ -66,18 +65,19 @@ def start(definition: Definition, options: WriterOptions, host: Host) -> Streami
         LogOwned: another dataflow runs on the checkpoint.
         IncompatibleState, ForeignLog, LogDamaged: the checkpoint does not fit the program; it was not changed.
     """
-    spark, settings = definition.source.sparkSession, definition.settings
+    spark, settings = definition.frame.sparkSession, definition.settings
     conf.check(spark)
-    stage = compile_stage(definition, options.output_mode)
-    location = options.checkpoint_location
+    java = jvm.install(spark)
+    pipeline = compile_program(definition.frame, Templates(spark, java), definition.output_mode, settings.bins)
+    location = definition.checkpoint_location
     files = open_storage(location)
     others = neighbours.of(spark.sparkContext)
-    neighbour = others.enter(checkpoint.query_id(files), options.query_name, location)
+    neighbour = others.enter(checkpoint.query_id(files), definition.query_name, location)
     try:
-        log = _open_log(files, location, stage, settings)
+        log = _open_log(files, location, pipeline, settings)
         heartbeat = Heartbeat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
         try:
-            query = _parts(definition, options, stage, log, files, location, heartbeat, host).start()
+            query = _parts(definition, pipeline, java, log, files, heartbeat, host).start()
         except BaseException:
             heartbeat.stop()
             raise
@@ -91,16 +91,15 @@ def start(definition: Definition, options: WriterOptions, host: Host) -> Streami
 
 def _parts(
     definition: Definition,
-    options: WriterOptions,
-    stage: Stage,
+    pipeline: Pipeline,
+    java: jvm.Jvm,
     log: Log,
     files: Storage,
-    location: str,
     heartbeat: Heartbeat,
     host: Host,
 ) -> _Parts:
     """Wait for executors and assemble the parts that run on them."""
-    spark, settings = definition.source.sparkSession, definition.settings
+    spark, settings = definition.frame.sparkSession, definition.settings
     view = ExecutorView(spark.sparkContext)
     host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
@@ -114,13 +113,12 @@ def _parts(
         settings.snapshot_cycle_epochs,
         settings.latency_target_seconds,
     )
-    migrations = MigrationController(policy, [OPERATOR], log.term)
+    operators = [stage.name for stage in pipeline.stages]
+    migrations = MigrationController(policy, operators, log.term)
     house = Housekeeping(log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
-    coordinator = Coordinator(log, [OPERATOR], migrations, house)
+    coordinator = Coordinator(log, operators, migrations, house)
     watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
-    return _Parts(
-        spark, definition, options, stage, log, house, coordinator, view, executors, files, location, heartbeat, watch
-    )
+    return _Parts(spark, definition, pipeline, java, log, house, coordinator, view, executors, files, heartbeat, watch)
 
 
 @dataclass
@@ -129,15 +127,14 @@ class _Parts:
 
     spark: SparkSession
     definition: Definition
-    options: WriterOptions
-    stage: Stage
+    pipeline: Pipeline
+    java: jvm.Jvm
     log: Log
     house: Housekeeping
     coordinator: Coordinator
     view: ExecutorView
     executors: Mapping[Worker, Executor]
     files: Storage
-    location: str
     heartbeat: Heartbeat
     watch: JobWatch
 
@@ -151,64 +148,64 @@ class _Parts:
             raise
 
     def _start(self) -> StreamingQuery:
-        java = jvm.install(self.spark)
         name = f"{self.log.format.query}-{self.log.term}"
-        jobs = self._jobs(java)
-        dataflow = self._dataflow(jobs, java, name)
+        jobs = self._jobs()
+        dataflow = self._dataflow(jobs, name)
         _warm(jobs, self.executors)
         self.coordinator.migrations.mark_warm(frozenset(self.executors))
         dataflow.targets.resume()
-        query = self._stream(dataflow, name, java)
+        query = self._stream(dataflow, name)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
-        return StreamingQuery(query, self.spark, dataflow, thread.stop, lambda: self._close(java, name))
+        return StreamingQuery(query, self.spark, dataflow, thread.stop, lambda: self._close(name))
 
-    def _close(self, java: jvm.Jvm, name: str) -> None:
+    def _close(self, name: str) -> None:
         self.watch.close()
-        java.forget(name)
+        self.java.forget(name)
         self.heartbeat.stop()
-        self.options.sink.close()
+        self.definition.sink.close()
+        if self.definition.temporary:
+            shutil.rmtree(self.definition.checkpoint_location, ignore_errors=True)
 
-    def _jobs(self, java: jvm.Jvm) -> SparkJobs:
+    def _jobs(self) -> SparkJobs:
         settings, query = self.definition.settings, self.log.format.query
         store = StoreSettings(settings.store_map_bytes, settings.undo_bytes_max)
         location = LogLocation(self.log.storage.url)
         return SparkJobs(
             self.spark,
-            self.stage,
-            OPERATOR,
-            self.definition.source.schema,
-            java,
+            self.pipeline,
+            self.java,
             Environment(query, settings.bins, location, store, settings.store_directory),
-            Output(self.definition, self.options.sink, self.log, java.at),
+            Output(self.spark, self.definition.sink, self.log),
             self.watch,
             self.log.term,
         )
 
-    def _dataflow(self, jobs: SparkJobs, java: jvm.Jvm, name: str) -> Dataflow:
+    def _dataflow(self, jobs: SparkJobs, name: str) -> Dataflow:
         """The engine's parts, built on Spark's."""
         settings = self.definition.settings
         wait_seconds = settings.executor_wait_seconds
         options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
         targets = TargetController(self.log, self.coordinator, options)
         query = self.log.format.query
-        batches = SparkBatches(self.spark, self.files, java, name, query, ends_groups(self.definition))
+        batches = SparkBatches(self.spark, self.files, self.java, name, query, ends_groups(self.pipeline))
         limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
         ports = Ports(self.view, jobs, batches)
         epochs = EpochLoop(self.coordinator, ports, targets.replace_lost, limits)
         background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, wait_seconds)
         return Dataflow(self.log, self.coordinator, targets, epochs, background)
 
-    def _stream(self, dataflow: Dataflow, name: str, java: jvm.Jvm) -> Any:
+    def _stream(self, dataflow: Dataflow, name: str) -> Any:
         progress.publish(self.log.format.query, dataflow.epochs.timings)
-        callback = BatchCallback(dataflow.epochs, java)
-        source = with_nudge_source(self.definition.source, self.spark, name)
-        writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", self.location)
-        if self.options.query_name is not None:
-            writer = writer.queryName(self.options.query_name)
-        if self.options.trigger:
-            writer = writer.trigger(**self.options.trigger)  # type: ignore[arg-type]
-        with java.checkpoint_files(self.spark, self.location):
+        callback = BatchCallback(dataflow.epochs, self.java)
+        source = with_nudge_source(self.pipeline.source, self.spark, name)
+        location = self.definition.checkpoint_location
+        writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", location)
+        if self.definition.query_name is not None:
+            writer = writer.queryName(self.definition.query_name)
+        if self.definition.trigger:
+            writer = writer.trigger(**self.definition.trigger)  # type: ignore[arg-type]
+        with self.java.checkpoint_files(self.spark, location):
             return writer.start()
 
 
@@ -220,10 +217,10 @@ def _warm(jobs: SparkJobs, executors: Mapping[Worker, Executor]) -> None:
         logger.warning("the rehearsal ended early: %s", lost)
 
 
-def _open_log(files: Storage, location: str, stage: Stage, settings: Settings) -> Log:
+def _open_log(files: Storage, location: str, pipeline: Pipeline, settings: Settings) -> Log:
     query = checkpoint.query_id(files)
-    operator = OperatorFormat(OPERATOR, stage.fingerprint, stage.description)
-    format = LogFormat(bins=settings.bins, query=query, operators=(operator,))
+    operators = tuple(OperatorFormat(s.name, s.stage.fingerprint, s.stage.description) for s in pipeline.stages)
+    format = LogFormat(bins=settings.bins, query=query, operators=operators)
     owner = os.environ.get(OWNER_VARIABLE, "")
     holder = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
     url = checkpoint.log_url(location)

@@ -97,8 +97,9 @@ class EpochFunction:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the epoch's part of this partition's worker."""
-        context = _context()
-        spec, place = self._specs[context.partitionId()], self._places[context.partitionId()]
+        context = task_context()
+        partition = pinned_partition(context)
+        spec, place = self._specs[partition], self._places[partition]
         if not spec.scratch:  # scratch tasks may run anywhere
             check_place(place)
         if context.attemptNumber() > 0:
@@ -138,7 +139,7 @@ class BackgroundFunction:
         """Run this partition's round; the input is ignored."""
         for _ in batches:
             pass
-        partition = _context().partitionId()
+        partition = pinned_partition(task_context())
         spec = self._specs[partition]
         try:
             check_place(self._places[partition])
@@ -225,7 +226,20 @@ def operator_from(pickled: bytes) -> Operator:
     return operator
 
 
-def _context() -> TaskContext:
+def pinned_partition(context: TaskContext) -> int:
+    """The number of the partition among the partitions pinned together (see `PinnedRDD.java`).
+
+    The number of the task is another one where the operator's rows are united with others.
+    """
+    return int(context.getLocalProperty("binshift.partition") or context.partitionId())
+
+
+def task_context() -> TaskContext:
+    """The running task.
+
+    Raises:
+        WrongExecutor: there is none.
+    """
     context = TaskContext.get()
     if context is None:
         raise WrongExecutor("this function runs inside Spark tasks only")

@@ -17,11 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
     BooleanType,
     ByteType,
+    DataType,
+    DateType,
+    MapType,
     NumericType,
     ShortType,
     StringType,
@@ -35,6 +40,7 @@ from binshift.spark.task import (
     check_place,
     freeze_gc,
     operator_from,
+    pinned_partition,
     storage_of,
     store_of,
     store_path,
@@ -65,7 +71,7 @@ class WarmFunction:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Load and open everything, then wait for the other task of this worker."""
         context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
+        partition = 0 if context is None else pinned_partition(context)
         place = self._places[partition]
         check_place(place)
         remove_abandoned(store_root(self._environment), self._environment.query, time.time())
@@ -81,18 +87,32 @@ class WarmFunction:
 
 
 def synthetic_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """Rows of a stream's schema with many different keys, for the JVM's part of an epoch; nested columns are null."""
-    small = F.pmod(F.col("id"), F.lit(100))
-    columns = []
-    for field in schema:
-        if isinstance(field.dataType, ByteType | ShortType | BooleanType):
-            value = small.cast(field.dataType)
-        elif isinstance(field.dataType, NumericType | StringType | TimestampType):
-            value = F.col("id").try_cast(field.dataType)
-        else:
-            value = F.lit(None).cast(field.dataType)
-        columns.append(value.alias(field.name))
+    """Rows of a stream's schema with many different keys, for the JVM's part of an epoch; nested columns are null if they may be."""
+    columns = [_made_up(field.dataType, field.nullable).alias(field.name) for field in schema]
     return spark.range(0, MADE_UP_ROWS, 1, 2).select(*columns)
+
+
+def _made_up(type: DataType, nullable: bool) -> Column:
+    small = F.pmod(F.col("id"), F.lit(100))
+    if isinstance(type, ByteType | ShortType | BooleanType):
+        return small.cast(type)
+    if isinstance(type, NumericType | StringType | TimestampType):
+        return F.col("id").try_cast(type)
+    if nullable:
+        return F.lit(None).cast(type)
+    match type:
+        case StructType():
+            return F.struct(*(_made_up(field.dataType, field.nullable).alias(field.name) for field in type)).cast(type)
+        case ArrayType():
+            return F.array().cast(type)
+        case MapType():
+            return F.create_map().cast(type)
+        case BinaryType():
+            return F.lit("").cast(type)
+        case DateType():
+            return F.date_from_unix_date(small.cast("int")).cast(type)
+        case _:
+            return F.lit("1970-01-01 00:00:00").cast(type)
 
 
 def runs_python(frame: DataFrame) -> bool:

@@ -1,24 +1,27 @@
 # ruff: noqa: N802, N803 (PySpark's own names, for methods and for their parameters)
-"""`writeStream` of a stateful frame: sets the destination of results and starts the query.
+"""`writeStream` of a program with state: PySpark's own writer, except that `start` starts binshift's query.
 
-The methods are PySpark's. Invalid arguments are rejected here, before anything runs, by Spark's own check where it has one.
-Nothing is written, and no sink is created, before `start`.
+Every call also goes to PySpark's writer, which rejects what Spark rejects. Nothing is written, and no sink is created, before
+`start`.
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from binshift.errors import InvalidQuery
-from binshift.settings import CHECKPOINT_CONF, is_setting, resolve
+from binshift.errors import InvalidQuery, Unsupported
+from binshift.settings import is_setting, resolve
 from binshift.spark import host, query
-from binshift.spark.checkpoint import check_location, same_location
+from binshift.spark.checkpoint import CHECKPOINT_OPTION, check_location, chosen_location
+from binshift.spark.compiling import check_by_spark
 from binshift.spark.dataflow import StreamingQuery
-from binshift.spark.definition import ArrowState, Call, Definition, Operator, WriterOptions
-from binshift.spark.grouped import checked_output_mode
+from binshift.spark.definition import Definition
 from binshift.spark.jvm import check_file_system
 from binshift.spark.sinks import (
     BatchFunction,
@@ -28,42 +31,26 @@ from binshift.spark.sinks import (
     RowFunction,
     RowWriter,
     Sink,
+    TableSink,
     refuse_old_output,
     sink_for,
 )
-from binshift.spark.streaming_plan import check_output_mode
-from binshift.spark.unsupported import unsupported
 
-CHECKPOINT_OPTION = "checkpointLocation"
-CHECKPOINTS_CONF = "spark.sql.streaming.checkpointLocation"
 DEFAULT_FORMAT_CONF = "spark.sql.sources.default"
 
 Primitive = bool | float | int | str | None
 
 
-class StatefulStreamWriter:
-    """As `pyspark.sql.streaming.DataStreamWriter`; made by `StatefulFrame.writeStream`.
+class StatefulStreamWriter(DataStreamWriter):
+    """As `pyspark.sql.streaming.DataStreamWriter`; made by `binshift.writeStream`.
 
     Args:
-        stand_in: the analysed query, for its schema and for Spark's checks.
-        source: the stream before the operator.
-        operator: the stateful part.
-        after: calls on each epoch's result.
-        keywords: settings given to `stateful`.
+        frame: a streaming frame with state.
+        keywords: settings given to `binshift.writeStream`.
     """
 
-    def __init__(
-        self,
-        stand_in: DataFrame,
-        source: DataFrame,
-        operator: Operator,
-        after: tuple[Call, ...],
-        keywords: Mapping[str, object],
-    ) -> None:
-        self._stand_in = stand_in
-        self._source = source
-        self._operator = operator
-        self._after = after
+    def __init__(self, frame: DataFrame, keywords: Mapping[str, object]) -> None:
+        super().__init__(frame)
         self._keywords = keywords
         self._target: str | Sink | None = None
         self._output_mode = "append"
@@ -74,7 +61,7 @@ class StatefulStreamWriter:
 
     def queryName(self, queryName: str) -> StatefulStreamWriter:
         """As `DataStreamWriter.queryName`; also the name in binshift's log."""
-        self._spark_checks().queryName(queryName)
+        super().queryName(queryName)
         self._query_name = queryName
         return self
 
@@ -86,12 +73,9 @@ class StatefulStreamWriter:
         return self
 
     def outputMode(self, outputMode: str) -> StatefulStreamWriter:
-        """As `DataStreamWriter.outputMode`: "append" (default) or "update".
-
-        Raises:
-            Unsupported: "complete".
-        """
-        self._output_mode = checked_output_mode(outputMode)
+        """As `DataStreamWriter.outputMode`: "append" (default), "update" or "complete"."""
+        super().outputMode(outputMode)
+        self._output_mode = outputMode.lower()
         return self
 
     def option(self, key: str, value: Primitive) -> StatefulStreamWriter:
@@ -134,11 +118,12 @@ class StatefulStreamWriter:
         """
         for name, value in (("continuous", continuous), ("realTime", realTime)):
             if value is not None:
-                instead = "binshift works by micro-batches; use trigger(processingTime='0 seconds')"
-                raise unsupported("StatefulStreamWriter", f"trigger({name}=...)", instead)
+                raise Unsupported(
+                    f"trigger({name}=...) is not supported: binshift works by micro-batches; use trigger(processingTime='0 seconds')"
+                )
         choices = {"processingTime": processingTime, "once": once, "availableNow": availableNow}
         chosen: dict[str, Any] = {name: value for name, value in choices.items() if value is not None}
-        self._spark_checks().trigger(**chosen)
+        super().trigger(**chosen)
         self._trigger = chosen
         return self
 
@@ -152,22 +137,31 @@ class StatefulStreamWriter:
         self._target = ForeachSink(f)
         return self
 
-    def clusterBy(self, *cols: object) -> StatefulStreamWriter:
+    def clusterBy(self, *cols: Any) -> StatefulStreamWriter:
         """Not supported.
 
         Raises:
             Unsupported: always.
         """
-        raise unsupported("StatefulStreamWriter", "clusterBy", "use foreachBatch with df.writeTo(table)")
+        raise Unsupported("writeStream.clusterBy is not supported: use foreachBatch with df.writeTo(table)")
 
-    def toTable(self, tableName: str, *args: object, **kwargs: object) -> StreamingQuery:
-        """Not supported.
-
-        Raises:
-            Unsupported: always.
-        """
-        instead = f"use foreachBatch(lambda df, epoch: df.writeTo({tableName!r}).append())"
-        raise unsupported("StatefulStreamWriter", "toTable", instead)
+    def toTable(
+        self,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: Primitive,
+    ) -> StreamingQuery:
+        """As `DataStreamWriter.toTable`: each epoch is appended; errors as in `start`."""
+        named = {"outputMode": outputMode, "partitionBy": partitionBy, "format": format, "queryName": queryName}
+        self._set(named, options)
+        form = self._target if isinstance(self._target, str) else None
+        passed = {key: value for key, value in self._own_options().items() if key.lower() != "path"}
+        self._target = TableSink(tableName, form, passed, self._partition_by)
+        self._partition_by = ()
+        return self._start()
 
     def start(
         self,
@@ -185,51 +179,64 @@ class StatefulStreamWriter:
             InvalidSettings: a setting or the Spark conf is wrong, or there are too few task slots for another query.
             Unsupported: an aggregate that binshift does not support.
         """
-        self.options(**options)
-        if outputMode is not None:
-            self.outputMode(outputMode)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
-        if format is not None:
-            self.format(format)
-        if queryName is not None:
-            self.queryName(queryName)
+        named = {"outputMode": outputMode, "partitionBy": partitionBy, "format": format, "queryName": queryName}
+        self._set(named, options)
         if path is not None:
             self.option("path", path)
+        return self._start()
+
+    def _set(self, calls: Mapping[str, Any], options: Mapping[str, Primitive]) -> None:
+        """Make PySpark's calls of these names, as far as they have an argument."""
+        self.options(**options)
+        for name, argument in calls.items():
+            if argument is not None:
+                getattr(self, name)(argument)
+
+    def _own_options(self) -> Mapping[str, str]:
+        """The options for the sink."""
+        return {k: v for k, v in self._options.items() if not is_setting(k) and k.lower() != CHECKPOINT_OPTION.lower()}
+
+    def _start(self) -> StreamingQuery:
         definition = self._definition()
-        return query.start(definition, self._writer_options(definition), host.current())
+        try:
+            return query.start(definition, host.current())
+        except BaseException:
+            if definition.temporary:
+                shutil.rmtree(definition.checkpoint_location, ignore_errors=True)
+            raise
 
     def _definition(self) -> Definition:
-        conf = self._stand_in.sparkSession.conf.getAll
-        settings = resolve(conf, self._keywords, self._options)
-        if isinstance(self._operator, ArrowState) and self._operator.output_mode != self._output_mode:
-            raise InvalidQuery(
-                f"applyInArrowWithState was given the output mode {self._operator.output_mode!r} and the writer "
-                f"{self._output_mode!r}; they must be the same"
-            )
-        check_output_mode(self._stand_in, self._output_mode)
-        return Definition(self._source, self._operator, self._after, settings, self._stand_in.schema)
-
-    def _writer_options(self, definition: Definition) -> WriterOptions:
-        checkpoint = check_location(self._checkpoint_location())
-        check_file_system(self._stand_in.sparkSession, checkpoint)
-        options = {
-            k: v for k, v in self._options.items() if not is_setting(k) and k.lower() != CHECKPOINT_OPTION.lower()
-        }
-        sink = self._sink(definition, options)
+        spark = self._df.sparkSession
+        settings = resolve(spark.conf.getAll, self._keywords, self._options)
+        check_by_spark(self._df, self._output_mode)
+        options = self._own_options()
+        sink = self._sink(options)
+        given = chosen_location(spark, self._option(CHECKPOINT_OPTION), self._query_name, sink.name)
+        location = check_location(given or tempfile.mkdtemp(prefix="binshift-checkpoint-"))
+        check_file_system(spark, location)
         if isinstance(sink, FileSink):
-            refuse_old_output(self._stand_in.sparkSession, sink.path, checkpoint)
-        return WriterOptions(self._query_name, sink, self._output_mode, checkpoint, self._trigger, options)
+            refuse_old_output(spark, sink.path, location)
+        return Definition(
+            frame=self._df,
+            settings=settings,
+            query_name=self._query_name,
+            sink=sink,
+            output_mode=self._output_mode,
+            checkpoint_location=location,
+            temporary=given is None,
+            trigger=self._trigger,
+            options=options,
+        )
 
-    def _sink(self, definition: Definition, options: Mapping[str, str]) -> Sink:
-        spark = self._stand_in.sparkSession
+    def _sink(self, options: Mapping[str, str]) -> Sink:
+        spark = self._df.sparkSession
         target = spark.conf.get(DEFAULT_FORMAT_CONF) if self._target is None else self._target
         if target is None or isinstance(target, str):
             passed = {key: value for key, value in options.items() if key.lower() != "path"}
             return sink_for(
                 spark,
                 target or "parquet",
-                definition.schema,
+                self._df.schema,
                 passed,
                 query_name=self._query_name,
                 path=self._option("path"),
@@ -239,32 +246,5 @@ class StatefulStreamWriter:
             raise InvalidQuery(f"partitionBy does not apply to {target.name}; it is for files")
         return target
 
-    def _checkpoint_location(self) -> str:
-        given, assigned = self._option(CHECKPOINT_OPTION), self._stand_in.sparkSession.conf.get(CHECKPOINT_CONF, None)
-        if assigned:
-            if given and not same_location(given, assigned):
-                raise InvalidQuery(
-                    f"the program chose the {CHECKPOINT_OPTION} {given!r}, but was started with {assigned!r} "
-                    f"({CHECKPOINT_CONF}): leave the option out, or use os.environ['BINSHIFT_CHECKPOINT']"
-                )
-            return assigned
-        if given:
-            return given
-        base = self._stand_in.sparkSession.conf.get(CHECKPOINTS_CONF, None)
-        if base and self._query_name:
-            return f"{base.rstrip('/')}/{self._query_name}"
-        if base:
-            raise InvalidQuery(
-                f"{CHECKPOINTS_CONF} is set, but the query has no queryName(...) that identifies its part"
-            )
-        raise InvalidQuery(
-            f"a stateful query needs a location for its log: option({CHECKPOINT_OPTION!r}, a directory or URL that driver "
-            "and executors share)"
-        )
-
     def _option(self, name: str) -> str | None:
         return next((value for key, value in self._options.items() if key.lower() == name.lower()), None)
-
-    def _spark_checks(self) -> Any:
-        """A Spark writer that is never started: its methods reject what Spark rejects."""
-        return self._stand_in.writeStream

@@ -1,6 +1,6 @@
 """Delay statistics of flights, kept per aircraft, per route and per hour: one stateful query on a stream of files.
 
-An ordinary PySpark program; `binshift.stateful` is the one changed line. Each flight counts three times, for
+An ordinary PySpark program: the launcher lets binshift run its query. Each flight counts three times, for
 its aircraft, its route and its hour of departure, so it is converted to three rows of (scope, key) before the stateful
 part. A flight without a tail number belongs to the aircraft with the key null; a cancelled one has no delay and
 remains an event at its scheduled time.
@@ -8,7 +8,7 @@ remains an event at its scheduled time.
     binshift run flights.py --workers 2 -- FLIGHTS CHECKPOINT
 
 FLIGHTS is a folder of parquet files with the columns of `SCHEMA`, in which more files may appear at any time; CHECKPOINT
-is where the query keeps its state. Hours are those of UTC. `demo.py` runs this very program, and `manifest.yaml`
+is where the query keeps its state. Hours are those of UTC. `demo.py` runs this very query, and `manifest.yaml`
 runs it on Kubernetes.
 """
 
@@ -21,11 +21,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import binshift
-
 if TYPE_CHECKING:
-    from binshift import StatefulFrame, StreamingQuery
-    from binshift.spark.sinks import Sink
+    from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEMA = """
     event_time TIMESTAMP, carrier STRING, flight INT, tailnum STRING, origin STRING, dest STRING,
@@ -77,25 +74,27 @@ def statistics() -> list[Column]:
     ]
 
 
-def delays(flights: DataFrame) -> StatefulFrame:
+def delays(flights: DataFrame) -> DataFrame:
     """The statistics, per scope and key."""
-    return binshift.stateful(by_scope(flights)).groupBy("scope", "key").agg(*statistics())
+    return by_scope(flights).groupBy("scope", "key").agg(*statistics())
 
 
-def start(
-    spark: SparkSession, flights: str, checkpoint: str, sink: str | Sink = "console", results: str | None = None
-) -> StreamingQuery:
+def stream(spark: SparkSession, folder: str) -> DataFrame:
+    """The flights in the files of a folder, to which more are added."""
+    return spark.readStream.schema(SCHEMA).parquet(folder)
+
+
+def start(spark: SparkSession, flights: str, checkpoint: str, results: str | None) -> StreamingQuery:
     """Start the query.
 
     Args:
         flights: the folder to which files are added.
         checkpoint: a folder for the query's state; the state of an earlier run is continued.
-        sink: a format's name, or a custom sink.
-        results: the folder that a file format writes to.
+        results: the folder for the results, as parquet; if it is not set, they are printed.
     """
-    stream = spark.readStream.schema(SCHEMA).parquet(flights)
-    writer = delays(stream).writeStream.queryName("flights").format(sink).outputMode("update")
-    return writer.option("checkpointLocation", checkpoint).start(results)
+    writer = delays(stream(spark, flights)).writeStream.queryName("flights").outputMode("update")
+    writer = writer.format("parquet" if results else "console").option("checkpointLocation", checkpoint)
+    return writer.start(results)
 
 
 def main() -> None:
@@ -114,8 +113,7 @@ def main() -> None:
         parser.error("a checkpoint is required")
     if "://" not in given.flights:
         os.makedirs(given.flights, exist_ok=True)  # the feeder may start later
-    sink = "parquet" if given.results else "console"
-    start(session(), given.flights, given.checkpoint, sink, given.results).awaitTermination()
+    start(session(), given.flights, given.checkpoint, given.results).awaitTermination()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Counts by key from Spark's rate source: a minimal stateful program.
+"""Counts by key from Spark's rate source: a minimal stateful program, in plain PySpark.
 
     python minimal.py OUTPUT [--rows-per-second 1000] [--keys 1000]
 
@@ -14,8 +14,6 @@ import os
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import binshift
-
 
 def main() -> None:
     """Run until stopped."""
@@ -28,7 +26,7 @@ def main() -> None:
     spark = SparkSession.builder.appName("minimal").getOrCreate()
     rows = spark.readStream.format("rate").option("rowsPerSecond", given.rows_per_second).load()
     counts = (
-        binshift.stateful(rows.withColumn("key", F.col("value") % given.keys))
+        rows.withColumn("key", F.col("value") % given.keys)
         .groupBy("key")
         .agg(F.count("*").alias("rows"), F.sum("value").alias("total"), F.max("value").alias("newest"))
     )

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import binshift
+from binshift.spark.writer import StatefulStreamWriter
 
 ROWS = 600
 NAMES = 41
@@ -40,10 +41,15 @@ def print_unnamed(name: str | None) -> str | None:
     return name
 
 
-def aggregated(frame: DataFrame, **settings: Any) -> Any:
+def aggregated(frame: DataFrame) -> DataFrame:
     """The query's frame."""
     aggregates = (F.count("*").alias("n"), F.sum("value").alias("total"), F.min("value"), F.max("value").alias("most"))
-    return binshift.stateful(frame, **settings).groupBy("name", "grp").agg(*aggregates)
+    return frame.groupBy("name", "grp").agg(*aggregates)
+
+
+def counting(session: SparkSession, **settings: Any) -> StatefulStreamWriter:
+    """Its writer."""
+    return binshift.writeStream(aggregated(stream(session)), **settings).outputMode("update")
 
 
 def key_of(value: int) -> Key:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from counted import aggregated, stream
+from counted import counting
 from pyspark.sql import SparkSession
 
 from binshift.spark import conf
@@ -27,8 +27,11 @@ def main(master: str, checkpoint: str, out: str) -> None:
     }
     for key, value in (conf.required() | small).items():
         builder = builder.config(key, value)
-    frame = aggregated(stream(builder.getOrCreate()), bins=32, workers=2, snapshot_cycle_epochs=4)
-    writer = frame.writeStream.outputMode("update").format("parquet").option("path", out)
+    writer = (
+        counting(builder.getOrCreate(), bins=32, workers=2, snapshot_cycle_epochs=4)
+        .format("parquet")
+        .option("path", out)
+    )
     writer.option("checkpointLocation", checkpoint).start().awaitTermination()
 
 

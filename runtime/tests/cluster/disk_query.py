@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from counted import Outputs, aggregated, stream
+from counted import Outputs, counting
 from pyspark.sql import SparkSession
 
 from binshift.log.tools.inspect import verify
@@ -32,8 +32,7 @@ class DiskQuery:
     def start(self) -> Any:
         """Start, or continue from an existing checkpoint."""
         settings = {"bins": 32, "workers": 2, "epoch_attempts_max": MANY_ATTEMPTS, "store_map_bytes": 64 << 20}
-        frame = aggregated(stream(self._session), store_directory=str(self._store), **settings)
-        writer = frame.writeStream.outputMode("update").foreachBatch(self.outputs)
+        writer = counting(self._session, store_directory=str(self._store), **settings).foreachBatch(self.outputs)
         self.query = writer.option("checkpointLocation", str(self._log / "checkpoint")).start()
         return self.query
 

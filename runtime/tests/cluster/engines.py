@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
 
@@ -30,6 +31,7 @@ TIMES = (
     [205],
 )
 Epochs = dict[int, Counter[tuple[Any, ...]]]
+Engine = Callable[[DataFrame], DataStreamWriter]
 
 
 def put(folder: Path, number: int, times: Sequence[float], start: datetime = START) -> None:
@@ -52,9 +54,14 @@ def source(session: SparkSession, folder: Path) -> DataFrame:
     return session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def ours(session: SparkSession, folder: Path) -> Any:
-    """The same stream for binshift."""
-    return binshift.stateful(source(session, folder), bins=16, workers=2)
+def ours(frame: DataFrame) -> DataStreamWriter:
+    """binshift's writer of a frame."""
+    return binshift.writeStream(frame, bins=16, workers=2)
+
+
+def sparks(frame: DataFrame) -> DataStreamWriter:
+    """Spark's own."""
+    return frame.writeStream
 
 
 class Sink:
@@ -71,16 +78,16 @@ class Sink:
         assert self.epochs.setdefault(epoch, rows) == rows, f"batch {epoch} came again with other rows"
 
 
-def run(frame: Any, checkpoint: Path, sink: Any, mode: str = "update", **trigger: bool) -> None:
+def run(writer: Any, checkpoint: Path, sink: Any, mode: str = "update", **trigger: bool) -> None:
     """Run a query, of binshift or of Spark, over all available files."""
-    writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
+    writer = writer.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
     assert writer.trigger(**(trigger or {"availableNow": True})).start().awaitTermination(240)
 
 
-def taken(frame: Any, checkpoint: Path, mode: str = "update") -> Epochs:
+def taken(writer: DataStreamWriter, checkpoint: Path, mode: str = "update") -> Epochs:
     """The output of a query over all files, by batch."""
     sink = Sink()
-    run(frame, checkpoint, sink, mode)
+    run(writer, checkpoint, sink, mode)
     return sink.epochs
 
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from counted import aggregated, stream
+from counted import counting
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift import failpoints
@@ -87,8 +87,7 @@ def main(master: str, checkpoint: str, out: str, settings: str) -> None:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    frame = aggregated(stream(session), **given["binshift"])
-    writer = frame.writeStream.outputMode("update").trigger(processingTime="0.2 seconds")
+    writer = counting(session, **given["binshift"]).trigger(processingTime="0.2 seconds")
     if given["tester"].get("files"):
         writer = writer.format("parquet").option("path", f"{out}/{FILES}")
     else:

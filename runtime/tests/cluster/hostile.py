@@ -8,15 +8,16 @@ from typing import Any
 from log_drivers import snapshot
 
 from binshift.log.tools.inspect import verify
+from binshift.spark.writer import StatefulStreamWriter
 
 MESSAGE_LINES_MAX = 20
 JAVA = ("org.apache.spark", "java.lang", "scala.", "\tat ", "py4j")
 """Text that a user must not have to read."""
 
 
-def writer(frame: Any, checkpoint: Path, sink: Any = None) -> Any:
-    """A writer that is ready to start."""
-    made = frame.writeStream.outputMode("update").option("checkpointLocation", str(checkpoint))
+def writer(made: StatefulStreamWriter, checkpoint: Path, sink: Any = None) -> StatefulStreamWriter:
+    """The writer, ready to start."""
+    made = made.outputMode("update").option("checkpointLocation", str(checkpoint))
     return made.foreachBatch(sink) if sink else made.format("noop")
 
 

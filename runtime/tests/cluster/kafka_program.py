@@ -35,11 +35,9 @@ def main(master: str, checkpoint: str, servers: str, jars: str) -> None:
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "in")
     source = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ROWS_AN_EPOCH)
     rows = source.load().select(F.col("key").cast("string"), F.col("value").cast("string").cast("long").alias("n"))
-    counts = (
-        binshift.stateful(rows, bins=32, workers=2).groupBy("key").agg(F.count("*").alias("c"), F.sum("n").alias("s"))
-    )
+    counts = rows.groupBy("key").agg(F.count("*").alias("c"), F.sum("n").alias("s"))
     sent = counts.select("key", F.concat_ws(",", "c", "s").alias("value"))
-    writer = sent.writeStream.outputMode("update").format("kafka").option("topic", "out")
+    writer = binshift.writeStream(sent, bins=32, workers=2).outputMode("update").format("kafka").option("topic", "out")
     writer = writer.option("kafka.bootstrap.servers", servers).option("checkpointLocation", checkpoint)
     query = writer.start()
     for workers in itertools.cycle((3, 2)):

@@ -13,8 +13,6 @@ from counted import print_unnamed, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import binshift
-
 
 def main(failing: Path) -> None:
     """Run until the query ends."""
@@ -23,8 +21,10 @@ def main(failing: Path) -> None:
     assert not {"BINSHIFT_TOKEN", "BINSHIFT_DRAIN_TOKEN", "_SPARK_AUTH_SECRET"} & os.environ.keys()
     spark = SparkSession.builder.getOrCreate()
     seen = F.udf(print_unnamed, "string")(F.col("name"))
-    counted = binshift.stateful(stream(spark).withColumn("name", seen), bins=32).groupBy("name").agg(F.count("*"))
-    counted.writeStream.outputMode("update").format("noop").queryName("podded").start().awaitTermination()
+    counted = stream(spark).withColumn("name", seen).groupBy("name").agg(F.count("*"))
+    counted.writeStream.option("binshift.bins", 32).outputMode("update").format("noop").queryName(
+        "podded"
+    ).start().awaitTermination()
 
 
 if __name__ == "__main__":

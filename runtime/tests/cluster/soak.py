@@ -107,7 +107,9 @@ class Soak:
         self._cluster, self._session, self._checkpoint = cluster, session, checkpoint
         # PySpark's own folder is below the folder of the application's temporary files.
         temporary = Path(session.sparkContext._temp_dir).parent
-        self.samples = Samples(self._roots, cluster.directory, checkpoint / "binshift", temporary)
+        self.samples = Samples(
+            self._roots, cluster.directory, checkpoint / "binshift", temporary, lambda: self.ledger.epochs
+        )
 
     def _roots(self) -> dict[str, list[int]]:
         """The driver is this process and its JVM; the cluster's daemons, which are below it too, are not counted."""
@@ -116,10 +118,8 @@ class Soak:
 
     def start(self) -> Any:
         """The query, with cycles short enough to see the log grow and shrink within minutes."""
-        frame = binshift.stateful(
-            stream(self._session), bins=BINS, workers=2, manifest_every_epochs=20, log_grace_seconds=20.0
-        )
-        writer = frame.groupBy("k").agg(F.count("*").alias("n"), F.sum("value").alias("total")).writeStream
+        frame = stream(self._session).groupBy("k").agg(F.count("*").alias("n"), F.sum("value").alias("total"))
+        writer = binshift.writeStream(frame, bins=BINS, workers=2, manifest_every_epochs=20, log_grace_seconds=20.0)
         writer = writer.outputMode("update").option("checkpointLocation", str(self._checkpoint))
         return writer.foreachBatch(self.ledger).start()
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from binshift.settings import Settings
+
 MIB = 1 << 20
 SAMPLE_SECONDS = 2.0
 
@@ -59,6 +61,10 @@ BOUNDS: Mapping[str, Bound] = {
 WARMING_SECONDS, WARMING = 400.0, 4
 """In a run of a few minutes heaps, compiled code and the log still grow: this factor applies to the bounds."""
 
+LOG_FIGURES = ("log MiB", "log files")
+LOG_EPOCHS = 2 * Settings().snapshot_cycle_epochs
+"""The log keeps the deltas of a cycle of snapshots: a run with fewer epochs before its last third shows its growth only."""
+
 
 @dataclass
 class Samples:
@@ -69,6 +75,7 @@ class Samples:
         stores: the folder of the local stores.
         log: the folder of the log.
         temporary: the folder of the driver's temporary files.
+        epochs: returns the number of epochs so far.
         taken: by name, in the order of time.
     """
 
@@ -76,6 +83,7 @@ class Samples:
     stores: Path
     log: Path
     temporary: Path
+    epochs: Callable[[], int]
     taken: dict[str, list[float]] = field(default_factory=dict)
     _end: threading.Event = field(default_factory=threading.Event)
 
@@ -95,7 +103,7 @@ class Samples:
 
     def sample(self) -> dict[str, float]:
         """All current figures."""
-        found: dict[str, float] = {"processes": 0}
+        found: dict[str, float] = {"processes": 0, "epochs": self.epochs()}
         for who, pids in self.processes().items():
             usage = [used for pid in pids if (used := usage_of(pid)) is not None]
             found["processes"] += len(usage)
@@ -107,11 +115,13 @@ class Samples:
         return found | {"temporary files": len(temporary), "temporary MiB": sum(temporary) / MIB}
 
     def verdict(self, seconds: float) -> list[tuple[str, float, float, float, bool]]:
-        """For each figure: the medians of the second and last third, the maximum, and whether it is flat."""
+        """For each figure that can be judged: the medians of the second and last third, the maximum, and whether it is flat."""
         found = []
         for name, bound in BOUNDS.items():
             values = self.taken[name]
             third = len(values) // 3
+            if name in LOG_FIGURES and self.taken["epochs"][2 * third] < LOG_EPOCHS:
+                continue
             before, after = (statistics.median(part) for part in (values[third : 2 * third], values[2 * third :]))
             times = WARMING if seconds < WARMING_SECONDS else 1
             flat = Bound(bound.share * times, bound.slack * times).holds(before, after)

@@ -8,11 +8,9 @@ from counted import print_unnamed, stream
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import binshift
-
 if __name__ == "__main__":
     spark = SparkSession.builder.getOrCreate()
     seen = F.udf(print_unnamed, "string")(F.col("name"))
-    counted = binshift.stateful(stream(spark).withColumn("name", seen), bins=32).groupBy("name").agg(F.count("*"))
-    writer = counted.writeStream.outputMode("update").format("noop").queryName("steered")
+    counted = stream(spark).withColumn("name", seen).groupBy("name").agg(F.count("*"))
+    writer = counted.writeStream.option("binshift.bins", 32).outputMode("update").format("noop").queryName("steered")
     writer.option("checkpointLocation", sys.argv[1]).start().awaitTermination()

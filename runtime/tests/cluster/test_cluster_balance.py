@@ -43,13 +43,13 @@ def started(session: SparkSession, names: list[str], path: Path) -> Any:
     source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 12_000).option("numPartitions", 2)
     hot = F.element_at(F.array(*map(F.lit, names)), (F.floor(F.col("value") / 10) % HOT + 1).cast("int"))
     name = F.when(F.col("value") % 10 != 0, hot).otherwise(F.concat(F.lit("u"), F.col("value") % 500))
-    frame = source.load().select(name.alias("name"))
-    counted = (
-        binshift.stateful(frame, bins=BINS, workers=2, snapshot_cycle_epochs=CYCLE_EPOCHS)
-        .groupBy("name")
-        .agg(F.count("*"))
+    counted = source.load().select(name.alias("name")).groupBy("name").agg(F.count("*"))
+    writer = (
+        binshift.writeStream(counted, bins=BINS, workers=2, snapshot_cycle_epochs=CYCLE_EPOCHS)
+        .outputMode("update")
+        .format("noop")
+        .queryName("hot")
     )
-    writer = counted.writeStream.outputMode("update").format("noop").queryName("hot")
     return writer.option("checkpointLocation", str(path)).start()
 
 

@@ -22,7 +22,7 @@ from hostile import check_log, check_told, writer
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from totals import Kept, Step, Tables, answers, framed, summed
+from totals import Kept, Step, Tables, answers, summed, totalling
 
 import binshift
 from binshift.control import ControlSettings, Tokens, serve
@@ -94,7 +94,7 @@ def resumed(session: SparkSession, checkpoint: Path) -> None:
     assert committed(open_storage(str(checkpoint))) == BROKEN - 1
     check_log(checkpoint)
     kept = Kept()
-    query = writer(framed(session, summed), checkpoint, kept).start()
+    query = writer(totalling(session, summed), checkpoint, kept).start()
     query.await_epoch(BROKEN + 1, 120)
     query.stop()
     for epoch, wanted in enumerate(answers(BROKEN + 2)):
@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
 def test_a_broken_function_costs_nothing(case: str, session: SparkSession, tmp_path: Path) -> None:
     """The error shows the user's own lines; state stays at the previous epoch; the fixed program continues from there."""
     does, expected = CASES[case]
-    query = writer(framed(session, at_epoch(BROKEN, does), epoch_attempts_max=2), tmp_path).start()
+    query = writer(totalling(session, at_epoch(BROKEN, does), epoch_attempts_max=2), tmp_path).start()
     check_told(failed(query), *expected)
     resumed(session, tmp_path)
 
@@ -138,8 +138,8 @@ def test_a_function_before_the_state_is_told_too(session: SparkSession, tmp_path
         return 2 * value
 
     source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load()
-    frame = binshift.stateful(source.select(doubled("value").alias("v")), bins=8, workers=2)
-    query = writer(frame.groupBy((F.col("v") % 7).alias("k")).agg(F.sum("v")), tmp_path).start()
+    frame = source.select(doubled("value").alias("v")).groupBy((F.col("v") % 7).alias("k")).agg(F.sum("v"))
+    query = writer(binshift.writeStream(frame, bins=8, workers=2), tmp_path).start()
     check_told(failed(query), "UserFunctionFailed", "ZeroDivisionError: no such price", "in doubled")
     check_log(tmp_path)
 
@@ -153,7 +153,7 @@ def test_a_function_that_hangs_is_seen_and_can_be_left(session: SparkSession, tm
         time.sleep(3600)
 
     checkpoint = tmp_path / "checkpoint"
-    query = writer(framed(session, at_epoch(BROKEN, hang)), checkpoint).start()
+    query = writer(totalling(session, at_epoch(BROKEN, hang)), checkpoint).start()
     with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:
         control.attach(query)
 
@@ -179,5 +179,5 @@ def test_a_module_that_executors_lack_is_named(
     import only_here  # type: ignore[import-not-found]  # written above
 
     with pytest.raises(UserFunctionFailed) as caught:
-        writer(framed(session, only_here.step), tmp_path / "checkpoint").start()
+        writer(totalling(session, only_here.step), tmp_path / "checkpoint").start()
     check_told(str(caught.value), "No module named 'only_here'")

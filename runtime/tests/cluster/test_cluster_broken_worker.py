@@ -10,7 +10,7 @@ from typing import Any
 import awaiting
 import httpx2
 import pytest
-from counted import Outputs, aggregated, stream
+from counted import Outputs, counting
 from pyspark.sql import SparkSession
 
 from binshift.control import ControlSettings, Tokens, serve
@@ -46,16 +46,17 @@ def snapshots(query: Any) -> int:
     With or without a broken worker it is two cycles and the epochs of a round; without snapshots it would grow without limit.
     """
     index = query._coordinator._log.index
-    return int(index.last - index.snapshot_epochs("state").min())
+    return int(index.last - index.snapshot_epochs("0.stateStoreSave").min())
 
 
 def test_a_store_that_cannot_be_opened(session: SparkSession, broken: Path, tmp_path: Path) -> None:
     """Snapshots are recorded as usual and bins move between the others; a move to the broken worker ends with its error."""
     outputs = Outputs()
-    frame = aggregated(
-        stream(session), bins=32, workers=2, snapshot_cycle_epochs=CYCLE_EPOCHS, store_map_bytes=64 << 20
+    writer = (
+        counting(session, bins=32, workers=2, snapshot_cycle_epochs=CYCLE_EPOCHS, store_map_bytes=64 << 20)
+        .foreachBatch(outputs)
+        .option("checkpointLocation", str(tmp_path))
     )
-    writer = frame.writeStream.outputMode("update").foreachBatch(outputs).option("checkpointLocation", str(tmp_path))
     query: Any = writer.start()
     try:
         with serve(ControlSettings(tokens=Tokens(TOKEN))) as control:

@@ -27,8 +27,8 @@ awaited = partial(awaiting.awaited, seconds=120.0)
 
 def started(session: SparkSession, path: Path) -> Any:
     """A count by name that runs on two workers, with its checkpoint at ``path``."""
-    counted = binshift.stateful(stream(session), bins=32, workers=2).groupBy("name").agg(F.count("*"))
-    writer = counted.writeStream.outputMode("update").format("noop").queryName("steered")
+    counted = stream(session).groupBy("name").agg(F.count("*"))
+    writer = binshift.writeStream(counted, bins=32, workers=2).outputMode("update").format("noop").queryName("steered")
     return writer.option("checkpointLocation", str(path)).start()
 
 
@@ -85,8 +85,8 @@ def test_an_epoch_that_hangs_is_told_from_no_input(session: SparkSession, tmp_pa
     """While a sink blocks, its epoch is running and grows older; after it, without input, no epoch is running."""
     folder, goes_on = tmp_path / "in", threading.Event()
     session.range(40).selectExpr("id % 5 as k").write.parquet(str(folder))
-    counted = binshift.stateful(session.readStream.schema("k long").parquet(str(folder)), bins=32, workers=2)
-    writer = counted.groupBy("k").agg(F.count("*")).writeStream.outputMode("update")
+    counted = session.readStream.schema("k long").parquet(str(folder)).groupBy("k").agg(F.count("*"))
+    writer = binshift.writeStream(counted, bins=32, workers=2).outputMode("update")
 
     def collect(df: DataFrame, epoch: int) -> None:
         if goes_on.wait(240.0):

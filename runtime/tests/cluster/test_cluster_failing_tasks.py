@@ -8,7 +8,7 @@ import pytest
 from hostile import check_log, writer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from totals import Kept, answers, framed, summed
+from totals import Kept, answers, summed, totalling
 
 from binshift.engine.epoch_loop import TASK_FAILURES_MAX
 from binshift.errors import TaskFailed
@@ -41,7 +41,7 @@ class Away(Kept):
 def test_a_disk_that_comes_back_in_time(session: SparkSession, tmp_path: Path) -> None:
     """With as many failures as Spark allows one task, the result is correct, and no error is reported."""
     sink = Away(TASK_FAILURES_MAX - 1)
-    query = writer(framed(session, summed), tmp_path, sink).start()
+    query = writer(totalling(session, summed), tmp_path, sink).start()
     query.await_epoch(BROKEN + 1, 120)
     query.stop()
     assert sink.calls == TASK_FAILURES_MAX
@@ -52,7 +52,7 @@ def test_a_disk_that_comes_back_in_time(session: SparkSession, tmp_path: Path) -
 def test_a_disk_that_stays_away(session: SparkSession, tmp_path: Path) -> None:
     """The query ends with the task's error, at the previous epoch; with the disk restored it continues."""
     sink = Away(1000)
-    query = writer(framed(session, summed), tmp_path, sink).start()
+    query = writer(totalling(session, summed), tmp_path, sink).start()
     with pytest.raises(TaskFailed, match="the disk is unavailable") as caught:
         query.awaitTermination(120)
     assert len(str(caught.value).splitlines()) == 1
@@ -60,7 +60,7 @@ def test_a_disk_that_stays_away(session: SparkSession, tmp_path: Path) -> None:
     assert query.epoch == BROKEN - 1
     check_log(tmp_path)
     back = Away(0)
-    query = writer(framed(session, summed), tmp_path, back).start()
+    query = writer(totalling(session, summed), tmp_path, back).start()
     query.await_epoch(BROKEN + 1, 120)
     query.stop()
     for epoch, wanted in enumerate(answers(BROKEN + 2)):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from awaiting import awaited
-from counted import Reference, aggregated, stream
+from counted import Reference, counting
 from disk_query import disk_query
 from faulty_disk import faulty_disk
 from java_stderr import capture_java_stderr
@@ -132,7 +132,7 @@ def test_results_on_a_disk_that_fills_up_and_fails(
         out = disk.path / "out"
 
         def begun() -> Any:
-            writer = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update").format("parquet")
+            writer = counting(session, bins=32, workers=2).format("parquet")
             return writer.option("checkpointLocation", str(tmp_path / "log")).start(str(out))
 
         query = begun()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
 from binshift.model import Bin, Worker
@@ -24,15 +25,15 @@ def _aggregates() -> list[Column]:
     return [*plain, F.count_if(value % 2 == 0), F.size(F.collect_set(value % 7))]
 
 
-def _outputs(frame: Any, where: Path, *, move: bool) -> dict[int, list[Any]]:
+def _outputs(writer: DataStreamWriter, where: Path, *, move: bool) -> dict[int, list[Any]]:
     """The rows of each epoch, of at least `EPOCHS` epochs."""
     rows: dict[int, list[Any]] = {}
 
     def keep(df: Any, epoch: int) -> None:
         rows[epoch] = [tuple(row) for row in df.collect()]
 
-    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(where)).foreachBatch(keep)
-    query = writer.start()
+    writer = writer.outputMode("update").option("checkpointLocation", str(where)).foreachBatch(keep)
+    query: Any = writer.start()
     try:
         if move:
             query.await_epoch(2, 120)
@@ -58,8 +59,9 @@ def test_one_group_emits_what_spark_emits(session: SparkSession, tmp_path: Path)
     )
     epoch = F.floor(F.col("value") / ROWS)
     some = source.where((epoch != 0) & (epoch != 3)).select("value")
-    found = _outputs(binshift.stateful(some, bins=8, workers=2).agg(*_aggregates()), tmp_path / "binshift", move=True)
-    wanted = _outputs(some.agg(*_aggregates()), tmp_path / "spark", move=False)
+    frame = some.agg(*_aggregates())
+    found = _outputs(binshift.writeStream(frame, bins=8, workers=2), tmp_path / "binshift", move=True)
+    wanted = _outputs(frame.writeStream, tmp_path / "spark", move=False)
     assert {each: _rounded(found[each]) for each in range(EPOCHS)} == {
         each: _rounded(wanted[each]) for each in range(EPOCHS)
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import Outputs, aggregated, stream
+from counted import Outputs, counting
 from process_tree import kill_executor
 from pyspark.sql import SparkSession
 
@@ -41,8 +41,7 @@ class Story:
     def start(self) -> Any:
         """Start, or restart, on the same checkpoint."""
         settings = {"bins": BINS, "workers": 2, "snapshot_cycle_epochs": 6, "manifest_every_epochs": 5, "batch_size": 4}
-        frame = aggregated(stream(self.spark), **settings)
-        writer = frame.writeStream.outputMode("update").foreachBatch(self.outputs)
+        writer = counting(self.spark, **settings).foreachBatch(self.outputs)
         return writer.option("checkpointLocation", str(self.checkpoint)).start()
 
     def play(self) -> None:

@@ -7,10 +7,9 @@ import itertools
 import os
 import struct
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
 
@@ -70,10 +70,10 @@ def source(session: SparkSession, folder: Path, schema: str) -> DataFrame:
     return session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def taken(frame: Any, checkpoint: Path, mode: str = "update") -> list[Rows]:
+def taken(writer: DataStreamWriter, checkpoint: Path, mode: str = "update") -> list[Rows]:
     """The output of a query, of binshift or of Spark, over all files."""
     sink = Sink()
-    writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
+    writer = writer.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(sink)
     assert writer.trigger(availableNow=True).start().awaitTermination(240)
     return sink.rows
 
@@ -93,7 +93,7 @@ def test_awkward_keys_stay_apart_while_they_move(session: SparkSession, tmp_path
     """Null, NaN, both zeros, empty text, two spellings of é, and a megabyte of text group as in Spark, on new workers too."""
     pairs = [*itertools.product(DOUBLES, STRINGS), *((None, text) for text in LONG)]
     folder, schema = tmp_path / "in", "k double, s string, v long"
-    sink, live = Sink(), tmp_path / "in"
+    sink = Sink()
 
     def table(batch: int) -> pa.Table:
         some = pairs[:: -1 if batch % 2 else 1][batch % 3 :]
@@ -102,12 +102,16 @@ def test_awkward_keys_stay_apart_while_they_move(session: SparkSession, tmp_path
         columns = [pa.array(keys, pa.float64(), from_pandas=False), pa.array(texts, pa.string()), pa.array(numbers)]
         return pa.table(columns, names=["k", "s", "v"])
 
-    def grouped(frame: Any) -> Any:
+    def grouped(frame: DataFrame) -> DataFrame:
         return frame.groupBy("k", "s").agg(F.count("*"), F.sum("v"), F.max("v"), F.min("s"))
 
     put(folder, 0, table(0))
-    frame = grouped(binshift.stateful(source(session, live, schema), bins=32, workers=2))
-    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / "ours"))
+    frame = grouped(source(session, folder, schema))
+    writer = (
+        binshift.writeStream(frame, bins=32, workers=2)
+        .outputMode("update")
+        .option("checkpointLocation", str(tmp_path / "ours"))
+    )
     query = writer.foreachBatch(sink).start()
     for batch, workers in ((1, 4), (2, 1), (3, 3)):
         query.processAllAvailable()
@@ -115,7 +119,7 @@ def test_awkward_keys_stay_apart_while_they_move(session: SparkSession, tmp_path
         put(folder, batch, table(batch))
     query.processAllAvailable()
     query.stop()
-    wanted = taken(grouped(source(session, folder, schema)), tmp_path / "sparks")
+    wanted = taken(frame.writeStream, tmp_path / "sparks")
     compared([sink.rows, wanted])
     spellings = {row[1] for rows in sink.rows for row in rows}
     assert {repr(COMPOSED), repr(DECOMPOSED)} < spellings
@@ -129,12 +133,12 @@ def test_skewed_empty_and_giant_batches(session: SparkSession, tmp_path: Path) -
         keys = np.where(random.random(rows) < 0.9, 7, random.integers(0, 20_000, rows))
         put(folder, batch, pa.table({"k": keys.astype(np.int64), "v": np.arange(rows, dtype=np.int64)}))
 
-    def grouped(frame: Any) -> Any:
+    def grouped(frame: DataFrame) -> DataFrame:
         return frame.groupBy("k").agg(F.count("*"), F.sum("v"), F.max("v"))
 
-    frame = source(session, folder, "k long, v long")
-    ours = taken(grouped(binshift.stateful(frame, bins=64, workers=4)), tmp_path / "ours")
-    compared([ours, taken(grouped(frame), tmp_path / "sparks")])
+    frame = grouped(source(session, folder, "k long, v long"))
+    ours = taken(binshift.writeStream(frame, bins=64, workers=4), tmp_path / "ours")
+    compared([ours, taken(frame.writeStream, tmp_path / "sparks")])
 
 
 START = datetime(2024, 3, 31, 0, 59, 30, tzinfo=UTC)
@@ -179,12 +183,10 @@ def test_late_rows_and_clocks_that_jump(mode: str, session: SparkSession, tmp_pa
         }
         put(folder, batch, pa.table(columns))
 
-    def windows(frame: Any) -> Any:
+    def windows(frame: DataFrame) -> DataFrame:
         grouped = frame.withWatermark("ts", "10 seconds").groupBy(F.window("ts", "10 seconds", "5 seconds"), "k")
         return grouped.agg(F.count("*").alias("n"), F.max("ts").alias("latest")).select("window.*", "k", "n", "latest")
 
-    def made(frame: Callable[[], Any], name: str) -> list[Rows]:
-        return taken(windows(frame()), tmp_path / name, mode)
-
-    found = made(lambda: binshift.stateful(source(session, folder, "ts timestamp, k long"), bins=16, workers=2), "ours")
-    compared([found, made(lambda: source(session, folder, "ts timestamp, k long"), "sparks")])
+    frame = windows(source(session, folder, "ts timestamp, k long"))
+    found = taken(binshift.writeStream(frame, bins=16, workers=2), tmp_path / "ours", mode)
+    compared([found, taken(frame.writeStream, tmp_path / "sparks", mode)])

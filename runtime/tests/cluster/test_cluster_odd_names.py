@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from engines import Engine, ours, sparks
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -83,7 +83,7 @@ def as_bytes(type: DataType) -> DataType:
             return type
 
 
-def taken(frame: Any, checkpoint: Path, mode: str = "update") -> list[Rows]:
+def taken(engine: Engine, frame: DataFrame, checkpoint: Path, mode: str = "update") -> list[Rows]:
     """The output of a query, of binshift or of Spark, over all files, with strings as bytes and names unchanged."""
     sink = Sink()
     names = [(field.name, field.dataType.simpleString()) for field in frame.schema]
@@ -93,18 +93,18 @@ def taken(frame: Any, checkpoint: Path, mode: str = "update") -> list[Rows]:
         numbered = rows.toDF(*(f"c{at}" for at in range(len(names))))
         sink(numbered.select(*(F.col(f.name).cast(as_bytes(f.dataType)) for f in numbered.schema)), epoch)
 
-    writer = frame.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(keep)
+    writer = engine(frame).outputMode(mode).option("checkpointLocation", str(checkpoint)).foreachBatch(keep)
     assert writer.trigger(availableNow=True).start().awaitTermination(240)
     return sink.rows
 
 
 def same_as_spark(
-    make: Callable[[Any], Any], rows: DataFrame, checkpoints: Path, mode: str = "update", epochs: int = 4
+    frame: DataFrame, checkpoints: Path, mode: str = "update", epochs: int = 4, sparks_frame: DataFrame | None = None
 ) -> list[Rows]:
     """binshift's output, after checking that it equals Spark's, batch by batch, including names."""
-    ours, sparks = make(binshift.stateful(rows, bins=16, workers=2)), make(rows)
-    assert ours.columns == sparks.columns
-    found = [taken(ours, checkpoints / "ours", mode), taken(sparks, checkpoints / "sparks", mode)]
+    other = sparks_frame or frame
+    assert frame.columns == other.columns
+    found = [taken(ours, frame, checkpoints / "ours", mode), taken(sparks, other, checkpoints / "sparks", mode)]
     compared(found)
     assert len(found[0]) == epochs
     return found[0]
@@ -123,7 +123,7 @@ def test_states_hold_strings_that_are_no_utf8(
 ) -> None:
     """As key and in the state of every aggregate that keeps values, including nested ones, for any Arrow conf of the session."""
 
-    def grouped(frame: Any) -> Any:
+    def grouped(frame: DataFrame) -> DataFrame:
         pair = F.struct("s", F.array("s", "k"), F.lit("x"))
         kept = [
             F.max("s"),
@@ -137,7 +137,7 @@ def test_states_hold_strings_that_are_no_utf8(
         return frame.groupBy("k").agg(*kept, *lists, F.max_by(pair, "v"), F.first(F.array("s", "k")), F.count("s"))
 
     with having(session, conf):
-        found = same_as_spark(grouped, texts(session, folder), tmp_path)
+        found = same_as_spark(grouped(texts(session, folder)), tmp_path)
     assert any("xff" in row[0] for row in found[3])
 
 
@@ -145,17 +145,17 @@ def test_states_hold_strings_that_are_no_utf8(
 def test_windows_of_keys_that_are_no_utf8_end(mode: str, session: SparkSession, folder: Path, tmp_path: Path) -> None:
     """A key is read back from the state when its window is closed; a struct with never-null fields is an ordinary key."""
 
-    def grouped(frame: Any) -> Any:
+    def grouped(frame: DataFrame) -> DataFrame:
         key = F.struct("k", F.lit("x").alias("never.null"), F.struct(F.col("v") % 2, F.lit(1)).alias("n")).alias(
             "the key"
         )
         windows = frame.withWatermark("ts", "2 seconds").groupBy(F.window("ts", "10 seconds"), key)
         return windows.agg(F.count("*"), F.max("s")).select("window.end", "`the key`.`never.null`", "*")
 
-    same_as_spark(grouped, texts(session, folder), tmp_path, mode, epochs=4 if mode == "update" else 3)
+    same_as_spark(grouped(texts(session, folder)), tmp_path, mode, epochs=4 if mode == "update" else 3)
 
 
-NAMES: dict[str, Callable[[Any], Any]] = {
+NAMES: dict[str, Callable[[DataFrame], DataFrame]] = {
     "unaliased": lambda f: f.groupBy(F.col("v") % 3).agg(F.sum("p.a.m"), F.sum(F.col("v") * 0.5), F.max("p.`x.y`")),
     "dots": lambda f: f.groupBy("`a.b`").agg(F.sum("`a.b`").alias("n.total"), F.count("*")).where("`n.total` > 3"),
     "ticks and spaces": lambda f: f.groupBy("`t``i`", "sp ace").agg(
@@ -178,7 +178,7 @@ def test_columns_of_any_name(name: str, session: SparkSession, folder: Path, tmp
     """Unaliased results, dots, spaces, backticks and empty names, before and after the operator, are as in Spark."""
     rows = texts(session, folder).withColumns({"a.b": F.col("v") % 4, "t`i": F.col("v") % 2, "sp ace": F.col("v") % 5})
     amounts = F.struct((F.col("v") * 2).alias("m"), F.lit(0.5)).alias("a")
-    same_as_spark(NAMES[name], rows.withColumn("p", F.struct(amounts, F.col("s").alias("x.y"))), tmp_path)
+    same_as_spark(NAMES[name](rows.withColumn("p", F.struct(amounts, F.col("s").alias("x.y")))), tmp_path)
 
 
 def test_names_that_differ_in_case_alone(session: SparkSession, folder: Path, tmp_path: Path) -> None:
@@ -186,12 +186,11 @@ def test_names_that_differ_in_case_alone(session: SparkSession, folder: Path, tm
     session.udf.register("halved", lambda number: number // 2, "long")
     rows = texts(session, folder).select("k", F.col("v").alias("A"), (F.col("v") % 3).alias("a"))
     with having(session, {"spark.sql.caseSensitive": "true"}):
-        same_as_spark(
-            lambda f: f.groupBy("a").agg(F.sum("A"), F.expr("max(halved(a))"), F.max("k").alias("K")), rows, tmp_path
-        )
+        frame = rows.groupBy("a").agg(F.sum("A"), F.expr("max(halved(a))"), F.max("k").alias("K"))
+        same_as_spark(frame, tmp_path)
 
 
-KEYED = "a long, `the.key` struct<k: string, f: string>"
+KEYED = "a long, `the key` struct<k: string, f: string>"
 
 
 def greatest(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -199,32 +198,29 @@ def greatest(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> tuple[pa.
     names, by = ["a", "k", "f", "best", "n"], ["a", "k", "f"]
 
     def flat(table: pa.Table, best: pa.ChunkedArray, n: pa.ChunkedArray) -> pa.Table:
-        key = table["the.key"].combine_chunks()
+        key = table["the key"].combine_chunks()
         return pa.table([table["a"], key.field("k"), key.field("f"), best, n], names=names)
 
-    both = [flat(state, state["best of"], state["n"]), flat(rows, rows["t`ext"], pa.array([1] * len(rows)))]
+    both = [flat(state, state["best.of"], state["n"]), flat(rows, rows["t ext"], pa.array([1] * len(rows)))]
     found = pa.concat_tables(both).group_by(by, use_threads=False).aggregate([("best", "max"), ("n", "sum")])
     key = pa.StructArray.from_arrays([found[name].combine_chunks() for name in ("k", "f")], names=["k", "f"])
-    after = pa.table([found["a"], key, found["best_max"], found["n_sum"]], names=["a", "the.key", "best of", "n"])
+    after = pa.table([found["a"], key, found["best_max"], found["n_sum"]], names=["a", "the key", "best.of", "n"])
     return after, after
 
 
 def test_functions_over_tables_get_names_and_strings_as_they_are(
     session: SparkSession, folder: Path, tmp_path: Path
 ) -> None:
-    """`applyInArrowWithState` with keys, rows, state and output of any name and any bytes returns what Spark's aggregate returns."""
-    rows = texts(session, folder).withColumnRenamed("s", "t`ext").withColumn("a", F.col("v") % 2)
-    rows = rows.withColumn("the.key", F.struct("k", F.lit("x").alias("f"))).withColumn("__bin", F.lit("7"))
-
-    def grouped(frame: Any) -> Any:
-        groups = frame.withColumn("A", F.col("v")).groupBy("a", "`the.key`")
-        if isinstance(frame, DataFrame):
-            return groups.agg(F.max("`t``ext`").alias("best of"), F.count("*").alias("n"))
-        state = "`best of` string, n long"
-        return groups.applyInArrowWithState(greatest, f"{KEYED}, {state}", state, "update", "NoTimeout")
+    """A vectorised function with keys, rows, state and output of any name and any bytes returns what Spark's aggregate returns."""
+    rows = texts(session, folder).withColumnRenamed("s", "t ext").withColumn("a", F.col("v") % 2)
+    rows = rows.withColumn("the key", F.struct("k", F.lit("x").alias("f"))).withColumn("__bin", F.lit("7"))
 
     with having(session, {**MIGHTY, "spark.sql.caseSensitive": "true"}):
-        same_as_spark(grouped, rows, tmp_path)
+        groups = rows.withColumn("A", F.col("v")).groupBy("a", "`the key`")
+        state, function = "`best.of` string, n long", binshift.vectorised(greatest)
+        frame = groups.applyInPandasWithState(function, f"{KEYED}, {state}", state, "update", "NoTimeout")
+        sparks_frame = groups.agg(F.max("`t ext`").alias("best.of"), F.count("*").alias("n"))
+        same_as_spark(frame, tmp_path, sparks_frame=sparks_frame)
 
 
 def measured(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -248,7 +244,7 @@ def test_python_functions_get_strings_as_from_spark(session: SparkSession, folde
     hexed = F.udf(lambda text: None if text is None else text.encode().hex(), useArrow=False)
     schema = "k string, s string, l long, t string"
 
-    def grouped(frame: Any) -> Any:
+    def grouped(frame: DataFrame) -> DataFrame:
         rows = (
             frame.mapInArrow(measured, schema)
             .groupBy("k", "t")
@@ -258,12 +254,7 @@ def test_python_functions_get_strings_as_from_spark(session: SparkSession, folde
 
     rows = texts(session, folder)
     with having(session, {"spark.sql.execution.arrow.useLargeVarTypes": "true"}):
-        same_as_spark(grouped, rows, tmp_path)
-    wrong = (
-        binshift.stateful(rows, bins=16, workers=2)
-        .groupBy("k")
-        .agg(F.max("s").alias("s"))
-        .mapInArrow(decoded, "s string")
-    )
+        same_as_spark(grouped(rows), tmp_path)
+    wrong = rows.groupBy("k").agg(F.max("s").alias("s")).mapInArrow(decoded, "s string")
     with pytest.raises(UserFunctionFailed, match="UnicodeDecodeError"):
-        taken(wrong, tmp_path / "wrong")
+        taken(ours, wrong, tmp_path / "wrong")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import GROUPS, NAMES, ROWS, aggregated, key_of, stream
+from counted import GROUPS, NAMES, ROWS, counting, key_of
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
@@ -38,7 +38,7 @@ def test_progress_has_the_state(session: SparkSession, tmp_path: Path) -> None:
     listeners = [plain, binshift.state_listener(wrapped)]
     for listener in listeners:
         session.streams.addListener(listener)
-    writer = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update").format("noop")
+    writer = counting(session, bins=32, workers=2).format("noop")
     query: Any = writer.option("checkpointLocation", str(tmp_path)).start()
     try:
         while query.lastProgress is None or query.lastProgress.batchId < 2 or 2 not in wrapped.batches:

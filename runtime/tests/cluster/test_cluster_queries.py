@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import Outputs, Reference, aggregated, stream
+from counted import Outputs, Reference, counting, stream
 from process_tree import kill_executor
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from totals import Kept, answers, framed, summed
+from totals import Kept, answers, summed, totalling
 
 import binshift
 from binshift.errors import IncompatibleState, UserFunctionFailed
@@ -28,18 +28,19 @@ def test_append_mode_emits_what_spark_emits(session: SparkSession, tmp_path: Pat
     source = source.option("rowsPerBatch", 50).option("numPartitions", 2).option("advanceMillisPerBatch", 4000)
     events = source.load().withColumn("k", F.col("value") % 5)
 
-    def windows(frame: Any) -> Any:
+    def windows(frame: DataFrame) -> DataFrame:
         grouped = frame.withWatermark("timestamp", "10 seconds").groupBy(F.window("timestamp", "20 seconds"), "k")
         return grouped.agg(F.count("*").alias("n"), F.avg("value").alias("mean")).select("window.end", "k", "n", "mean")
 
     found: dict[str, set[Any]] = {}
-    for name, frame in (
-        ("binshift", windows(binshift.stateful(events, bins=16, workers=2))),
-        ("spark", windows(events)),
-    ):
+    writers: dict[str, Any] = {
+        "binshift": binshift.writeStream(windows(events), bins=16, workers=2),
+        "spark": windows(events).writeStream,
+    }
+    for name, made in writers.items():
         rows: set[Any] = set()
         found[name] = rows
-        writer = frame.writeStream.outputMode("append").option("checkpointLocation", str(tmp_path / name))
+        writer = made.outputMode("append").option("checkpointLocation", str(tmp_path / name))
         query = writer.foreachBatch(lambda df, _, rows=rows: rows.update(map(tuple, df.collect()))).start()
         _await_batches(query, 22)
         query.stop()
@@ -51,9 +52,9 @@ def test_append_mode_emits_what_spark_emits(session: SparkSession, tmp_path: Pat
 
 
 def test_vectorised_state_counts_right(session: SparkSession, tmp_path: Path) -> None:
-    """`applyInArrowWithState` sees every row of a key once, with the state that it returned last, while bins move."""
+    """A vectorised function sees every row of a key once, with the state that it returned last, while bins move."""
     kept = Kept()
-    writer = framed(session, summed).writeStream.outputMode("update").option("checkpointLocation", str(tmp_path))
+    writer = totalling(session, summed).option("checkpointLocation", str(tmp_path))
     query = writer.foreachBatch(kept).start()
     query.await_epoch(3, 120)
     query.rescale(3, batch_size=4).wait(120)
@@ -68,13 +69,13 @@ def test_an_idle_stream_migrates(session: SparkSession, tmp_path: Path) -> None:
     """Without further input, flips happen in requested epochs, and the state is still correct afterwards."""
     folder = tmp_path / "in"
     session.range(500).selectExpr("id % 50 as k", "id as v").write.parquet(str(folder))
-    frame = binshift.stateful(session.readStream.schema("k long, v long").parquet(str(folder)), bins=32, workers=2)
+    frame = session.readStream.schema("k long, v long").parquet(str(folder)).groupBy("k").agg(F.count("*"), F.sum("v"))
     rows: dict[int, Any] = {}
 
     def keep(df: Any, _: int) -> None:
         rows.update({row[0]: (row[1], row[2]) for row in df.collect()})
 
-    writer = frame.groupBy("k").agg(F.count("*"), F.sum("v")).writeStream.outputMode("update").foreachBatch(keep)
+    writer = binshift.writeStream(frame, bins=32, workers=2).outputMode("update").foreachBatch(keep)
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.await_epoch(0, 120)
     assert query.rescale(4, batch_size=4).wait(120).value == "settled"
@@ -90,8 +91,7 @@ def test_an_idle_stream_migrates(session: SparkSession, tmp_path: Path) -> None:
 def test_file_sink_replays_after_a_kill(cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
     """Each epoch's directory holds exactly its rows, although executors die and epochs run again."""
     out = tmp_path / "out"
-    frame = aggregated(stream(session), bins=32, workers=2)
-    writer = frame.writeStream.outputMode("update").format("parquet").option("path", str(out))
+    writer = counting(session, bins=32, workers=2).format("parquet").option("path", str(out))
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     for worker in (0, 1):
         query.await_epoch(query.epoch + 2, 120)
@@ -107,14 +107,15 @@ def test_file_sink_replays_after_a_kill(cluster: LocalCluster, session: SparkSes
 
 def test_a_changed_aggregate_is_refused(session: SparkSession, tmp_path: Path) -> None:
     """Another aggregate on an old checkpoint is rejected before anything is written, and the difference is named."""
-    query = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update").format("noop")
+    query = counting(session, bins=32, workers=2).format("noop")
     started = query.option("checkpointLocation", str(tmp_path)).start()
     started.await_epoch(1, 120)
     started.stop()
-    other = binshift.stateful(stream(session), bins=32, workers=2).groupBy("name").agg(F.max("value"))
+    frame = stream(session).groupBy("name").agg(F.max("value"))
+    other = binshift.writeStream(frame, bins=32, workers=2).outputMode("update").format("noop")
     files = sorted(str(p) for p in tmp_path.rglob("*"))
     with pytest.raises(IncompatibleState, match="max"):
-        other.writeStream.outputMode("update").format("noop").option("checkpointLocation", str(tmp_path)).start()
+        other.option("checkpointLocation", str(tmp_path)).start()
     assert sorted(str(p) for p in tmp_path.rglob("*")) == files
 
 
@@ -133,8 +134,8 @@ def test_available_now_ends_by_itself(session: SparkSession, tmp_path: Path) -> 
 
     for turn in range(2):
         session.range(turn * 100, turn * 100 + 100).selectExpr("id % 10 as k").write.mode("append").parquet(str(folder))
-        frame = binshift.stateful(session.readStream.schema("k long").parquet(str(folder)), bins=16, workers=2)
-        writer = frame.groupBy("k").count().writeStream.outputMode("update").foreachBatch(keep)
+        frame = session.readStream.schema("k long").parquet(str(folder)).groupBy("k").count()
+        writer = binshift.writeStream(frame, bins=16, workers=2).outputMode("update").foreachBatch(keep)
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
         assert writer.start().awaitTermination(120)
         assert rows == dict.fromkeys(range(10), 10 * (turn + 1))
@@ -147,15 +148,14 @@ def test_a_failing_function_is_told_in_a_few_lines(session: SparkSession, tmp_pa
         if epoch == 2:
             raise ValueError("the answer is not 42")
 
-    frame = aggregated(stream(session), bins=16, workers=2)
-    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path))
+    writer = counting(session, bins=16, workers=2).option("checkpointLocation", str(tmp_path))
     query = writer.foreachBatch(broken).start()
     with pytest.raises(UserFunctionFailed) as caught:
         query.awaitTermination()
     assert "the answer is not 42" in str(caught.value)
     assert len(str(caught.value).splitlines()) < 20
     outputs = Outputs()
-    fixed = aggregated(stream(session), bins=16, workers=2).writeStream.outputMode("update").foreachBatch(outputs)
+    fixed = counting(session, bins=16, workers=2).foreachBatch(outputs)
     again = fixed.option("checkpointLocation", str(tmp_path)).start()
     again.await_epoch(3, 120)
     again.stop()
@@ -170,8 +170,11 @@ def test_stopping_does_not_wait_for_executors_that_are_gone(
 ) -> None:
     """An epoch that waits for its workers is abandoned when the query stops; it is repeated after the next start."""
     slots = [Worker(slot) for slot in range(4)]
-    frame = aggregated(stream(session), bins=8, workers=2, lost_worker_timeout_seconds=3600.0)
-    writer = frame.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(tmp_path))
+    writer = (
+        counting(session, bins=8, workers=2, lost_worker_timeout_seconds=3600.0)
+        .format("noop")
+        .option("checkpointLocation", str(tmp_path))
+    )
     query = writer.start()
     try:
         query.await_epoch(2, 120)

@@ -4,55 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from counted import stream
 from hostile import bytes_of, check_log, writer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from totals import STATE, framed, summed
+from totals import STATE, summed, totalling
 
 import binshift
 from binshift.errors import IncompatibleState
+from binshift.spark.writer import StatefulStreamWriter
 
 pytestmark = pytest.mark.cluster
 
-Program = Callable[[SparkSession], Any]
+Program = Callable[[SparkSession], StatefulStreamWriter]
 
 
 def counted(
     session: SparkSession, *keys: str, bins: int = 32, how: tuple[str, ...] = ("count(*)", "sum(value)")
-) -> Any:
+) -> StatefulStreamWriter:
     """A program with the given differences; keys and aggregates are SQL."""
-    frame = binshift.stateful(stream(session), bins=bins, workers=2)
-    return frame.groupBy(*map(F.expr, keys or ("name", "grp"))).agg(*map(F.expr, how))
+    frame = stream(session).groupBy(*map(F.expr, keys or ("name", "grp"))).agg(*map(F.expr, how))
+    return binshift.writeStream(frame, bins=bins, workers=2)
 
 
-def windowed(session: SparkSession, minutes: int, key: str = "timestamp") -> Any:
+def windowed(session: SparkSession, minutes: int, key: str = "timestamp") -> StatefulStreamWriter:
     """Windows over event time."""
     source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 50)
-    frame = binshift.stateful(source.load(), bins=32, workers=2).withWatermark("timestamp", "10 seconds")
-    return frame.groupBy(F.window(key, f"{minutes} minutes")).count()
+    frame = source.load().withWatermark("timestamp", "10 seconds")
+    return binshift.writeStream(frame.groupBy(F.window(key, f"{minutes} minutes")).count(), bins=32, workers=2)
 
 
 AGGREGATES: dict[str, tuple[Program, str]] = {
     "bins": (lambda s: counted(s, bins=64), "32 bins, the query has 64"),
     "key type": (lambda s: counted(s, "name", "cast(grp as int)"), "cast(grp as int)"),
     "key less": (lambda s: counted(s, "name"), "grp"),
-    "key more": (lambda s: counted(s, "name", "grp", "value % 3"), "% 3"),
+    "key more": (lambda s: counted(s, "name", "grp", "value % 3"), "% cast(3 as bigint)"),
     "key order": (lambda s: counted(s, "grp", "name"), "grp"),
-    "no key": (lambda s: binshift.stateful(stream(s), bins=32, workers=2).agg(F.count("*")), "no key"),
+    "no key": (
+        lambda s: binshift.writeStream(stream(s).groupBy().agg(F.count("*")), bins=32, workers=2),
+        "no key",
+    ),
     "aggregate other": (lambda s: counted(s, how=("count(*)", "max(value)")), "max(value)"),
     "aggregate less": (lambda s: counted(s, how=("count(*)",)), "sum(value)"),
     "aggregate of another column": (lambda s: counted(s, how=("count(*)", "sum(value * 2)")), "cast(2 as bigint)"),
     "aggregate type": (lambda s: counted(s, how=("count(*)", "sum(cast(value as double))")), "double"),
-    "operator": (lambda s: framed(s, summed), "applyInArrowWithState"),
+    "operator": (lambda s: totalling(s, summed), "vectorised: keys"),
 }
 ARROW: dict[str, tuple[Program, str]] = {
-    "state type": (lambda s: framed(s, summed, "total double, seen long"), "total:double"),
-    "state column": (lambda s: framed(s, summed, f"{STATE}, last long"), "last:bigint"),
-    "state order": (lambda s: framed(s, summed, "seen long, total long"), "seen:bigint,total:bigint"),
+    "state type": (lambda s: totalling(s, summed, "total double, seen long"), "total:double"),
+    "state column": (lambda s: totalling(s, summed, f"{STATE}, last long"), "last:bigint"),
+    "state order": (lambda s: totalling(s, summed, "seen long, total long"), "seen:bigint,total:bigint"),
     "operator": (lambda s: counted(s), "count"),
 }
 WINDOWS: dict[str, tuple[Program, str]] = {"window": (lambda s: windowed(s, 2), "'2 minutes'")}
@@ -95,9 +98,9 @@ def test_a_changed_aggregation_is_refused(session: SparkSession, tmp_path: Path)
 
 def test_a_changed_state_schema_is_refused(session: SparkSession, tmp_path: Path) -> None:
     """The columns of the user's own state must be those of the checkpoint; the function itself may change."""
-    ran(session, lambda s: framed(s, summed), tmp_path)
+    ran(session, lambda s: totalling(s, summed), tmp_path)
     refused(session, tmp_path, ARROW)
-    goes_on(session, lambda s: framed(s, lambda keys, rows, state: summed(keys, rows, state)), tmp_path)
+    goes_on(session, lambda s: totalling(s, lambda keys, rows, state: summed(keys, rows, state)), tmp_path)
 
 
 def test_a_changed_window_is_refused(session: SparkSession, tmp_path: Path) -> None:

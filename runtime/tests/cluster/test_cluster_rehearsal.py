@@ -21,8 +21,10 @@ def _counted(session: SparkSession, key: Any, where: Path) -> set[Any]:
         F.concat(F.lit("2026-01-"), F.lpad((F.col("value") % 9 + 1).cast("string"), 2, "0")).alias("word")
     )
     found: set[Any] = set()
-    frame = binshift.stateful(dates, bins=16, workers=2).groupBy(key.alias("key")).agg(F.count("*").alias("n"))
-    writer = frame.writeStream.outputMode("update").option("checkpointLocation", str(where))
+    frame = dates.groupBy(key.alias("key")).agg(F.count("*").alias("n"))
+    writer = (
+        binshift.writeStream(frame, bins=16, workers=2).outputMode("update").option("checkpointLocation", str(where))
+    )
     query: Any = writer.foreachBatch(lambda df, _: found.update(row["key"] for row in df.collect())).start()
     query.await_epoch(3)
     query.rescale(4).wait(60)

@@ -103,7 +103,7 @@ def test_an_epoch_is_emitted_again_without_a_worker_that_is_gone(
             assert ABSENT not in world.status()["workers"]
             world.absent.clear()
             world.until(lambda: ABSENT in world.status()["workers"] and not unsettled(world), "the worker is back")
-            assert not list((tmp_path / "cluster").glob("worker-*/store/*/state.stand-in*/*"))
+            assert not list((tmp_path / "cluster").glob("worker-*/store/*/0.stateStoreSave.stand-in*/*"))
             world.advance(1)
         finally:
             world.close()

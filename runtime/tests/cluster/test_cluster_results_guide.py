@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import NAMES, ROWS, Reference, aggregated, stream
+from counted import NAMES, ROWS, Reference, aggregated, counting, stream
 from guide_code import functions
 from process_tree import kill_executor
 from pyspark.sql import DataFrame, SparkSession
@@ -33,9 +33,8 @@ def newest(last: int) -> dict[Any, Any]:
 
 def test_files(cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
     """Executors are killed while the query writes parquet; the newest row of each key is correct."""
-    frame, path = aggregated(stream(session), bins=32, workers=2), str(tmp_path / "out")
-    columns = frame.columns
-    writer = frame.writeStream.outputMode("update").format("parquet")
+    columns, path = aggregated(stream(session)).columns, str(tmp_path / "out")
+    writer = counting(session, bins=32, workers=2).format("parquet")
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start(path)
     for worker in (0, 1):
         query.await_epoch(query.epoch + 2, 120)
@@ -61,8 +60,8 @@ def test_a_database(session: SparkSession, tmp_path: Path) -> None:
 
     def started() -> Any:
         rows = stream(session).withColumn("key", F.col("value") % NAMES)
-        counts = binshift.stateful(rows, bins=32, workers=2).groupBy("key").agg(F.count("*").alias("rows"))
-        writer = counts.writeStream.outputMode("update").foreachBatch(take)
+        counts = rows.groupBy("key").agg(F.count("*").alias("rows"))
+        writer = binshift.writeStream(counts, bins=32, workers=2).outputMode("update").foreachBatch(take)
         return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
     with pytest.raises(Exception, match="the driver has died"):

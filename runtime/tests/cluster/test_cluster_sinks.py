@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import Key, Outputs, Reference, aggregated, stream
+from counted import Key, Outputs, Reference, counting
 from process_tree import kill_executor
 from pyspark.sql import Row, SparkSession
 
@@ -49,8 +49,7 @@ def to_files(directory: Path) -> Any:
 
 def test_memory_holds_each_epoch_once(cluster: LocalCluster, session: SparkSession, tmp_path: Path) -> None:
     """Exactly once: a replayed epoch replaces its rows."""
-    frame = aggregated(stream(session), bins=32, workers=2)
-    writer = frame.writeStream.outputMode("update").format("memory").queryName("held")
+    writer = counting(session, bins=32, workers=2).format("memory").queryName("held")
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     _through_kills(cluster, query)
     query.stop()
@@ -66,8 +65,7 @@ def test_foreach_repeats_rows_and_never_changes_them(
     """At least once: repeated rows have the same epoch and the same values."""
     rows = tmp_path / "rows"
     rows.mkdir()
-    frame = aggregated(stream(session), bins=32, workers=2)
-    writer = frame.writeStream.outputMode("update").foreach(to_files(rows))
+    writer = counting(session, bins=32, workers=2).foreach(to_files(rows))
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     last = _through_kills(cluster, query)
     query.abort()
@@ -95,8 +93,7 @@ def test_the_console_shows_the_same_epoch_again(
     cluster: LocalCluster, session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """At least once: all rows printed under a number are that epoch's rows."""
-    frame = aggregated(stream(session), bins=32, workers=2)
-    writer = frame.writeStream.outputMode("update").format("console").option("numRows", "1000")
+    writer = counting(session, bins=32, workers=2).format("console").option("numRows", "1000")
     query = writer.option("checkpointLocation", str(tmp_path)).start()
     last = _through_kills(cluster, query)
     query.stop()
@@ -112,7 +109,7 @@ def test_a_batch_left_in_the_middle_comes_again(session: SparkSession, tmp_path:
     outputs, calls = Outputs(), list[int]()
 
     def started() -> Any:
-        writer = aggregated(stream(session), bins=32, workers=2).writeStream.outputMode("update")
+        writer = counting(session, bins=32, workers=2)
         return writer.foreachBatch(take).option("checkpointLocation", str(tmp_path)).start()
 
     def take(frame: Any, epoch: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted import aggregated, stream
+from counted import counting
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift.engine import epoch_loop
@@ -30,7 +30,7 @@ def test_a_function_stops_its_own_query(session: SparkSession, tmp_path: Path) -
         if epoch == LAST:
             query.stop()
 
-    writer = aggregated(stream(session), bins=16, workers=2).writeStream.outputMode("update")
+    writer = counting(session, bins=16, workers=2)
     query: Any = writer.foreachBatch(function).option("checkpointLocation", str(tmp_path)).start()
     started.set()
     assert query.awaitTermination(PATIENCE_SECONDS)
@@ -64,7 +64,7 @@ def test_a_function_waits_for_the_thread_that_stops_its_query(
         thread.start()
         thread.join(PATIENCE_SECONDS)
 
-    writer = aggregated(stream(session), bins=16, workers=2).writeStream.outputMode("update")
+    writer = counting(session, bins=16, workers=2)
     query: Any = writer.foreachBatch(function).option("checkpointLocation", str(tmp_path)).start()
     started.set()
     assert query.awaitTermination(PATIENCE_SECONDS)

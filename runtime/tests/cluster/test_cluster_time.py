@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from engines import TIMES, Sink, ours, put, run, source, taken, times, uncommit, with_conf
+from engines import TIMES, Sink, ours, put, run, source, sparks, taken, times, uncommit, with_conf
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 pytestmark = pytest.mark.cluster
@@ -24,7 +23,7 @@ CLOCKS = (
 """Keys derived from the time that do not change while the test runs, at any time."""
 
 
-def clocked(frame: Any) -> Any:
+def clocked(frame: DataFrame) -> DataFrame:
     """Times in keys, in a filter of an aggregate, and after the operator; one in each of Spark's forms."""
     keys = [F.expr(text).alias(f"at{number}") for number, text in enumerate(CLOCKS)]
     counted = frame.groupBy(F.window(F.current_timestamp(), "365000 days"), "k", *keys).agg(
@@ -49,18 +48,18 @@ def test_the_current_time_is_the_batch_s(session: SparkSession, tmp_path: Path) 
         put(folder, batch, seconds)
     with with_conf(session, "spark.sql.session.timeZone", "Asia/Tokyo"):
         kept = Sink()
-        run(clocked(ours(session, folder)), checkpoint, kept)
+        run(ours(clocked(source(session, folder))), checkpoint, kept)
         uncommit(checkpoint, 1)
-        run(clocked(ours(session, folder)), checkpoint, kept)
+        run(ours(clocked(source(session, folder))), checkpoint, kept)
         assert kept.runs == [0, 1, 1]
-        sparks = taken(clocked(source(session, folder)), tmp_path / "sparks")
-        for found, at in ((kept.epochs, times(checkpoint)), (sparks, times(tmp_path / "sparks"))):
+        theirs = taken(sparks(clocked(source(session, folder))), tmp_path / "sparks")
+        for found, at in ((kept.epochs, times(checkpoint)), (theirs, times(tmp_path / "sparks"))):
             for epoch, rows in found.items():
                 assert {row[-6].astimezone(UTC) for row in rows} == {at[epoch]}
                 assert {row[-5] for row in rows} == {(at[epoch] + timedelta(hours=9)).replace(tzinfo=None)}
                 assert {row[-4] for row in rows} == {(at[epoch] + timedelta(hours=9)).date()}
                 assert {row[-3] for row in rows} == {int(at[epoch].timestamp())}
-        counts = [[Counter(row[:-6] for row in rows) for rows in each.values()] for each in (kept.epochs, sparks)]
+        counts = [[Counter(row[:-6] for row in rows) for rows in each.values()] for each in (kept.epochs, theirs)]
         assert counts[0] == counts[1]
 
 
@@ -70,8 +69,8 @@ def test_the_only_key_may_be_one_value_in_a_batch(key: str, session: SparkSessio
     folder = tmp_path / "in"
     for batch, seconds in enumerate(TIMES[:3]):
         put(folder, batch, seconds)
-    counted = ours(session, folder).groupBy(F.expr(key).alias("key")).agg(F.count("*").alias("n"))
-    found = taken(counted.selectExpr("n", "now() AS at"), tmp_path / "ours")
+    counted = source(session, folder).groupBy(F.expr(key).alias("key")).agg(F.count("*").alias("n"))
+    found = taken(ours(counted.selectExpr("n", "now() AS at")), tmp_path / "ours")
     assert [sorted(row[0] for row in rows) for rows in found.values()] == [[3], [5], [8]]
     assert [{row[1].astimezone(UTC) for row in rows} for rows in found.values()] == [
         {at} for at in times(tmp_path / "ours")
@@ -84,13 +83,11 @@ def test_a_time_within_an_aggregate_is_refused_as_by_spark(text: str, session: S
     folder = tmp_path / "in"
     put(folder, 0, TIMES[0])
 
-    def query(frame: Any) -> Any:
-        return frame.groupBy("k").agg(F.expr(text))
-
+    frame = source(session, folder).groupBy("k").agg(F.expr(text))
     with pytest.raises(StreamingQueryException) as spark:
-        taken(query(source(session, folder)), tmp_path / "sparks")
+        taken(sparks(frame), tmp_path / "sparks")
     with pytest.raises(AnalysisException) as found:
-        taken(query(ours(session, folder)), tmp_path / "ours")
+        taken(ours(frame), tmp_path / "ours")
     assert found.value.getCondition() == "AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"
     assert str(found.value).partition(" SQLSTATE")[0] in str(spark.value)
     assert not (tmp_path / "ours" / "binshift").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import TIMES, Sink, ours, put, run, source, taken, uncommit, watermarks, with_conf
+from engines import TIMES, Sink, ours, put, run, source, sparks, taken, uncommit, watermarks, with_conf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,23 +20,23 @@ EARLY = ([-7200, -3700], [-3650, -5], [0, 5, -1], [30, -30], [3600])
 """Around 1970: the seconds of each batch."""
 
 
-def windows(frame: Any) -> Any:
+def windows(frame: DataFrame) -> DataFrame:
     """Windows of ten seconds, flat."""
     grouped = frame.groupBy(F.window("ts", "10 seconds"), "k").agg(F.count("*").alias("n"), F.max("ts").alias("latest"))
     return grouped.select("window.start", "window.end", "k", "n", "latest")
 
 
-def filtered(frame: Any) -> Any:
+def filtered(frame: DataFrame) -> DataFrame:
     """Drops the events that move the watermark most."""
     return frame.where(F.second("ts") % 30 != 0)
 
 
-def joined(frame: Any) -> Any:
+def joined(frame: DataFrame) -> DataFrame:
     """Keeps rows with a match in a static frame: all but each file's last row."""
     return frame.join(frame.sparkSession.range(2).withColumnRenamed("id", "k"), "k")
 
 
-def exploded(frame: Any) -> Any:
+def exploded(frame: DataFrame) -> DataFrame:
     """Two rows for each row with items, and none for the others."""
     return frame.select("ts", "k", F.explode("items").alias("item"))
 
@@ -44,18 +44,18 @@ def exploded(frame: Any) -> Any:
 @pytest.mark.parametrize("mode", ["update", "append"])
 @pytest.mark.parametrize("between", [filtered, joined, exploded])
 def test_what_stands_behind_the_watermark_does_not_change_it(
-    between: Callable[[Any], Any], mode: str, session: SparkSession, tmp_path: Path
+    between: Callable[[DataFrame], DataFrame], mode: str, session: SparkSession, tmp_path: Path
 ) -> None:
     """Spark follows the event time at `withWatermark`: the same rows are late, and windows end in the same batches."""
     folder = tmp_path / "in"
     for batch, seconds in enumerate(TIMES):
         put(folder, batch, seconds)
 
-    def query(frame: Any) -> Any:
+    def query(frame: DataFrame) -> DataFrame:
         return windows(between(frame.withWatermark("ts", "10 seconds")))
 
-    found = taken(query(ours(session, folder)), tmp_path / "ours", mode)
-    assert found == taken(query(source(session, folder)), tmp_path / "sparks", mode)
+    found = taken(ours(query(source(session, folder))), tmp_path / "ours", mode)
+    assert found == taken(sparks(query(source(session, folder))), tmp_path / "sparks", mode)
     assert watermarks(tmp_path / "ours") == watermarks(tmp_path / "sparks")
     assert sum(map(len, found.values())) > len(TIMES) / 2
 
@@ -69,13 +69,13 @@ def test_united_streams_have_one_watermark_by_spark_s_policy(
         put(tmp_path / "in", batch, seconds)
         put(tmp_path / "slower", batch, [at / 2 for at in seconds])
 
-    def query(frame: Any) -> Any:
+    def query(frame: DataFrame) -> DataFrame:
         slower = source(session, tmp_path / "slower").withWatermark("ts", "20 seconds")
         return windows(frame.withWatermark("ts", "5 seconds").union(slower))
 
     with with_conf(session, "spark.sql.streaming.multipleWatermarkPolicy", policy):
-        found = taken(query(ours(session, tmp_path / "in")), tmp_path / "ours")
-        assert found == taken(query(source(session, tmp_path / "in")), tmp_path / "sparks")
+        found = taken(ours(query(source(session, tmp_path / "in"))), tmp_path / "ours")
+        assert found == taken(sparks(query(source(session, tmp_path / "in"))), tmp_path / "sparks")
     assert watermarks(tmp_path / "ours") == watermarks(tmp_path / "sparks")
 
 
@@ -85,8 +85,8 @@ def test_event_times_before_1970_are_late(session: SparkSession, tmp_path: Path)
     for batch, seconds in enumerate(EARLY):
         put(folder, batch, seconds, datetime(1970, 1, 1, tzinfo=UTC))
     both = [
-        taken(windows(made(session, folder).withWatermark("ts", "10 seconds")), tmp_path / made.__name__)
-        for made in (ours, source)
+        taken(engine(windows(source(session, folder).withWatermark("ts", "10 seconds"))), tmp_path / engine.__name__)
+        for engine in (ours, sparks)
     ]
     assert both[0] == both[1]
     assert not both[0][0]
@@ -96,10 +96,10 @@ def test_event_times_before_1970_are_late(session: SparkSession, tmp_path: Path)
 @pytest.mark.parametrize("mode", ["update", "append"])
 def test_restarts_and_replays_keep_the_watermark(mode: str, session: SparkSession, tmp_path: Path) -> None:
     """A query that ends inside a batch, before its record or after it, continues like one that never ended."""
-    folder, checkpoint, kept, sparks = tmp_path / "in", tmp_path / "ours", Sink(), Sink()
+    folder, checkpoint, kept, wanted = tmp_path / "in", tmp_path / "ours", Sink(), Sink()
 
-    def query(made: Callable[..., Any]) -> Any:
-        return windows(filtered(made(session, folder).withWatermark("ts", "10 seconds")))
+    def query() -> DataFrame:
+        return windows(filtered(source(session, folder).withWatermark("ts", "10 seconds")))
 
     def breaking(frame: DataFrame, epoch: int) -> None:
         kept(frame, epoch)
@@ -110,14 +110,14 @@ def test_restarts_and_replays_keep_the_watermark(mode: str, session: SparkSessio
             put(folder, number, TIMES[number])
         if batch % 4:  # the driver ends before the record of a batch: it runs again
             with pytest.raises(Exception, match="the test breaks the batch"):
-                run(query(ours), checkpoint, breaking, mode)
-        run(query(ours), checkpoint, kept, mode)
-        run(query(source), tmp_path / "sparks", sparks, mode)
+                run(ours(query()), checkpoint, breaking, mode)
+        run(ours(query()), checkpoint, kept, mode)
+        run(sparks(query()), tmp_path / "sparks", wanted, mode)
         if batch in (2, 4):  # the driver died after the record, before Spark's commit: a replay
             uncommit(checkpoint, max(kept.epochs))
-            run(query(ours), checkpoint, kept, mode)
+            run(ours(query()), checkpoint, kept, mode)
     assert len(kept.runs) == len(kept.epochs) + 4
-    assert kept.epochs == sparks.epochs
+    assert kept.epochs == wanted.epochs
     assert watermarks(checkpoint) == watermarks(tmp_path / "sparks")
 
 
@@ -128,14 +128,14 @@ def test_batches_without_data_are_run_as_the_conf_has_it(enabled: str, session: 
     for batch, seconds in enumerate(TIMES[:3]):
         put(folder, batch, seconds)
 
-    def query(frame: Any) -> Any:
+    def query(frame: DataFrame) -> DataFrame:
         return windows(frame.withWatermark("ts", "10 seconds"))
 
     with with_conf(session, NO_DATA_CONF, enabled):
-        found = taken(query(ours(session, folder)), tmp_path / "ours", "append")
-        assert found == taken(query(source(session, folder)), tmp_path / "sparks", "append")
-        sink, live = Sink(), query(ours(session, folder)).writeStream.outputMode("append")
-        running = live.option("checkpointLocation", str(tmp_path / "live")).foreachBatch(sink).start()
+        found = taken(ours(query(source(session, folder))), tmp_path / "ours", "append")
+        assert found == taken(sparks(query(source(session, folder))), tmp_path / "sparks", "append")
+        sink, live = Sink(), ours(query(source(session, folder))).outputMode("append")
+        running: Any = live.option("checkpointLocation", str(tmp_path / "live")).foreachBatch(sink).start()
         try:
             running.processAllAvailable()
             assert running.rescale(3).wait(120).value == "settled"

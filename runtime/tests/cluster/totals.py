@@ -1,4 +1,4 @@
-"""A user function for `applyInArrowWithState`, total and count by name, over the counted stream; and its result."""
+"""A user function for `applyInPandasWithState`, total and count by name, over the counted stream; and its result."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import binshift
+from binshift.spark.writer import StatefulStreamWriter
 
 # Executors do not have the tests' folder.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
@@ -36,11 +37,11 @@ def summed(keys: pa.RecordBatch, rows: pa.Table, state: pa.Table) -> Tables:
     return after, after
 
 
-def framed(session: SparkSession, step: Step, state: str = STATE, **settings: Any) -> Any:
-    """A query around a function."""
-    events = stream(session).where("name is not null").select("name", "value")
-    frame = binshift.stateful(events, bins=BINS, workers=2, **settings).groupBy("name")
-    return frame.applyInArrowWithState(step, OUTPUT, state, "update", "NoTimeout")
+def totalling(session: SparkSession, step: Step, state: str = STATE, **settings: Any) -> StatefulStreamWriter:
+    """The writer of a query around a function."""
+    groups = stream(session).where("name is not null").select("name", "value").groupBy("name")
+    frame = groups.applyInPandasWithState(binshift.vectorised(step), OUTPUT, state, "update", "NoTimeout")
+    return binshift.writeStream(frame, bins=BINS, workers=2, **settings).outputMode("update")
 
 
 class Kept:

@@ -1,6 +1,6 @@
 """A program with two stateful queries, which checks itself: ``program MASTER FOLDER CONF``; ``CONF`` is Spark conf in JSON.
 
-It has an aggregation and an `applyInArrowWithState`, started by two threads at once. Each is rescaled independently while both
+It has an aggregation and a vectorised function, started by two threads at once. Each is rescaled independently while both
 run, one is restarted, and at the end the program's target applies to both. Every epoch of both is compared with its
 reference.
 """
@@ -21,13 +21,14 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 import totals
 from awaiting import awaited
-from counted import Outputs, aggregated, stream
+from counted import Outputs, counting
 from pyspark.sql import SparkSession
 
 from binshift.control import ControlSettings, Tokens, serve
 from binshift.errors import InvalidQuery, InvalidSettings
 from binshift.log.tools.inspect import verify
 from binshift.spark import conf
+from binshift.spark.writer import StatefulStreamWriter
 
 TOKEN = "two-queries-admin-token"
 SECONDS = 150.0
@@ -46,15 +47,14 @@ class Program:
 
     def start_counts(self, name: str = "counts", folder: str = "counts") -> Any:
         """The aggregation."""
-        frame = aggregated(stream(self.session), bins=32, workers=2)
-        return self._started(frame, name, folder, self.counts)
+        return self._started(counting(self.session, bins=32, workers=2), name, folder, self.counts)
 
     def start_totals(self) -> Any:
         """The user function."""
-        return self._started(totals.framed(self.session, totals.summed), "totals", "totals", self.kept)
+        return self._started(totals.totalling(self.session, totals.summed), "totals", "totals", self.kept)
 
-    def _started(self, frame: Any, name: str, folder: str, sink: Callable[..., None]) -> Any:
-        writer = frame.writeStream.queryName(name).outputMode("update").foreachBatch(sink)
+    def _started(self, writer: StatefulStreamWriter, name: str, folder: str, sink: Callable[..., None]) -> Any:
+        writer = writer.queryName(name).foreachBatch(sink)
         writer = writer.trigger(processingTime="0.3 seconds").option("checkpointLocation", str(self.folder / folder))
         query = writer.start()
         self.control.attach(query)

@@ -21,6 +21,7 @@ from typing import Final
 from binshift.errors import InvalidSettings
 from binshift.hosting import log_tail
 from binshift.hosting.program import submit_arguments
+from binshift.settings import ENABLED_CONF
 
 RUN_DIRECTORY_VARIABLE: Final = "BINSHIFT_RUN_DIRECTORY"
 
@@ -51,6 +52,7 @@ def program_conf(
         "spark.app.name": program.stem,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        ENABLED_CONF: "true",
         **log_tail.CONF,
     }
     fixed = {

@@ -1,7 +1,7 @@
 """Runs the user's program in this process, with the control API: ``python -m binshift.hosting.local.program APP ...``.
 
-The API is up before the program's first line and gets the query as soon as that has started; the program knows nothing of
-either. When `binshift run` is gone, however that happened, this process ends too.
+The API is up before the program's first line and gets the query as soon as that has started. The program's stateful queries
+run on binshift, unless its conf has ``spark.binshift.enabled=false``; it knows nothing of any of this. When `binshift run` is gone, however that happened, this process ends too.
 
 A traceback is also written to the run's folder, so that `binshift run` can show it after all that Spark logs while it ends.
 """
@@ -20,6 +20,7 @@ from binshift.hosting.local.directory import RunDirectory
 from binshift.hosting.local.environment import RUN_DIRECTORY_VARIABLE
 from binshift.hosting.program import run_script, watch_parent
 from binshift.spark.host import Host, hosting
+from binshift.spark.installing import install
 
 FAILURE: Final = "failure.txt"
 """In the run's folder: the traceback of the program."""
@@ -34,6 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         os.environ.pop(ADMIN_VARIABLE, None)
         directory.publish(control.api.url)
         with hosting(Host(directory.publish_recorded, control.attach)):
+            install()
             failure = run_script(app, arguments[1:])
         if failure is not None:
             (directory.path / FAILURE).write_text(failure.traceback, encoding="utf-8")

@@ -22,7 +22,7 @@ from binshift.hosting.pod import user
 from binshift.hosting.pod.settings import DriverSettings
 from binshift.hosting.program import submit_arguments
 from binshift.java import java_home
-from binshift.settings import CHECKPOINT_CONF
+from binshift.settings import CHECKPOINT_CONF, ENABLED_CONF
 from binshift.spark.conf import required
 
 NAME_OPTIONS: Final = "-Dsun.net.inetaddr.ttl=5 -Dsun.net.inetaddr.negative.ttl=1"
@@ -49,6 +49,7 @@ def overrulable(program: Path, directory: Path, environment: Mapping[str, str]) 
         "spark.rpc.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         "spark.shuffle.io.connectionCreationTimeout": f"{CONNECT_SECONDS}s",
         **log_tail.CONF,
+        ENABLED_CONF: "true",
         "spark.binshift.executorWaitSeconds": str(EXECUTOR_WAIT_SECONDS),
         **s3.spark_conf(environment),
     }

@@ -1,7 +1,8 @@
 """Runs the user's program in a process of its own, and answers for its query: ``python -m binshift.hosting.pod.program APP ...``.
 
 Started by `binshift.hosting.pod.supervisor`, which holds the control API's sockets and answers on them until there is a query. The
-program knows nothing of this: it finds its master and its conf as under ``spark-submit``. Tokens come through a pipe and
+program knows nothing of this: it finds its master and its conf as under ``spark-submit``, and binshift runs its stateful
+queries. Tokens come through a pipe and
 are in no environment. When the driver's process is gone, however that happened, this one ends too.
 """
 
@@ -31,6 +32,7 @@ from binshift.hosting.pod.settings import DriverSettings, address_of
 from binshift.hosting.program import run_script, watch_parent
 from binshift.model import Worker
 from binshift.spark.host import Host, hosting
+from binshift.spark.installing import install
 
 if TYPE_CHECKING:
     from binshift.spark.dataflow import StreamingQuery
@@ -149,6 +151,7 @@ def main(arguments: Sequence[str]) -> int:
     await_name(given.host)
     await_port(*address_of(given.master))
     with hosting(Host(child.recorded, child.started)):
+        install()
         return _run(app, arguments[1:], child)
 
 

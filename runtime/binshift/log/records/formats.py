@@ -135,8 +135,10 @@ def check_compatible(url: str, found: LogFormat, wanted: LogFormat) -> None:
     was, now = ({operator.name: operator for operator in each.operators} for each in (found, wanted))
     for name in sorted(was.keys() | now.keys()):
         if name not in now:
+            fresh = " and ".join(_called(now[each]) for each in sorted(now.keys() - was.keys()))
+            instead = f"; it has {fresh} instead" if fresh else ""
             raise IncompatibleState(
-                f"the log at {url} has state of {_called(was[name])}, which the query lacks. {_HELP}"
+                f"the log at {url} has state of {_called(was[name])}, which the query lacks{instead}. {_HELP}"
             )
         if name not in was:
             raise IncompatibleState(

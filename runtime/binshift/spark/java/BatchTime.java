@@ -11,11 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.LocalTimestamp;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils$;
-import org.apache.spark.sql.classic.Dataset;
-import org.apache.spark.sql.classic.Dataset$;
 import scala.Function1;
 import scala.Option;
-import scala.PartialFunction;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -29,14 +26,11 @@ public class BatchTime extends AbstractPartialFunction {
     this.millis = millis;
   }
 
-  public static Dataset at(Dataset frame, long millis) {
-    LogicalPlan plan = frame.queryExecution().analyzed();
+  public static LogicalPlan in(LogicalPlan plan, long millis) {
     if (!plan.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE())) {
-      return frame;
+      return plan;
     }
-    PartialFunction rule = new BatchTime(millis);
-    LogicalPlan timed = (LogicalPlan) plan.transformAllExpressionsWithSubqueries(rule);
-    return Dataset$.MODULE$.ofRows(frame.sparkSession(), timed);
+    return (LogicalPlan) plan.transformAllExpressionsWithSubqueries(new BatchTime(millis));
   }
 
   public boolean isDefinedAt(Object found) {

@@ -1,8 +1,10 @@
 package dev.binshift;
 
+import java.util.Properties;
 import org.apache.spark.Dependency;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
+import org.apache.spark.TaskContextImpl;
 import org.apache.spark.rdd.RDD;
 
 /**
@@ -10,6 +12,9 @@ import org.apache.spark.rdd.RDD;
  * ("executor_host_id"), in turn if there are fewer executors than partitions. Raw types: the run-time compiler infers no generics.
  */
 public class PinnedRDD extends RDD {
+  /** The local property of a task that has the number of the partition: in a union, that of the task is another. */
+  private static final String PARTITION = "binshift.partition";
+
   private final String[] locations;
 
   public PinnedRDD(RDD parent, String[] locations) {
@@ -26,6 +31,8 @@ public class PinnedRDD extends RDD {
   }
 
   public scala.collection.Iterator compute(Partition partition, TaskContext context) {
+    Properties properties = ((TaskContextImpl) context).getLocalProperties();
+    properties.setProperty(PARTITION, String.valueOf(partition.index()));
     return parent().iterator(partition, context);
   }
 

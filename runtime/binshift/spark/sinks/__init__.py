@@ -9,6 +9,7 @@
 | `noop` | idempotent by epoch | no | leaves nothing either time |
 | `foreachBatch` | at least once, duplicates recognisable by epoch | yes | your function gets the same rows and epoch again |
 | `foreach` | at least once, duplicates recognisable by epoch | no | `open` gets the same partition and epoch again |
+| `toTable` | at least once, duplicates recognisable by epoch | yes | is appended again |
 | any other format | at least once, duplicates recognisable by epoch | yes | is appended again |
 
 A function that is idempotent by (partition and) epoch makes `foreachBatch` and `foreach` exactly once. All of this
@@ -26,7 +27,7 @@ from binshift.errors import InvalidQuery
 from binshift.spark.sinks.console import ConsoleSink
 from binshift.spark.sinks.contract import Guarantee, Sink
 from binshift.spark.sinks.files import FILE_FORMATS, FileSink, refuse_old_output
-from binshift.spark.sinks.formats import FormatSink, KafkaSink, NoopSink
+from binshift.spark.sinks.formats import FormatSink, KafkaSink, NoopSink, TableSink
 from binshift.spark.sinks.functions import BatchFunction, ForeachBatchSink, ForeachSink, RowFunction, RowWriter
 from binshift.spark.sinks.memory import MemorySink
 
@@ -44,6 +45,7 @@ __all__ = [
     "RowFunction",
     "RowWriter",
     "Sink",
+    "TableSink",
     "refuse_old_output",
     "sink_for",
 ]

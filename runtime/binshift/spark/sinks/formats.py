@@ -31,6 +31,41 @@ class NoopSink:
         """Nothing to release."""
 
 
+class TableSink:
+    """Appends each epoch to a table of the catalog; the first one creates it if it does not exist.
+
+    Args:
+        table: its name.
+        format: of a new table; None for the session's default.
+        options: the format's options.
+        partition_by: the columns by which a new table is partitioned.
+    """
+
+    guarantee = Guarantee.AT_LEAST_ONCE
+    drains = True
+
+    def __init__(
+        self, table: str, format: str | None, options: Mapping[str, str], partition_by: Sequence[str] = ()
+    ) -> None:
+        self.name = f"table {table}"
+        self._table = table
+        self._format = format
+        self._options = dict(options)
+        self._partition_by = list(partition_by)
+
+    def write(self, result: DataFrame, epoch: int) -> None:
+        """Append the epoch."""
+        writer = result.write.mode("append").options(**self._options)
+        if self._format is not None:
+            writer = writer.format(self._format)
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        writer.saveAsTable(self._table)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
 class FormatSink:
     """Appends each epoch with one of Spark's formats, or with that of a package that the user added.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from rich.console import Console
 
+import binshift
 import flights
 from binshift.errors import EpochFailed
 from flights_demo import dataset, picture, reference, replay, report
@@ -102,7 +103,8 @@ def _demo_run(
     replay.write(dataset.arrow(rows), schedule, staged)
     results, spark, checkpoint = Results(), around.session(), around.folder / "checkpoint"
     screen.show_message(f"starting the query {flights.__file__}")
-    query = flights.start(spark, str(shown), str(checkpoint), results)
+    writer = binshift.writeStream(flights.delays(flights.stream(spark, str(shown)))).queryName("flights")
+    query = writer.format(results).outputMode("update").option("checkpointLocation", str(checkpoint)).start()
     around.at_end(query.stop)
     feeder, log = Feeder(schedule, staged, shown), LatencyLog(schedule)
     watcher = Watcher(query, Consumed(checkpoint), log, feeder.now)
