@@ -84,6 +84,10 @@ oracle: $(READY) $(CLASSES) ## random histories with faults compared with the re
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $$(nproc) --dist worksteal runtime/tests -m "oracle and not cluster"
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and oracle"
 
+.PHONY: conformance
+conformance: $(READY) $(CLASSES) ## small PySpark programs on Spark and on binshift, calm and with moves, compared step by step (NAMES=session ENGINE=spark)
+	$(WITH_JAVA) PYTHONPATH=runtime $(BIN)/python -m conformance $(foreach name,$(NAMES),-k "$(name)") $(if $(ENGINE),--engine $(ENGINE))
+
 .PHONY: faults
 faults: $(READY) $(CLASSES) ## fault injection at every failpoint of a running query: kill, stop, resume; takes hours (FAULT="delta.before" for one)
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster/test_cluster_faults.py -v -m campaign $(if $(FAULT),-k "$(FAULT)")

@@ -1,0 +1,25 @@
+"""All programs, one module a kind."""
+
+from __future__ import annotations
+
+from conformance.programs import (
+    aggregation,
+    chains,
+    combined,
+    dedup,
+    functions,
+    joins,
+    keys,
+    limits,
+    outer_joins,
+    python_functions,
+    sessions,
+    sql,
+    windows,
+)
+
+KINDS = (
+    *(aggregation.case, functions.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
+    *(joins.case, outer_joins.case, combined.case, chains.case, sql.case, python_functions.case),
+)
+PROGRAMS = tuple(program for kind in KINDS for program in kind.programs)
