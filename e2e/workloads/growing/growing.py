@@ -11,8 +11,6 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-import binshift
-
 ROWS_PER_SECOND = 1000
 KEYS = 20_000
 
@@ -23,7 +21,7 @@ def main(output: str, start_seconds: str) -> None:
     rows = spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_SECOND).load()
     slow = F.expr(f"timestamp_micros({start_seconds}000000 + (unix_micros(timestamp) - {start_seconds}000000) div 2)")
     timed = rows.select(slow.alias("at"), (F.col("value") % KEYS).alias("key"))
-    grouped = binshift.stateful(timed).withWatermark("at", "1 second").groupBy(F.window("at", "1 day"), "key")
+    grouped = timed.withWatermark("at", "1 second").groupBy(F.window("at", "1 day"), "key")
     counts = grouped.agg(F.count("*").alias("rows"))
     writer = counts.select("key", "rows").writeStream.outputMode("update").format("parquet").option("path", output)
     writer.option("checkpointLocation", os.environ["BINSHIFT_CHECKPOINT"]).start().awaitTermination()
