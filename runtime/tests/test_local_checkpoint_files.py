@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from awaiting import awaited
 from faulty_disk import faulty_disk
 from java_stderr import capture_java_stderr
 from py4j.protocol import Py4JJavaError
@@ -152,24 +153,40 @@ def test_being_stopped_is_no_trouble_of_the_disk(spark: SparkSession, tmp_path: 
 
 
 def test_files_on_a_failing_disk_are_not_reported_as_missing(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark treats a missing offset file as an epoch that was never planned; an unreadable one must not be treated so."""
-    with faulty_disk(tmp_path / "faulty") as disk:
+    """Spark treats a missing offset file as an epoch that was never planned. An unreadable one is tried again until it is readable."""
+    with faulty_disk(tmp_path / "faulty") as disk, capture_java_stderr(spark) as captured, ThreadPoolExecutor() as pool:
         files = Files(spark, OURS, disk.path)
         files.create("7", b"offsets").close()
         disk.refuse("EIO")
-        for read in (
-            lambda: files.manager.exists(files.path("7")),
-            lambda: files.manager.exists(files.path("none")),
-            lambda: files.manager.open(files.path("7")),
-            files.listed,
-        ):
-            with pytest.raises(Py4JJavaError, match=f"{disk.path}.* cannot be read .*check its disk"):
-                read()
+        there = pool.submit(files.manager.exists, files.path("7"))
+        absent = pool.submit(files.manager.exists, files.path("none"))
+        opened = pool.submit(files.manager.open, files.path("7"))
+        unopened = pool.submit(files.manager.open, files.path("none"))
+        listed = pool.submit(files.listed)
+        for name, count in {"/7": 2, "/none": 2, "": 1}.items():
+            told = f"{disk.path}{name} cannot be read ("
+            awaited(captured, lambda text, told=told, count=count: text.count(told) > count, 60)  # type: ignore[misc]
+        assert not any(each.done() for each in (there, absent, opened, unopened, listed))
         disk.repair()
-        assert files.listed() == {"7": 7}
-        assert not files.manager.exists(files.path("none"))
+        assert there.result(60)
+        assert not absent.result(60)
+        assert bytes(opened.result(60).readAllBytes()) == b"offsets"
         with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
-            files.manager.open(files.path("none"))
+            unopened.result(60)
+        assert listed.result(60) == {"7": 7}
+
+
+def test_stopping_a_query_ends_the_wait_for_a_failing_disk(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark stops a query by an interrupt of its thread: the read ends with the exception that Spark takes for a stop."""
+    with faulty_disk(tmp_path / "faulty") as disk, capture_java_stderr(spark):
+        files = Files(spark, OURS, disk.path)
+        disk.refuse("EIO")
+        files._jvm.java.lang.Thread.currentThread().interrupt()
+        try:
+            with pytest.raises(Py4JJavaError, match="InterruptedIOException"):
+                files.listed()
+        finally:
+            files._jvm.java.lang.Thread.interrupted()
 
 
 def test_a_file_that_has_its_name_is_not_opened_again(spark: SparkSession, tmp_path: Path) -> None:

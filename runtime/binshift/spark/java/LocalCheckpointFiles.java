@@ -30,7 +30,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * not sync at all. The files themselves are the same. They are small, and kept in memory until they are closed.
  */
 public class LocalCheckpointFiles implements CheckpointFileManager {
-  /** How often, and how long apart, a file is tried again that cannot be written. */
+  /** How often, and how long apart, a file is tried again that cannot be read or written. */
   private static final int TRIES = 60;
   private static final long PAUSE_MS = 1000L;
 
@@ -56,28 +56,31 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     }
   }
 
-  public FSDataInputStream open(Path path) {
-    try {
-      return files.open(path);
-    } catch (IOException error) {
-      throw sneaked(isMissing(file(path)) ? error : unreadable(path, error));
-    }
+  public FSDataInputStream open(final Path path) {
+    return (FSDataInputStream) new Read(path) {
+      Object once() throws IOException {
+        return files.open(path);
+      }
+    }.repeated();
   }
 
-  public FileStatus[] list(Path path, PathFilter filter) {
-    File[] found = file(path).listFiles();
-    if (found == null) {
-      IOException missing = new java.io.FileNotFoundException("File " + path + " does not exist");
-      throw sneaked(isMissing(file(path)) ? missing : unreadable(path, null));
-    }
-    ArrayList kept = new ArrayList();
-    for (int i = 0; i < found.length; i++) {
-      Path each = new Path(path, found[i].getName());
-      if (filter.accept(each)) {
-        kept.add(new FileStatus(found[i].length(), found[i].isDirectory(), 1, 1L << 25, found[i].lastModified(), each));
+  public FileStatus[] list(final Path path, final PathFilter filter) {
+    return (FileStatus[]) new Read(path) {
+      Object once() throws IOException {
+        File[] found = file(path).listFiles();
+        if (found == null) {
+          return null;
+        }
+        ArrayList kept = new ArrayList();
+        for (int i = 0; i < found.length; i++) {
+          Path each = new Path(path, found[i].getName());
+          if (filter.accept(each)) {
+            kept.add(new FileStatus(found[i].length(), found[i].isDirectory(), 1, 1L << 25, found[i].lastModified(), each));
+          }
+        }
+        return (FileStatus[]) kept.toArray(new FileStatus[0]);
       }
-    }
-    return (FileStatus[]) kept.toArray(new FileStatus[0]);
+    }.repeated();
   }
 
   public void mkdirs(Path path) {
@@ -88,13 +91,16 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     }
   }
 
-  public boolean exists(Path path) {
-    if (file(path).exists()) {
-      return true;
-    } else if (isMissing(file(path))) {
-      return false;
-    }
-    throw sneaked(unreadable(path, null));
+  public boolean exists(final Path path) {
+    return ((Boolean) new Read(path) {
+      Object once() {
+        return file(path).exists() ? Boolean.TRUE : null;
+      }
+
+      Object missing(IOException error) {
+        return Boolean.FALSE;
+      }
+    }.repeated()).booleanValue();
   }
 
   public void delete(Path path) {
@@ -121,15 +127,60 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
     return Files.notExists(file.toPath(), new LinkOption[0]);
   }
 
-  private static IOException unreadable(Path path, IOException error) {
-    String why = error == null ? "it is not known whether it exists" : error.getMessage();
-    return new IOException(path + " cannot be read (" + why + "): check its disk or file server", error);
+  private static void pause() {
+    try {
+      Thread.sleep(PAUSE_MS);
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw sneaked(new java.io.InterruptedIOException("the query is being stopped"));
+    }
   }
 
   /** Spark expects the checked exceptions of Hadoop's classes from methods that Scala declares without any. */
   private static RuntimeException sneaked(Throwable error) {
     org.apache.spark.unsafe.Platform.throwException(error);
     return new IllegalStateException(error);
+  }
+
+  /** A call that reads. On a failing disk it is tried again for a while, as a write is: the fault may be repaired. */
+  private abstract static class Read {
+    private final Path path;
+
+    Read(Path path) {
+      this.path = path;
+    }
+
+    /** One try. Null or an error: the file is missing or cannot be read. */
+    abstract Object once() throws IOException;
+
+    /** The result for a file that is known to be missing. */
+    Object missing(IOException error) {
+      throw sneaked(error != null ? error : new java.io.FileNotFoundException("File " + path + " does not exist"));
+    }
+
+    Object repeated() {
+      for (int left = TRIES; ; left--) {
+        IOException error = null;
+        try {
+          Object found = once();
+          if (found != null) {
+            return found;
+          }
+        } catch (IOException raised) {
+          error = raised;
+        }
+        if (isMissing(file(path))) {
+          return missing(error);
+        }
+        String why = error == null ? "it is not known whether it exists" : error.getMessage();
+        String trouble = path + " cannot be read (" + why + ")";
+        if (left == 0) {
+          throw sneaked(new IOException(trouble + ": check its disk or file server", error));
+        }
+        System.err.println("binshift: " + trouble + "; it is tried again");
+        pause();
+      }
+    }
   }
 
   /** A file that exists completely, or not at all. */
@@ -202,15 +253,6 @@ public class LocalCheckpointFiles implements CheckpointFileManager {
         file.getChannel().force(false);
       } finally {
         file.close();
-      }
-    }
-
-    private static void pause() throws IOException {
-      try {
-        Thread.sleep(PAUSE_MS);
-      } catch (InterruptedException error) {
-        Thread.currentThread().interrupt();
-        throw new java.io.InterruptedIOException("the query is being stopped");
       }
     }
 
