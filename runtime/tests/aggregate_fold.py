@@ -15,8 +15,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from binshift.operators.lookup import LookUp
 from binshift.operators.merge import merge
 from binshift.rows import RowCodec
+from binshift.spark.aggregateplan import AggregatePlan
+from binshift.spark.opaque import SparkMerge
 
 DDL = (
     "id bigint, i int, l bigint, x double, f float, d decimal(12,2), w decimal(38,2), s string, b binary, ok boolean, "
@@ -62,6 +65,7 @@ def fold(made: Compiled, batches: Sequence[DataFrame]) -> DataFrame:
     plan = made.plan
     keys, values = RowCodec(plan.key_schema), RowCodec(plan.buffer_schema, canonical=False)
     stored: dict[bytes, bytes] = {}
+    spark = batches[0].sparkSession
     for batch in batches:
         table = made.partial(batch).toArrow().combine_chunks()
         if not table.num_rows:
@@ -70,13 +74,26 @@ def fold(made: Compiled, batches: Sequence[DataFrame]) -> DataFrame:
         packed = keys.pack(one(new.select(plan.key_schema.names), plan.key_schema))
         assert len(set(packed.to_pylist())) == len(packed)
         old = values.unpack(pa.array([stored.get(key) for key in packed.to_pylist()], pa.binary()))
+        new = merged_by_spark(plan, spark, new, old)
         merged = merge(plan.merges, old, one(new.select(plan.buffer_schema.names), plan.buffer_schema))
         stored.update(zip(packed.to_pylist(), values.pack(merged).to_pylist(), strict=True))
     left = keys.unpack(pa.array(list(stored), pa.binary()))
     right = values.unpack(pa.array(list(stored.values()), pa.binary()))
-    spark = batches[0].sparkSession
     state = pa.table([*left.columns, *right.columns], names=plan.merged_type.names)
     return plan.final(spark.createDataFrame(state, plan.merged_type))
+
+
+def merged_by_spark(
+    plan: AggregatePlan, spark: SparkSession, new: pa.RecordBatch, old: pa.RecordBatch
+) -> pa.RecordBatch:
+    """The new rows; buffers that only Spark understands are merged with the stored ones."""
+    if not plan.merged_by_spark:
+        return new
+    merge = SparkMerge(LookUp(plan.key_schema, plan.buffer_schema, tuple(plan.merged_by_spark)), plan.merged_by_spark)
+    looked_up = merge.looked_up(plan.merged_type)
+    stored = [old.column(name) for name in plan.merged_by_spark]
+    rows = pa.table([*new.columns, *stored], names=looked_up.names)
+    return merge.merged(spark.createDataFrame(rows, looked_up)).toArrow().combine_chunks().to_batches()[0]
 
 
 def one(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -175,3 +192,22 @@ def moments() -> list[Column]:
 
 def tumbling() -> list[Column | str]:
     return [F.window("ts", "20 minutes"), "s"]
+
+
+def opaque() -> list[Column]:
+    """What only Spark can merge: one function each, over types that binshift has rules for, and over others."""
+    texts = [
+        *(
+            "approx_count_distinct(s)",
+            "approx_count_distinct(x, 0.2)",
+            "percentile(x, 0.25)",
+            "percentile(l, array(0, 1))",
+        ),
+        *("percentile_approx(d, 0.5)", "median(f)", "mode(s, true)", "histogram_numeric(i, 3)"),
+        *("listagg(s, '-') WITHIN GROUP (ORDER BY s, id)", "listagg(b) WITHIN GROUP (ORDER BY b)", "regr_slope(x, f)"),
+        *("hll_sketch_estimate(hll_sketch_agg(i))", "bitmap_count(bitmap_construct_agg(bitmap_bit_position(i)))"),
+        *("min(st)", "max(arr)", "min_by(id, struct(arr, id))", "max_by(arr, struct(iv, id))"),
+        *("sort_array(collect_set(st))", "map_keys(first(map(id, s)))", "percentile(i, 0.5) FILTER (WHERE ok)"),
+        *("kll_sketch_get_n_bigint(kll_sketch_agg_bigint(id))", "count_min_sketch(i, 0.5d, 0.5d, 1)", "regr_sxy(x, f)"),
+    ]
+    return [F.expr(text).alias(f"c{at}") for at, text in enumerate(texts)]

@@ -28,8 +28,12 @@ LONGEST_SECONDS = {"cluster": 600, "oracle": 1200}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that start Spark, and give tests on a real cluster more time than others."""
+    """Mark tests that start Spark, and give tests on a real cluster more time than others, which are in a folder of their own."""
     for item in items:
+        if item.get_closest_marker("cluster") and item.path.parent.name != "cluster":
+            raise pytest.UsageError(
+                f"{item.nodeid} is marked `cluster`: no target runs it; move it to runtime/tests/cluster"
+            )
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         seconds = [longest for name, longest in LONGEST_SECONDS.items() if item.get_closest_marker(name)]

@@ -13,15 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from aggregate_fold import assert_same, composite, fold, micro_batches, moments, simple, tumbling, union
+from aggregate_fold import assert_same, composite, fold, micro_batches, moments, opaque, simple, tumbling, union
 from compiled import Compiled, compiled
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from binshift.errors import ArithmeticOverflow
 from binshift.operators.merge import MergeSpec, merge
-
-pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +40,15 @@ def test_every_aggregate_gives_sparks_answer(batches: list[DataFrame]) -> None:
     keys, aggregates = [(F.col("id") % 5).alias("five")], [*simple(), *composite(), *moments()]
     plan = Compiled(batches[0], keys, aggregates)
     assert_same(fold(plan, batches), union(batches).groupBy(*keys).agg(*aggregates), 1)
+
+
+@pytest.mark.usefixtures("ansi")
+@pytest.mark.parametrize("keys", [["five"], []], ids=["by key", "global"])
+def test_what_only_spark_can_merge_gives_sparks_answer(batches: list[DataFrame], keys: list[str]) -> None:
+    """Buffers as bytes, merged by Spark with the stored ones."""
+    numbered = [batch.withColumn("five", F.col("id") % 5) for batch in batches]
+    plan = Compiled(numbered[0], list(keys), opaque())
+    assert_same(fold(plan, numbered), union(numbered).groupBy(*keys).agg(*opaque()), len(keys))
 
 
 KEYS: dict[str, Callable[[DataFrame], list[Column | str]]] = {

@@ -5,17 +5,19 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 
+import pandas as pd
 import pytest
 from aggregate_fold import DDL, simple, tumbling
 from compiled import Compiled, compiled
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.functions import pandas_udf
+from pyspark.sql.types import BinaryType
 
 from binshift.errors import Unsupported
+from binshift.operators.merge import Merge
 from binshift.spark.aggregates import difference
 from binshift.spark.eventtime import WATERMARK_KEY
-
-pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
@@ -67,19 +69,11 @@ def test_which_key_decides_that_a_group_is_over(spark: SparkSession, frame: Data
         (lambda: (["i"], F.count_distinct("s")), r"count\(DISTINCT s\): DISTINCT"),
         (lambda: (["i"], F.sum_distinct("l")), r"sum\(DISTINCT l\): DISTINCT"),
         (
-            lambda: (["i"], F.approx_count_distinct("s")),
-            r"approx_count_distinct\(s\): this aggregate has no mergeable form",
+            lambda: (["i"], pandas_udf(_total, "double")("x")),
+            r"_total\(x.*\) is no aggregate that Spark runs on a stream",
         ),
-        (lambda: (["i"], F.median("x")), r"median\(x\): this aggregate has no mergeable form.*count, sum"),
-        (lambda: (["i"], F.percentile_approx("x", 0.5)), r"percentile_approx\(x"),
-        (lambda: (["i"], F.mode("s")), r"mode\(s\)"),
-        (lambda: (["i"], F.min("st")), r"min\(st\): min over struct"),
-        (lambda: (["i"], F.max_by("s", "arr")), r"max_by\(s, arr\): ordering by array"),
-        (lambda: (["i"], F.first(F.create_map("s", "i"))), r"values of type map<string,int> cannot be kept"),
-        (lambda: (["i"], F.max(F.collate("s", "UNICODE"))), r"values of type string collate UNICODE"),
         (lambda: (["arr"], F.count("*")), r"groupBy\(arr\): a key of type array<int>"),
         (lambda: ([F.collate("s", "UTF8_LCASE")], F.count("*")), r"a key of type string collate UTF8_LCASE"),
-        (lambda: ([F.session_window("ts", "5 minutes")], F.count("*")), r"session_window: "),
     ],
 )
 def test_what_cannot_be_merged_is_refused_by_name(
@@ -89,6 +83,34 @@ def test_what_cannot_be_merged_is_refused_by_name(
     keys, aggregate = made()
     with pytest.raises(Unsupported, match=message):
         compiled(frame, keys, [aggregate])
+
+
+def _total(values: pd.Series) -> float:
+    return float(values.sum())
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "text"),
+    [
+        ("approx_count_distinct(s)", "approx_count_distinct(s)"),
+        ("percentile(x, 0.25D)", "percentile(x, 0.25D, 1L)"),
+        ("listagg(s, '-')", "listagg(s, '-')"),
+        ("min(st)", "min(st)"),
+        ("max_by(s, arr)", "max_by(s, arr)"),
+        ("first(map(s, i))", "first(map(s, i))"),
+        ("max(collate(s, 'UNICODE'))", "max(collate(s, UNICODE))"),
+        ("median(x) FILTER (WHERE i > 1)", "percentile(x, 0.5D, 1L) FILTER (WHERE (i > 1))"),
+    ],
+)
+def test_what_only_spark_can_merge_is_left_to_spark(frame: DataFrame, aggregate: str, text: str) -> None:
+    """Its buffer is bytes, merged by Spark with the stored one, or kept in a list where a group is a session."""
+    plan = compiled(frame, ["i"], [F.expr(aggregate)])
+    assert [each.merge for each in plan.merges] == [Merge.REPLACE]
+    assert plan.merged_type["p0"].dataType == BinaryType()
+    assert list(plan.merged_by_spark) == ["p0"]
+    assert plan.ordered
+    assert f"replace: {text} as binary" in plan.description
+    assert plan.description == compiled(frame, ["i"], [F.expr(aggregate)]).description
 
 
 def test_what_a_watermark_needs(frame: DataFrame) -> None:

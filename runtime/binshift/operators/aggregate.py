@@ -117,7 +117,7 @@ class Aggregate:
     ) -> pa.RecordBatch:
         """The output rows of a batch's groups; their new state is stored, except for the ones that this epoch ``ends``."""
         bins: IntArray = batch.column(BIN_COLUMN).to_numpy()
-        keys = self._keys_of(batch)
+        keys = keys_of(batch, self.keys)
         packed = key_codec.pack(keys)
         state_keys = prefixed(STATE_SPACE, packed)
         stored = state.get(bins, state_keys)
@@ -134,10 +134,6 @@ class Aggregate:
         if self.expires:
             self._index_expiry(batch, bins, packed, stored, state)
         return output
-
-    def _keys_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [of_type(batch.column(key.name), key.type) for key in self.keys]
-        return pa.RecordBatch.from_arrays(columns, schema=self.keys)
 
     def _unchanged(self, state: EpochState, key_codec: RowCodec, value_codec: RowCodec) -> pa.RecordBatch:
         """The one group unchanged; before the first row, its aggregates over no rows."""
@@ -186,6 +182,11 @@ class Aggregate:
         """The output rows of stored groups."""
         columns: Sequence[pa.Array] = [*key_codec.unpack(packed).columns, *value_codec.unpack(values).columns]
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
+
+
+def keys_of(batch: pa.RecordBatch, keys: pa.Schema) -> pa.RecordBatch:
+    """The key columns of a batch, in the types that are stored."""
+    return pa.RecordBatch.from_arrays([of_type(batch.column(key.name), key.type) for key in keys], schema=keys)
 
 
 class _Ended:

@@ -124,14 +124,18 @@ def without_space(keys: pa.BinaryArray, skipped: int = 0) -> pa.BinaryArray:
     return pc.binary_slice(keys, 1 + skipped, max(longest, 1 + skipped))
 
 
-class Operator(Protocol):
-    """A keyed state operator; instances are pickled into the epoch's tasks."""
-
-    @property
-    def output_schema(self) -> pa.Schema:
-        """The columns of what `run` yields."""
+class Processor(Protocol):
+    """Processes rows with a state; instances are pickled into the epoch's tasks."""
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
     ) -> Iterator[pa.RecordBatch]:
         """Process one worker's rows of one epoch; yield output rows."""
+
+
+class Operator(Processor, Protocol):
+    """A keyed state operator."""
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The columns of what `run` yields."""

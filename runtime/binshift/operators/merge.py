@@ -49,6 +49,7 @@ class Merge(enum.Enum):
     MOMENTS = "moments"  # n, mean, m2[, m3[, m4]]: central moments, as doubles
     COMOMENTS = "comoments"  # n, mean of x, mean of y, ck[, xMk, yMk], as doubles
     CONCAT = "concat"  # list: the stored elements, then the new ones
+    REPLACE = "replace"  # binary: a buffer that Spark has merged with the stored one
     UNION = "union"  # list without duplicates: the stored elements, then those new ones that it lacks
 
 
@@ -129,6 +130,8 @@ def _merge_one(spec: MergeSpec, old: list[pa.Array], new: list[pa.Array]) -> lis
             return moments.merge_comoments(old, new)
         case Merge.CONCAT:
             return [collected.concat(old[0], new[0])]
+        case Merge.REPLACE:
+            return [pc.coalesce(new[0], old[0])]
         case Merge.UNION:
             return [collected.union(old[0], new[0])]
         case _:

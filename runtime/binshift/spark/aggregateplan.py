@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from binshift.operators.merge import MergeSpec
+from binshift.spark.buffers import ORDER_COLUMN
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class AggregatePlan:
             mode, which keeps every group.
         description: one line for each property that determines the layout of the state.
         keyless: whether it is a global aggregate.
+        ordered: whether the partial aggregates depend on the order of rows, as those that only Spark understands may.
+        merged_by_spark: by buffer that Spark merges: that merge, over the new and the stored buffer (see `lookup`).
     """
 
     keys: tuple[Column, ...]
@@ -51,6 +54,8 @@ class AggregatePlan:
     event_time_key: Column | None
     description: tuple[str, ...]
     keyless: bool = False
+    ordered: bool = False
+    merged_by_spark: Mapping[str, Column] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -70,7 +75,8 @@ class AggregatePlan:
                 keeps Spark from planning a second exchange.
             more: aggregates that are not part of the state.
         """
-        return prepared.groupBy(*by, *self.key_schema.names).agg(*self.partials, *more)
+        rows = prepared.sortWithinPartitions(ORDER_COLUMN) if self.ordered else prepared
+        return rows.groupBy(*by, *self.key_schema.names).agg(*self.partials, *more)
 
     def final(self, merged: DataFrame) -> DataFrame:
         """The user's output, computed from rows that have keys and merged buffers; further columns are allowed."""

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructField, StructType
 
 from binshift.errors import Unsupported
 from binshift.invariants import invariant
+from binshift.operators.lookup import STORED_PREFIX
 from binshift.operators.merge import MergeSpec
 from binshift.spark.aggregateplan import AggregatePlan, difference
 from binshift.spark.buffers import ORDER_COLUMN, is_groupable
@@ -39,7 +40,7 @@ SESSION_WINDOW_KEY = "spark.sessionWindow"
 
 def session_key(node: Any) -> int | None:
     """The position of a session window among the keys of Spark's analysed ``Aggregate``."""
-    keys = sequence(node.groupingExpressions())
+    keys = [] if class_name(node) == "Distinct" else sequence(node.groupingExpressions())
     marked = (class_name(key) == "AttributeReference" and key.metadata().contains(SESSION_WINDOW_KEY) for key in keys)
     return next((at for at, is_session in enumerate(marked) if is_session), None)
 
@@ -116,6 +117,13 @@ class _Compilation:
             else expiry_ms(self.catalyst, merged[position].name, merged[position].dataType),
             description=self._description(merged, position),
             keyless=not self.grouping,
+            ordered=bool(self.parts.opaque),
+            merged_by_spark={
+                name: each.merged(f"{STORED_PREFIX}{name}", name)
+                for group, each in self.parts.opaque.items()
+                for name in self.parts.columns[group]
+                if not each.listed
+            },
         )
 
     @cached_property
@@ -126,7 +134,7 @@ class _Compilation:
     @cached_property
     def parts(self) -> Decomposition:
         """The inputs and buffers of all outputs."""
-        return Decomposition(self.catalyst, self.grouping, self.outputs)
+        return Decomposition(self.catalyst, self.grouping, self.outputs, listed=session_key(self.node) is not None)
 
     @cached_property
     def keys(self) -> tuple[Column, ...]:
@@ -141,7 +149,8 @@ class _Compilation:
     def inputs(self) -> tuple[Column, ...]:
         """The columns that are needed of each row in addition to the keys."""
         found = self.parts.inputs()
-        if any(ORDER_COLUMN in _identifiers(partial) for group in self.parts.columns for partial in group.partials):
+        ordered = any(ORDER_COLUMN in _identifiers(each) for group in self.parts.columns for each in group.partials)
+        if ordered or self.parts.opaque:
             found.append(F.monotonically_increasing_id().alias(ORDER_COLUMN))
         return tuple(found)
 
@@ -149,7 +158,7 @@ class _Compilation:
     def partials(self) -> tuple[Column, ...]:
         """The partial aggregates over prepared rows."""
         return tuple(
-            _sql(partial).alias(name)
+            (self.parts.opaque[group].partial if group in self.parts.opaque else _sql(partial)).alias(name)
             for group, names in self.parts.columns.items()
             for partial, name in zip(group.partials, names, strict=True)
         )

@@ -17,8 +17,10 @@ from binshift.model import Worker
 from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.lookup import LookUp
 from binshift.routing import Route
 from binshift.spark.aggregateplan import AggregatePlan
+from binshift.spark.opaque import SparkMerge
 from binshift.spark.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
 
 
@@ -57,6 +59,12 @@ class AggregationStage:
         plan = self.plan
         expires = plan.event_time_key is not None
         return Aggregate(plan.key_schema, plan.buffer_schema, plan.merges, self.mode, expires, plan.keyless)
+
+    @property
+    def spark_merge(self) -> SparkMerge | None:
+        """Of the buffers that only Spark understands."""
+        plan, names = self.plan, tuple(self.plan.merged_by_spark)
+        return SparkMerge(LookUp(plan.key_schema, plan.buffer_schema, names), plan.merged_by_spark) if names else None
 
     @property
     def merged_schema(self) -> StructType:

@@ -5,7 +5,7 @@ of a key), a merge rule for them, and *slots*: the replacement for each buffer o
 Spark's own `evaluateExpression` computes the result from the merged buffers, with Spark's types, rounding and errors. The
 module is pure except that it reads attributes of the function.
 
-It must never approximate: a function that is not in the table is rejected by name. Everything that depends on the order of
+It must never approximate: what is not in the table is left to Spark (see `opaque`). Everything that depends on the order of
 rows (first, last, lists, ties of max_by) uses `ORDER_COLUMN`, the row's position in the source, and not the order in which
 a shuffle delivers rows.
 """
@@ -18,7 +18,6 @@ from typing import Any
 
 from pyspark.sql import types
 
-from binshift.errors import Unsupported
 from binshift.operators.merge import Merge, Overflow
 
 ORDER_COLUMN = "o"
@@ -58,14 +57,12 @@ class Call:
 
     Attributes:
         function: the resolved Catalyst function.
-        label: the call as the user wrote it.
         inputs: the prepared columns that hold its arguments.
         kinds: their types.
         where: the prepared boolean column of its FILTER clause, if it has one.
     """
 
     function: Any
-    label: str
     inputs: tuple[str, ...]
     kinds: tuple[types.DataType, ...]
     where: str | None = None
@@ -74,10 +71,6 @@ class Call:
         """SQL of ``aggregate`` over the rows that pass the FILTER clause and the condition ``only``."""
         conditions = [condition for condition in (only, self.where) if condition]
         return f"{aggregate} FILTER (WHERE {' AND '.join(conditions)})" if conditions else aggregate
-
-    def refuse(self, why: str) -> Unsupported:
-        """The error for a call that cannot be kept as mergeable state."""
-        return Unsupported(f"{self.label}: {why}")
 
 
 @dataclass(frozen=True)
@@ -117,22 +110,11 @@ def is_storable(type: types.DataType) -> bool:
     return isinstance(type, _ORDERED_TYPES)
 
 
-def decompose(call: Call, kind: str) -> Buffers:
-    """The buffers of ``call``, whose function is of the Catalyst class ``kind``.
-
-    Raises:
-        Unsupported: the function, or an argument's type, cannot be kept as mergeable state.
-    """
+def decompose(call: Call, kind: str) -> Buffers | None:
+    """The buffers of ``call``, whose function is of the Catalyst class ``kind``; None if Python cannot merge or keep them."""
     make = _TABLE.get(kind)
-    if make is None:
-        raise call.refuse(
-            "this aggregate has no mergeable form here. Supported are "
-            + ", ".join(SUPPORTED)
-            + "; others can be written with applyInPandasWithState and binshift.vectorised."
-        )
-    for type in call.kinds:
-        if kind != "Count" and not is_storable(type):
-            raise call.refuse(f"values of type {type.simpleString()} cannot be kept in the state; cast them first")
+    if make is None or (kind != "Count" and not all(map(is_storable, call.kinds))):
+        return None
     return make(call)
 
 
@@ -166,10 +148,10 @@ def _counted_sum(call: Call, mode: str, overflow: Overflow) -> Group:
     return Group(Merge.COUNTED_SUM, (call.over(f"{name}({value})"), call.over(f"count({value})")), overflow)
 
 
-def _one_column(name: str, merge: Merge) -> Callable[[Call], Buffers]:
-    def make(call: Call) -> Buffers:
+def _one_column(name: str, merge: Merge) -> Callable[[Call], Buffers | None]:
+    def make(call: Call) -> Buffers | None:
         if not is_ordered(call.kinds[0]):
-            raise call.refuse(f"{name} over {call.kinds[0].simpleString()} is not supported; use max_by or min_by")
+            return None
         return Buffers((Group(merge, (call.over(f"{name}({call.inputs[0]})"),)),), ("{0}",))
 
     return make
@@ -180,8 +162,8 @@ def _product(call: Call) -> Buffers:
     return Buffers((Group(Merge.PRODUCT, (f"product({value})",)),), ("{0}",))
 
 
-def _first_or_last(chosen: str, merge: Merge) -> Callable[[Call], Buffers]:
-    def make(call: Call) -> Buffers:
+def _first_or_last(chosen: str, merge: Merge) -> Callable[[Call], Buffers | None]:
+    def make(call: Call) -> Buffers | None:
         value = call.inputs[0]
         only = f"{value} IS NOT NULL" if call.function.ignoreNulls() else ""
         seen = call.over("count(1)", only=only)
@@ -191,11 +173,11 @@ def _first_or_last(chosen: str, merge: Merge) -> Callable[[Call], Buffers]:
     return make
 
 
-def _extreme_by(name: str, extreme: str, tie: str, merge: Merge) -> Callable[[Call], Buffers]:
-    def make(call: Call) -> Buffers:
+def _extreme_by(name: str, extreme: str, tie: str, merge: Merge) -> Callable[[Call], Buffers | None]:
+    def make(call: Call) -> Buffers | None:
         value, ordering = call.inputs
         if not is_ordered(call.kinds[1]):
-            raise call.refuse(f"ordering by {call.kinds[1].simpleString()} is not supported; order by a simple column")
+            return None
         # Of rows with equal orderings the last one in the source, in whatever order they arrive.
         exact = call.over(f"{name}({value}, struct({ordering}, {tie}))", only=f"{ordering} IS NOT NULL")
         return Buffers((Group(merge, (exact, call.over(f"{extreme}({ordering})"))),), ("{0}", "{1}"))
@@ -217,8 +199,8 @@ def _moments(call: Call) -> Buffers:
     return Buffers((Group(Merge.MOMENTS, tuple(partials)),), tuple(f"{{{i}}}" for i in range(len(partials))))
 
 
-def _comoments(columns: int) -> Callable[[Call], Buffers]:
-    def make(call: Call) -> Buffers:
+def _comoments(columns: int) -> Callable[[Call], Buffers | None]:
+    def make(call: Call) -> Buffers | None:
         x, y = call.inputs
         both = f"{x} IS NOT NULL AND {y} IS NOT NULL"
         n = call.over("count(1)", only=both)
@@ -231,23 +213,23 @@ def _comoments(columns: int) -> Callable[[Call], Buffers]:
     return make
 
 
-def _collect_list(call: Call) -> Buffers:
+def _collect_list(call: Call) -> Buffers | None:
     if not call.function.ignoreNulls():
-        raise call.refuse("RESPECT NULLS is not supported; collect a struct around the value instead")
+        return None
     value = call.inputs[0]
     rows = call.over(f"collect_list(struct({ORDER_COLUMN}, {value} AS v))", only=f"{value} IS NOT NULL")
     return Buffers((Group(Merge.CONCAT, (f"array_compact(transform(sort_array({rows}), r -> r.v))",)),), ("{0}",))
 
 
-def _collect_set(call: Call) -> Buffers:
+def _collect_set(call: Call) -> Buffers | None:
     if not call.function.ignoreNulls():
-        raise call.refuse("RESPECT NULLS is not supported; collect a struct around the value instead")
+        return None
     if not is_ordered(call.kinds[0]):
-        raise call.refuse(f"a set of {call.kinds[0].simpleString()} is not supported; collect a string made of it")
+        return None
     return Buffers((Group(Merge.UNION, (f"sort_array({call.over(f'collect_set({call.inputs[0]})')})",)),), ("{0}",))
 
 
-_TABLE: dict[str, Callable[[Call], Buffers]] = {
+_TABLE: dict[str, Callable[[Call], Buffers | None]] = {
     "Count": _count,
     "Sum": _sum,
     "Average": _average,
@@ -269,10 +251,3 @@ _TABLE: dict[str, Callable[[Call], Buffers]] = {
     "CollectList": _collect_list,
     "CollectSet": _collect_set,
 }
-
-SUPPORTED = (
-    "count, sum, try_sum, avg, try_avg, min, max, bool_and, bool_or, count_if, first, last, any_value",
-    "min_by, max_by, stddev, variance, skewness, kurtosis, covar_pop, covar_samp, corr, bit_and, bit_or, bit_xor",
-    "product, collect_list, collect_set",
-)
-"""The supported aggregates, for error messages and documentation; with FILTER, without DISTINCT."""

@@ -17,6 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, StructType
 
+from binshift.spark.jvm import install
+
 Expression: TypeAlias = Any
 """A `org.apache.spark.sql.catalyst.expressions.Expression` behind py4j."""
 
@@ -24,12 +26,17 @@ Expression: TypeAlias = Any
 BATCH_TIMES = ("CurrentTimestamp", "CurrentDate", "LocalTimestamp")
 """Functions that Spark replaces by the batch's time in a stream; `now()` and `current_time()` are not among them."""
 
+BUFFERED_AGGREGATE = "dev.binshift.BufferedAggregate"
+
 
 class Catalyst:
     """Expression trees of one session.
 
     Args:
         spark: a classic session (Spark Connect has no JVM to reach).
+
+    Attributes:
+        scala: makes a Scala sequence of a list.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -39,7 +46,7 @@ class Catalyst:
         self._converter: Any = getattr(self._sql.classic, "ColumnNodeToExpressionConverter$").__getattr__("MODULE$")
         self._columns: Any = self._sql.classic.ExpressionUtils
         self._attributes: Any = self._sql.catalyst.analysis.UnresolvedAttribute
-        self._seq: Any = self._jvm.PythonUtils.toSeq
+        self.scala: Any = self._jvm.PythonUtils.toSeq
         self._is_a: dict[tuple[str, str], bool] = {}
 
     def expression(self, column: Column) -> Expression:
@@ -90,7 +97,7 @@ class Catalyst:
         after = [self.rebuild(child, replace) for child in before]
         if all(a is b for a, b in zip(before, after, strict=True)):
             return expression
-        return expression.withNewChildren(self._seq(after))
+        return expression.withNewChildren(self.scala(after))
 
     def _inlined(self, expression: Expression) -> Expression:
         """``With(child, definitions)`` without the shared definitions: Spark expects them resolved, and rebuilt ones are not."""
@@ -120,10 +127,23 @@ class Catalyst:
         """
         helper = getattr(self._sql.catalyst.analysis, "StreamingJoinHelper$").__getattr__("MODULE$")
         sets = getattr(self._sql.catalyst.expressions, "AttributeSet$").__getattr__("MODULE$")
-        own_set, other_set = (sets.apply(self._seq(list(each))) for each in (own, other))
+        own_set, other_set = (sets.apply(self.scala(list(each))) for each in (own, other))
         some = self._jvm.scala.Option.apply
         found = helper.getStateValueWatermark(own_set, other_set, some(condition), some(watermark_ms))
         return int(found.get()) if found.isDefined() else None
+
+    def buffered(self, function: Expression, where: Expression | None) -> Column:
+        """The aggregate that returns the buffer of an aggregate function as bytes, over the rows ``where`` a condition holds."""
+        filter = self._jvm.scala.Option.apply(where)
+        return self.column(install(self._spark).call(BUFFERED_AGGREGATE, "buffered", function, filter))
+
+    def merged_buffers(self, function: Expression, one: Expression, other: Expression) -> Column:
+        """Two columns of buffers of a resolved aggregate function as one, by Spark's code; nulls are no buffers."""
+        return self.column(install(self._spark).call(BUFFERED_AGGREGATE, "merged", function, one, other))
+
+    def evaluated_buffers(self, function: Expression, buffers: Expression) -> Expression:
+        """The value of a resolved aggregate function for each list of its buffers."""
+        return install(self._spark).call(BUFFERED_AGGREGATE, "evaluated", function, buffers)
 
     def asks_for_time(self, tree: Any) -> bool:
         """Whether a plan or an expression contains the current time."""

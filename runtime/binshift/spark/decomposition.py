@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 
 from binshift.errors import Unsupported
 from binshift.operators.merge import Merge
-from binshift.spark.buffers import Buffers, Call, Group, decompose
+from binshift.spark.buffers import Call, Group, decompose
 from binshift.spark.catalyst import Catalyst, Expression, children, class_name, sequence
+from binshift.spark.opaque import Opaque
 
 
 def by_name(catalyst: Catalyst, expression: Expression) -> str:
@@ -35,12 +36,16 @@ class Found:
     """One aggregate in the user's expressions.
 
     Attributes:
-        call: the call.
-        buffers: the buffers it needs.
+        function: the resolved Catalyst function.
+        label: the call as the user wrote it.
+        groups: the buffers it needs.
+        slots: see `Buffers`; none for a function whose buffer only Spark understands.
     """
 
-    call: Call
-    buffers: Buffers
+    function: Expression
+    label: str
+    groups: tuple[Group, ...]
+    slots: tuple[str, ...] = ()
 
 
 class Decomposition:
@@ -50,25 +55,31 @@ class Decomposition:
         catalyst: the session's trees.
         grouping: the resolved grouping expressions.
         outputs: the resolved output expressions.
+        listed: whether a buffer that only Spark understands is kept as a list of such buffers, instead of being merged.
 
     Attributes:
         columns: the buffers, and the names of their columns, ordered by what they compute, so that the layout of the state
             does not depend on the order in which the user lists aggregates.
         labels: the user's expression for each group of buffers.
+        opaque: the groups whose buffers only Spark understands.
 
     Raises:
-        Unsupported: an aggregate that has no mergeable form; the message names it.
+        Unsupported: an aggregate that Spark does not run on streams either; the message names it.
     """
 
-    def __init__(self, catalyst: Catalyst, grouping: Sequence[Expression], outputs: Sequence[Expression]) -> None:
+    def __init__(
+        self, catalyst: Catalyst, grouping: Sequence[Expression], outputs: Sequence[Expression], *, listed: bool = False
+    ) -> None:
         self._catalyst = catalyst
         self._grouping = grouping
         self._outputs = outputs
+        self._listed = listed
+        self.opaque: dict[Group, Opaque] = {}
         self._inputs: list[tuple[int, Expression]] = []
         self._found: list[Found] = []
         for output in outputs:
             self._catalyst.rebuild(output, self._collect)
-        self.labels = {group: found.call.label for found in reversed(self._found) for group in found.buffers.groups}
+        self.labels = {group: found.label for found in reversed(self._found) for group in found.groups}
         if not self.labels:  # a key must have a row in the state
             self.labels = {Group(Merge.COUNT, ("count(1)",)): "count(1)"}
         inputs = [by_name(catalyst, tree) for _, tree in self._inputs]
@@ -126,15 +137,21 @@ class Decomposition:
         kind, arguments = class_name(function), children(function)
         if kind == "Count":  # an argument that is never null has no effect
             arguments = [argument for argument in arguments if argument.nullable()]
-        where = expression.filter()
+        where, known = expression.filter(), len(self._inputs)
         call = Call(
             function=function,
-            label=label,
             inputs=tuple(self._input(argument) for argument in arguments),
             kinds=tuple(self._catalyst.data_type(argument) for argument in arguments),
             where=self._input(where.get()) if where.isDefined() else None,
         )
-        return Found(call, decompose(call, kind))
+        found = decompose(call, kind)
+        if found is not None:
+            return Found(function, label, found.groups, found.slots)
+        del self._inputs[known:]
+        opaque = Opaque.of(self._catalyst, expression, function, self._input, listed=self._listed)
+        group = Group(Merge.CONCAT if self._listed else Merge.REPLACE, (opaque.text,))
+        self.opaque[group] = opaque
+        return Found(function, label, (group,))
 
     def _input(self, expression: Expression) -> str:
         hashed = expression.semanticHash()
@@ -146,9 +163,11 @@ class Decomposition:
 
     def _over_buffers(self, found: Found) -> Expression:
         """The expression that computes an aggregate from its merged buffers: Spark's own where it has one."""
-        function, catalyst = found.call.function, self._catalyst
-        names = [name for group in found.buffers.groups for name in self.columns[group]]
-        slots = [catalyst.expression(F.expr(slot.format(*names))) for slot in found.buffers.slots]
+        function, catalyst = found.function, self._catalyst
+        names = [name for group in found.groups for name in self.columns[group]]
+        if not found.slots:
+            return self.opaque[found.groups[0]].value(names[0])
+        slots = [catalyst.expression(F.expr(slot.format(*names))) for slot in found.slots]
         if not catalyst.is_a(function, "aggregate.DeclarativeAggregate"):
             return slots[0]
         ids = [attribute.exprId().id() for attribute in sequence(function.aggBufferAttributes())]

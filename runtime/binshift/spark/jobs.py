@@ -17,15 +17,17 @@ from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.model import Epoch, Term, Worker
 from binshift.spark import conf
+from binshift.spark.background_function import BackgroundFunction
 from binshift.spark.collecting import collecting, handed
 from binshift.spark.executors import location
 from binshift.spark.failures import raise_meaning
 from binshift.spark.jvm import Jvm
+from binshift.spark.lookup_function import LookUpFunction
 from binshift.spark.output import Output
 from binshift.spark.pinning import PinnedRun, placed
 from binshift.spark.pipeline import CompiledStage, Pipeline
 from binshift.spark.rehearsal import Rehearsal
-from binshift.spark.task import BackgroundFunction, Environment, EpochFunction, Place
+from binshift.spark.task import Environment, EpochFunction, Place
 from binshift.spark.watch import JobWatch
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
@@ -116,12 +118,18 @@ class SparkJobs:
         collected: Accumulator[list[object]],
         shared: ExitStack,
     ) -> DataFrame:
+        def own(stage: CompiledStage) -> tuple[EpochSpec, ...]:
+            return tuple(spec for spec in specs if spec.operator == stage.name)
+
         def run(stage: CompiledStage, places: tuple[Place, ...]) -> EpochFunction:
-            own = tuple(spec for spec in specs if spec.operator == stage.name)
-            return EpochFunction(own, places, self.environment, stage.pickled, collected)
+            after = stage.stage.spark_merge is not None
+            return EpochFunction(own(stage), places, self.environment, stage.pickled, collected, after_lookup=after)
+
+        def look_up(stage: CompiledStage, places: tuple[Place, ...]) -> LookUpFunction:
+            return LookUpFunction(own(stage), places, self.environment, stage.pickled_lookup)
 
         pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms)
-        return pinned.result(self.pipeline, batch, run)
+        return pinned.result(self.pipeline, batch, run, look_up)
 
     # ------------------------------------------------------------------------------------------------------ background
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -44,6 +44,7 @@ class JoinStage:
     bins: int
     ends_groups: bool = field(init=False)
     _types: tuple[StructType, StructType, StructType] = field(init=False)
+    spark_merge: ClassVar[None] = None
     _columns: RouteColumns = field(init=False)
 
     def __post_init__(self) -> None:

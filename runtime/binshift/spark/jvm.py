@@ -25,7 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 from binshift import s3
 from binshift.errors import InvalidSettings, TaskFailed
 
-SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "PlanTemplate", "StagedFiles")
+AGGREGATES = ("AggregateBuffer", "BufferedAggregate")
+SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "PlanTemplate", "StagedFiles", *AGGREGATES)
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
 PLAN_TEMPLATE = "dev.binshift.PlanTemplate"
 STAGED_FILES = "dev.binshift.StagedFiles"
@@ -82,8 +83,7 @@ class Jvm:
     ) -> DataFrame:
         """``template`` with the second frame of each pair in the place of the first, in the session of the last.
 
-        The current time, wherever it is used, becomes ``time_ms`` (milliseconds since 1970), unless that is None. Spark does the same in a stream's own
-        plan, where ``current_timestamp()`` and similar functions return the batch's time.
+        The current time, wherever it is used, becomes ``time_ms`` (milliseconds since 1970), unless that is None, as in Spark.
         """
         session = filling[-1][1].sparkSession
         holes, frames = (self._array("java.lang.Object", [_java_frame(each[at]) for each in filling]) for at in (0, 1))
@@ -100,6 +100,10 @@ class Jvm:
     def scala_sequence(self, values: list[Any]) -> Any:
         """A Scala sequence of Java objects."""
         return self._jvm.PythonUtils.toSeq(values)
+
+    def call(self, name: str, method: str, *arguments: Any) -> Any:
+        """Call a static method of one of the classes."""
+        return self._call(self._method(name, method), *arguments)
 
     def next_watermark(self, spark: SparkSession, query: str) -> int:
         """Spark's watermark for the batch after the running one, all rows of which have been read.

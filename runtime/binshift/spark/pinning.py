@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from binshift.engine.ports import Executor
 from binshift.model import Worker
@@ -45,8 +46,8 @@ class PinnedRun:
     shared: ExitStack
     time_ms: int
 
-    def result(self, pipeline: Pipeline, rows: DataFrame, function: Function) -> DataFrame:
-        """The result of a program over ``rows``, with a function in the place of each S."""
+    def result(self, pipeline: Pipeline, rows: DataFrame, function: Function, look_up: Function) -> DataFrame:
+        """The result of a program over ``rows``, with a function in the place of each S, and one of each look-up before it."""
 
         def kept(hole: DataFrame, frame: DataFrame) -> DataFrame:
             if hole in pipeline.drained:
@@ -58,10 +59,18 @@ class PinnedRun:
         filling = {pipeline.batch: kept(pipeline.batch, rows)}
         for stage in pipeline.stages:
             routed = pipeline.fill(stage.routed(self.route, self.workers), filling, self.time_ms)
-            pinned, places = placed(self.jvm, routed, self.workers, self.on)
-            small = handed(rows.sparkSession.sparkContext, function(stage, places), self.collected)
-            filling[stage.merged] = kept(stage.merged, pinned.mapInArrow(small, stage.stage.merged_schema))
+            given, places = placed(self.jvm, routed, self.workers, self.on)
+            if stage.stage.spark_merge is not None:
+                hole, merged = stage.merged_by_spark(pipeline.templates)
+                found = self._mapped(given, look_up(stage, places), hole.schema)
+                given = pipeline.fill(merged, {hole: found}, self.time_ms)
+            filling[stage.merged] = kept(
+                stage.merged, self._mapped(given, function(stage, places), stage.stage.merged_schema)
+            )
         return pipeline.fill(pipeline.result, filling, self.time_ms)
+
+    def _mapped(self, rows: DataFrame, function: Any, schema: StructType) -> DataFrame:
+        return rows.mapInArrow(handed(rows.sparkSession.sparkContext, function, self.collected), schema)
 
 
 def placed(

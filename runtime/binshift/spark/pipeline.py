@@ -11,18 +11,20 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from binshift.invariants import invariant
 from binshift.model import Worker
 from binshift.operators.contract import Operator
 from binshift.operators.delayed import Delayed
 from binshift.routing import Route
 from binshift.spark.catalyst import analyzed, class_name, contains, optimized, sequence
 from binshift.spark.graph import Graph, Leaf, Node, Output, Segment
+from binshift.spark.opaque import SparkMerge
 from binshift.spark.stage import Stage, numbered, numbered_schema
 from binshift.spark.task import pickled
 from binshift.spark.template import Filling, Templates
@@ -55,6 +57,7 @@ class CompiledStage:
     merged: DataFrame
     delay_ms: int = 0
     _routed: tuple[Route, tuple[Worker, ...], DataFrame] | None = field(default=None, init=False)
+    _merged_by_spark: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
 
     @property
     def operator(self) -> Operator:
@@ -65,6 +68,27 @@ class CompiledStage:
     def pickled(self) -> bytes:
         """The operator, for tasks."""
         return pickled(self.operator)
+
+    @functools.cached_property
+    def pickled_lookup(self) -> bytes:
+        """What adds the stored buffers that Spark merges, for tasks."""
+        return pickled(self.spark_merge.operator)
+
+    @property
+    def spark_merge(self) -> SparkMerge:
+        """What Spark merges; only for a stage that has it."""
+        merge = self.stage.spark_merge
+        invariant(merge is not None, f"{self.name} leaves nothing to Spark")
+        return cast(SparkMerge, merge)
+
+    def merged_by_spark(self, templates: Templates) -> tuple[DataFrame, DataFrame]:
+        """The hole for the rows that have been looked up, and the template of the rows for S."""
+        if self._merged_by_spark is None:
+            invariant(self._routed is not None, "rows are routed before they are looked up")
+            routed = cast(tuple[Route, tuple[Worker, ...], DataFrame], self._routed)[2]
+            hole = templates.hole_of(self.spark_merge.looked_up(routed.schema))
+            self._merged_by_spark = hole, self.spark_merge.merged(hole)
+        return self._merged_by_spark
 
     def routed(self, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """The template of F and the exchange; made again when the route changes."""

@@ -21,7 +21,7 @@ from binshift.spark.jvm import Jvm
 from binshift.spark.pinning import PinnedRun
 from binshift.spark.pipeline import CompiledStage, Pipeline
 from binshift.spark.task import Environment, Place
-from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, WarmFunction, runs_python, synthetic_rows
+from binshift.spark.warmup import REHEARSALS, TASKS_PER_WORKER, NothingStored, WarmFunction, runs_python, synthetic_rows
 from binshift.spark.watch import JobWatch
 
 log = logging.getLogger(__name__)
@@ -87,13 +87,16 @@ class Rehearsal:
         def warm(stage: CompiledStage, places: tuple[Place, ...]) -> WarmFunction:
             return WarmFunction(places, self._environment, stage.name, stage.pickled, token)
 
+        def nothing_stored(stage: CompiledStage, places: tuple[Place, ...]) -> NothingStored:
+            return NothingStored(tuple(stage.spark_merge.columns))
+
         with (
             collecting(self._spark.sparkContext) as nothing,
             self._watch.over("rehearsal", on),
             ExitStack() as shared,
         ):
             run = PinnedRun(self._jvm, route, workers, on, nothing, shared, time_ms=0)
-            run.result(self._pipeline, rows, warm).write.format("noop").mode("append").save()
+            run.result(self._pipeline, rows, warm, nothing_stored).write.format("noop").mode("append").save()
 
     def _first(self, route: Route, workers: tuple[Worker, ...]) -> Iterator[DataFrame]:
         """The parts of the program that read the batch; what comes later gets no rows in a rehearsal."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -45,6 +45,7 @@ class SessionStage:
     late: bool
     bins: int
     catalyst: Catalyst
+    spark_merge: ClassVar[None] = None
     _columns: RouteColumns = field(init=False)
     _keys: list[str] = field(init=False)
 

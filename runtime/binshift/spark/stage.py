@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +19,7 @@ from pyspark.sql.types import StructField, StructType
 from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN, Operator
 from binshift.routing import Route
+from binshift.spark.opaque import SparkMerge
 from binshift.spark.routing_columns import RouteColumns, bin_of, exchanged
 
 ORDER_COLUMN = "__order"
@@ -57,6 +58,10 @@ class Stage(Protocol):
         """How much older than the watermark its rows can be, in milliseconds, if its input is on time."""
         return 0
 
+    @property
+    def spark_merge(self) -> SparkMerge | None:
+        """What Spark merges with the state before S, in the same task; None if S merges everything."""
+
     def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """The rows of its inputs as S takes them: one partition per worker, in the order of ``workers``."""
 
@@ -92,6 +97,7 @@ class RowsStage:
     further: Sequence[Column] = ()
     ends_groups: bool = False
     holds_back_ms: int = 0
+    spark_merge: ClassVar[None] = None
     _keys: list[Column] = field(init=False)
     _columns: RouteColumns = field(init=False)
 

@@ -10,11 +10,10 @@ import functools
 import gc
 import os
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,21 +25,14 @@ from binshift.errors import SparkRetried, WrongExecutor
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.model import Worker
-from binshift.operators.contract import Operator
+from binshift.operators.contract import Processor
 from binshift.store import abandoned
 from binshift.store.bins.binstore import BinStore
 from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
-from binshift.worker.background_task import run_round
 from binshift.worker.epoch_task import EpochTask
-from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, LogLocation, Summary
+from binshift.worker.messages import EpochSpec, LogLocation, Summary
 
 Result = TypeVar("Result")
-
-BACKGROUND_NICENESS = 5
-"""A background thread gets about a quarter of a core that an epoch's task competes for, and all of an idle one."""
-
-REASON_CHARACTERS_MAX = 1000
-"""Of the reason of a failed round, to limit the message."""
 
 STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
 """Environment variable of an executor: the directory of its local stores. It outlives the executor, not the machine."""
@@ -88,86 +80,64 @@ class EpochFunction:
         environment: Environment,
         operator: bytes,
         summaries: Accumulator[list[object]],
+        *,
+        after_lookup: bool = False,
     ) -> None:
         self._specs = specs
         self._places = places
         self._environment = environment
         self._operator = operator
         self._summaries = summaries
+        self._after_lookup = after_lookup
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the epoch's part of this partition's worker."""
-        context = task_context()
-        partition = pinned_partition(context)
-        spec, place = self._specs[partition], self._places[partition]
-        if not spec.scratch:  # scratch tasks may run anywhere
-            check_place(place)
-        if context.attemptNumber() > 0:
-            raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
-        attempt = f"{spec.run_prefix}{context.taskAttemptId()}"
-        with self._store(spec, attempt) as store:
-            task = EpochTask(spec, operator_from(self._operator), store, storage_of(self._environment.log), attempt)
+        if self._after_lookup:  # the look-up prepares the store, and returns rows afterwards
+            batches = chain(list(islice(batches, 1)), batches)
+        with epoch_task(self._specs, self._places, self._environment, self._operator, STAND_IN) as task:
             yield from task.run(batches, self._report)
         freeze_gc("an epoch")
-
-    def _store(self, spec: EpochSpec, attempt: str) -> AbstractContextManager[BinStore]:
-        if not spec.scratch:
-            return nullcontext(store_of(self._environment, spec.operator, spec.worker))
-        directory = store_path(self._environment, f"{spec.operator}.{STAND_IN}", spec.worker)
-        return scratch_store(directory, attempt, self._environment.bins, self._environment.store)
 
     def _report(self, summary: Summary) -> None:
         self._summaries.add([summary])
 
 
-class BackgroundFunction:
-    """One round of background work on each of some workers."""
+@contextmanager
+def epoch_task(
+    specs: tuple[EpochSpec, ...],
+    places: tuple[Place, ...],
+    environment: Environment,
+    operator: bytes,
+    stand_in: str = STAND_IN,
+) -> Iterator[EpochTask]:
+    """The part of an epoch that belongs to the running task, with its store open.
 
-    def __init__(
-        self,
-        specs: tuple[BackgroundSpec, ...],
-        places: tuple[Place, ...],
-        environment: Environment,
-        reports: Accumulator[list[object]],
-    ) -> None:
-        self._specs = specs
-        self._places = places
-        self._environment = environment
-        self._reports = reports
+    Args:
+        specs: of all workers, in the order of the partitions.
+        places: where their tasks must run.
+        environment: of the query.
+        operator: pickled.
+        stand_in: ends the name of the scratch store, for the bins of a worker that is away.
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run this partition's round; the input is ignored."""
-        for _ in batches:
-            pass
-        partition = pinned_partition(task_context())
-        spec = self._specs[partition]
-        try:
-            check_place(self._places[partition])
-            store = store_of(self._environment, spec.operator, spec.worker)
-            report = run_niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
-        except Exception as error:  # any error: the job continues for the other workers
-            why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
-            report = BackgroundReport(spec.operator, spec.worker, None, failed=why)
-        self._reports.add([report])
-        freeze_gc("a round")
-        return
-        yield  # an empty generator
-
-
-def run_niced(work: Callable[[], Result]) -> Result:
-    """Run ``work`` in a thread with low priority, so that epochs get the processor; return or raise its outcome.
-
-    It needs a thread of its own: on Linux, niceness belongs to a thread, and only a privileged one can lower it again.
+    Raises:
+        WrongExecutor: the task runs on another executor.
+        SparkRetried: Spark has run it before.
     """
-
-    def run() -> Result:
-        thread = threading.get_native_id()
-        # Niceness must not be lowered on an executor that is already nicer.
-        os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
-        return work()
-
-    with ThreadPoolExecutor(1, "binshift-background") as pool:
-        return pool.submit(run).result()
+    context = task_context()
+    partition = pinned_partition(context)
+    spec, place = specs[partition], places[partition]
+    if not spec.scratch:  # scratch tasks may run anywhere
+        check_place(place)
+    if context.attemptNumber() > 0:
+        raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
+    attempt = f"{spec.run_prefix}{context.taskAttemptId()}"
+    with ExitStack() as opened:
+        if spec.scratch:
+            directory = store_path(environment, f"{spec.operator}.{stand_in}", spec.worker)
+            store = opened.enter_context(scratch_store(directory, attempt, environment.bins, environment.store))
+        else:
+            store = store_of(environment, spec.operator, spec.worker)
+        yield EpochTask(spec, operator_from(operator), store, storage_of(environment.log), attempt)
 
 
 def check_place(place: Place) -> None:
@@ -213,16 +183,16 @@ def store_of(environment: Environment, operator: str, worker: Worker) -> BinStor
     return store
 
 
-def pickled(operator: Operator) -> bytes:
+def pickled(operator: Processor) -> bytes:
     """The operator, pickled once per query (Spark would do it once per epoch)."""
     data: bytes = cloudpickle.dumps(operator)  # type: ignore[no-untyped-call]
     return data
 
 
 @functools.lru_cache(maxsize=4)
-def operator_from(pickled: bytes) -> Operator:
+def operator_from(pickled: bytes) -> Processor:
     """The operator, unpickled once per process: it holds the user's function."""
-    operator: Operator = cloudpickle.loads(pickled)
+    operator: Processor = cloudpickle.loads(pickled)
     return operator
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from binshift.operators.lookup import STORED_PREFIX
 from binshift.spark.task import (
     Environment,
     Place,
@@ -84,6 +85,20 @@ class WarmFunction:
         freeze_gc("warming up")
         return
         yield  # an empty generator
+
+
+class NothingStored:
+    """Runs in place of a look-up: every group is a new one."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Add columns of nulls."""
+        for batch in batches:
+            stored = [pa.nulls(batch.num_rows, pa.binary()) for _ in self._names]
+            names = [*batch.schema.names, *(f"{STORED_PREFIX}{name}" for name in self._names)]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *stored], names=names)
 
 
 def synthetic_rows(spark: SparkSession, schema: StructType) -> DataFrame:

@@ -25,7 +25,7 @@ from binshift.log.records.commits import FileRef
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.layout import delta_name
 from binshift.model import Epoch, Stamp
-from binshift.operators.contract import EpochContext, EpochState, Operator, states_changed
+from binshift.operators.contract import EpochContext, EpochState, Processor, states_changed
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
@@ -42,7 +42,7 @@ class EpochTask:
 
     Attributes:
         spec: what to do.
-        operator: the state operator.
+        operator: the state operator, or what runs before it.
         store: this worker's bins of this operator.
         storage: the log's files.
         attempt: the id of this attempt, unique forever; starts with the spec's ``run_prefix``.
@@ -51,7 +51,7 @@ class EpochTask:
     """
 
     spec: EpochSpec
-    operator: Operator
+    operator: Processor
     store: BinStore
     storage: Storage
     attempt: str
@@ -100,6 +100,17 @@ class EpochTask:
             )
         failpoints.reached("commit.after")
         report(self._summary(stamp, delta, changes, state))
+
+    def look_up(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield what the operator makes of the rows and of the state before the epoch; nothing is committed or reported.
+
+        Raises:
+            SparkRetried, NeedsBringUp, Fenced: as in `run`.
+        """
+        self.store.raise_fence(self.spec.fence)
+        self._prepare()
+        with self.store.reader() as reader:
+            yield from self.operator.run(iter(batches), EpochState(reader), self._context())
 
     def _prepare(self) -> None:
         """Bring the store to the state that record ``epoch - 1`` names, or report the missing bins."""

@@ -14,12 +14,13 @@ from conformance.programs import (
     outer_joins,
     python_functions,
     sessions,
+    sketches,
     sql,
     windows,
 )
 
 KINDS = (
-    *(aggregation.case, functions.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
+    *(aggregation.case, functions.case, sketches.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
     *(joins.case, outer_joins.case, combined.case, chains.case, sql.case, python_functions.case),
 )
 PROGRAMS = tuple(program for kind in KINDS for program in kind.programs)
