@@ -11,7 +11,7 @@ from aggregate_fold import DDL, simple, tumbling
 from compiled import Compiled, compiled
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.functions import pandas_udf
+from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import BinaryType
 
 from binshift.errors import Unsupported

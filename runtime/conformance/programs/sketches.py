@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as F
 
 from conformance.program import Kind, stream
@@ -20,7 +20,7 @@ READINGS = stream(
 )
 
 
-def _windows(readings: DataFrame) -> DataFrame:
+def _windows(readings: DataFrame) -> GroupedData:
     window = F.window("ts", "10 seconds").alias("window")
     return readings.withWatermark("ts", "5 seconds").groupBy(window, "k")
 

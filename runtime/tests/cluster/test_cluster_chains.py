@@ -28,13 +28,13 @@ Rows = set[tuple[object, ...]]
 
 
 def totals(events: DataFrame) -> DataFrame:
-    """Three operators: rows once, their number by key and ten seconds, the largest number of ten seconds."""
+    """Three operators: rows once, their number by key and ten seconds, largest and middle number of ten seconds."""
     once = events.withWatermark("ts", "5 seconds").dropDuplicates(["id", "ts"])
     counts = once.groupBy(F.window("ts", "10 seconds"), "k").agg(F.count("*").alias("n"))
     return (
         counts.groupBy("window")
-        .agg(F.max("n").alias("most"), F.sum("n").alias("all"))
-        .select("window.end", "most", "all")
+        .agg(F.max("n").alias("most"), F.sum("n").alias("all"), F.percentile("n", 0.5).alias("middle"))
+        .select("window.end", "most", "all", "middle")
     )
 
 
