@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from binshift.operators.lookup import LookUp
+from binshift.operators.add_stored import AddStored
 from binshift.operators.merge import merge
 from binshift.rows import RowCodec
 from binshift.spark.aggregateplan import AggregatePlan
@@ -89,11 +89,13 @@ def merged_by_spark(
     """The new rows; buffers that only Spark understands are merged with the stored ones."""
     if not plan.merged_by_spark:
         return new
-    merge = SparkMerge(LookUp(plan.key_schema, plan.buffer_schema, tuple(plan.merged_by_spark)), plan.merged_by_spark)
-    looked_up = merge.looked_up(plan.merged_type)
+    merge = SparkMerge(
+        AddStored(plan.key_schema, plan.buffer_schema, tuple(plan.merged_by_spark)), plan.merged_by_spark
+    )
+    with_stored = merge.with_stored(plan.merged_type)
     stored = [old.column(name) for name in plan.merged_by_spark]
-    rows = pa.table([*new.columns, *stored], names=looked_up.names)
-    return merge.merged(spark.createDataFrame(rows, looked_up)).toArrow().combine_chunks().to_batches()[0]
+    rows = pa.table([*new.columns, *stored], names=with_stored.names)
+    return merge.merged(spark.createDataFrame(rows, with_stored)).toArrow().combine_chunks().to_batches()[0]
 
 
 def one(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

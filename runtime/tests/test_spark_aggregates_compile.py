@@ -63,13 +63,18 @@ def test_which_key_decides_that_a_group_is_over(spark: SparkSession, frame: Data
     assert compiled(earlier, ["w"], [F.sum("value")], "append").event_time_key is not None
 
 
+@pandas_udf("double")  # type: ignore[call-overload, untyped-decorator]
+def _total(values: pd.Series) -> float:
+    return float(values.sum())
+
+
 @pytest.mark.parametrize(
     ("made", "message"),
     [
         (lambda: (["i"], F.count_distinct("s")), r"count\(DISTINCT s\): DISTINCT"),
         (lambda: (["i"], F.sum_distinct("l")), r"sum\(DISTINCT l\): DISTINCT"),
         (
-            lambda: (["i"], pandas_udf(_total, "double")("x")),
+            lambda: (["i"], _total("x")),
             r"_total\(x.*\) is no aggregate that Spark runs on a stream",
         ),
         (lambda: (["arr"], F.count("*")), r"groupBy\(arr\): a key of type array<int>"),
@@ -83,10 +88,6 @@ def test_what_cannot_be_merged_is_refused_by_name(
     keys, aggregate = made()
     with pytest.raises(Unsupported, match=message):
         compiled(frame, keys, [aggregate])
-
-
-def _total(values: pd.Series) -> float:
-    return float(values.sum())
 
 
 @pytest.mark.parametrize(

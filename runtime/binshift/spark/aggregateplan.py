@@ -39,8 +39,8 @@ class AggregatePlan:
             mode, which keeps every group.
         description: one line for each property that determines the layout of the state.
         keyless: whether it is a global aggregate.
-        ordered: whether the partial aggregates depend on the order of rows, as those that only Spark understands may.
-        merged_by_spark: by buffer that Spark merges: that merge, over the new and the stored buffer (see `lookup`).
+        ordered: whether the partial aggregates depend on the order of rows, as the ones that only Spark understands may.
+        merged_by_spark: by buffer that Spark merges: that merge, over the new and the stored buffer (see `opaque`).
     """
 
     keys: tuple[Column, ...]

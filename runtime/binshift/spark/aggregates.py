@@ -23,7 +23,7 @@ from pyspark.sql.types import StructField, StructType
 
 from binshift.errors import Unsupported
 from binshift.invariants import invariant
-from binshift.operators.lookup import STORED_PREFIX
+from binshift.operators.add_stored import STORED_PREFIX
 from binshift.operators.merge import MergeSpec
 from binshift.spark.aggregateplan import AggregatePlan, difference
 from binshift.spark.buffers import ORDER_COLUMN, is_groupable

@@ -17,7 +17,7 @@ from binshift.model import Worker
 from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
-from binshift.operators.lookup import LookUp
+from binshift.operators.add_stored import AddStored
 from binshift.routing import Route
 from binshift.spark.aggregateplan import AggregatePlan
 from binshift.spark.opaque import SparkMerge
@@ -64,7 +64,9 @@ class AggregationStage:
     def spark_merge(self) -> SparkMerge | None:
         """Of the buffers that only Spark understands."""
         plan, names = self.plan, tuple(self.plan.merged_by_spark)
-        return SparkMerge(LookUp(plan.key_schema, plan.buffer_schema, names), plan.merged_by_spark) if names else None
+        return (
+            SparkMerge(AddStored(plan.key_schema, plan.buffer_schema, names), plan.merged_by_spark) if names else None
+        )
 
     @property
     def merged_schema(self) -> StructType:

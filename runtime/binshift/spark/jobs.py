@@ -22,7 +22,7 @@ from binshift.spark.collecting import collecting, handed
 from binshift.spark.executors import location
 from binshift.spark.failures import raise_meaning
 from binshift.spark.jvm import Jvm
-from binshift.spark.lookup_function import LookUpFunction
+from binshift.spark.add_stored_function import AddStoredFunction
 from binshift.spark.output import Output
 from binshift.spark.pinning import PinnedRun, placed
 from binshift.spark.pipeline import CompiledStage, Pipeline
@@ -123,13 +123,13 @@ class SparkJobs:
 
         def run(stage: CompiledStage, places: tuple[Place, ...]) -> EpochFunction:
             after = stage.stage.spark_merge is not None
-            return EpochFunction(own(stage), places, self.environment, stage.pickled, collected, after_lookup=after)
+            return EpochFunction(own(stage), places, self.environment, stage.pickled, collected, after_stored=after)
 
-        def look_up(stage: CompiledStage, places: tuple[Place, ...]) -> LookUpFunction:
-            return LookUpFunction(own(stage), places, self.environment, stage.pickled_lookup)
+        def add_stored(stage: CompiledStage, places: tuple[Place, ...]) -> AddStoredFunction:
+            return AddStoredFunction(own(stage), places, self.environment, stage.pickled_add_stored)
 
         pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms)
-        return pinned.result(self.pipeline, batch, run, look_up)
+        return pinned.result(self.pipeline, batch, run, add_stored)
 
     # ------------------------------------------------------------------------------------------------------ background
 

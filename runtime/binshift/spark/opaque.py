@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from binshift.errors import Unsupported
-from binshift.operators.lookup import STORED_PREFIX, LookUp
+from binshift.operators.add_stored import STORED_PREFIX, AddStored
 from binshift.spark.catalyst import Catalyst, Expression, children, class_name
 
 
@@ -90,18 +90,18 @@ class Opaque:
 
 @dataclass(frozen=True)
 class SparkMerge:
-    """What Spark does between the exchange and S: it merges new buffers with stored ones, which are looked up before.
+    """What Spark does between the exchange and S: it merges new buffers with stored ones, which are added to the rows before.
 
     Attributes:
-        operator: looks up.
+        operator: adds the stored buffers.
         columns: by buffer, the merge.
     """
 
-    operator: LookUp
+    operator: AddStored
     columns: Mapping[str, Column]
 
-    def looked_up(self, rows: StructType) -> StructType:
-        """The columns after the look-up, of rows as the exchange delivers them."""
+    def with_stored(self, rows: StructType) -> StructType:
+        """The columns of rows with stored buffers, of rows as the exchange delivers them."""
         stored = [StructField(f"{STORED_PREFIX}{name}", BinaryType()) for name in self.columns]
         return StructType([*rows, *stored])
 

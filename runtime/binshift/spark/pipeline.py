@@ -70,7 +70,7 @@ class CompiledStage:
         return pickled(self.operator)
 
     @functools.cached_property
-    def pickled_lookup(self) -> bytes:
+    def pickled_add_stored(self) -> bytes:
         """What adds the stored buffers that Spark merges, for tasks."""
         return pickled(self.spark_merge.operator)
 
@@ -82,11 +82,11 @@ class CompiledStage:
         return cast(SparkMerge, merge)
 
     def merged_by_spark(self, templates: Templates) -> tuple[DataFrame, DataFrame]:
-        """The hole for the rows that have been looked up, and the template of the rows for S."""
+        """The hole for the rows with what is stored, and the template of the rows for S."""
         if self._merged_by_spark is None:
-            invariant(self._routed is not None, "rows are routed before they are looked up")
+            invariant(self._routed is not None, "rows are routed before stored buffers are added")
             routed = cast(tuple[Route, tuple[Worker, ...], DataFrame], self._routed)[2]
-            hole = templates.hole_of(self.spark_merge.looked_up(routed.schema))
+            hole = templates.hole_of(self.spark_merge.with_stored(routed.schema))
             self._merged_by_spark = hole, self.spark_merge.merged(hole)
         return self._merged_by_spark
 

@@ -34,7 +34,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from binshift.operators.lookup import STORED_PREFIX
+from binshift.operators.add_stored import STORED_PREFIX
 from binshift.spark.task import (
     Environment,
     Place,
@@ -88,7 +88,7 @@ class WarmFunction:
 
 
 class NothingStored:
-    """Runs in place of a look-up: every group is a new one."""
+    """Runs in place of what adds stored buffers: every group is a new one."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names

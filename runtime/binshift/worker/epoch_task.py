@@ -101,7 +101,7 @@ class EpochTask:
         failpoints.reached("commit.after")
         report(self._summary(stamp, delta, changes, state))
 
-    def look_up(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def add_stored(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the operator makes of the rows and of the state before the epoch; nothing is committed or reported.
 
         Raises:

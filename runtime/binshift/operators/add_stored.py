@@ -16,7 +16,7 @@ STORED_PREFIX = "stored_"
 
 
 @dataclass(frozen=True)
-class LookUp:
+class AddStored:
     """See the module. It changes nothing.
 
     Attributes:
