@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from binshift.model import Worker
+from binshift.operators.add_stored import AddStored
 from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
-from binshift.operators.add_stored import AddStored
 from binshift.routing import Route
 from binshift.spark.aggregateplan import AggregatePlan
 from binshift.spark.opaque import SparkMerge

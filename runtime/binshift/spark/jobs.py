@@ -17,12 +17,12 @@ from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.model import Epoch, Term, Worker
 from binshift.spark import conf
+from binshift.spark.add_stored_function import AddStoredFunction
 from binshift.spark.background_function import BackgroundFunction
 from binshift.spark.collecting import collecting, handed
 from binshift.spark.executors import location
 from binshift.spark.failures import raise_meaning
 from binshift.spark.jvm import Jvm
-from binshift.spark.add_stored_function import AddStoredFunction
 from binshift.spark.output import Output
 from binshift.spark.pinning import PinnedRun, placed
 from binshift.spark.pipeline import CompiledStage, Pipeline
