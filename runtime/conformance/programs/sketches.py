@@ -69,7 +69,11 @@ def filtered(readings: DataFrame) -> DataFrame:
     )
 
 
-@case(READINGS, mode="update", source="CountMinSketchAggQuerySuite, BitmapExpressionsQuerySuite, KllSketchSuite")
+@case(
+    READINGS,
+    mode="update",
+    source="CountMinSketchAggQuerySuite: streaming; BitmapExpressionsQuerySuite, KllSketchSuite",
+)
 def binary_sketches(readings: DataFrame) -> DataFrame:
     """Sketches as values."""
     return (
