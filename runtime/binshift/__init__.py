@@ -10,20 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from binshift.spark.dataflow import StreamingQuery
-    from binshift.spark.installing import install, writeStream
-    from binshift.spark.listening import state_listener
-    from binshift.spark.vectorised import vectorised
+    from binshift.spark.frontend.dataflow import StreamingQuery
+    from binshift.spark.frontend.installing import install, writeStream
+    from binshift.spark.frontend.listening import state_listener
+    from binshift.spark.stages.vectorised import vectorised
 
 __all__ = ["StreamingQuery", "install", "state_listener", "vectorised", "writeStream"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "StreamingQuery": "binshift.spark.dataflow",
-    "install": "binshift.spark.installing",
-    "state_listener": "binshift.spark.listening",
-    "vectorised": "binshift.spark.vectorised",
-    "writeStream": "binshift.spark.installing",
+    "StreamingQuery": "binshift.spark.frontend.dataflow",
+    "install": "binshift.spark.frontend.installing",
+    "state_listener": "binshift.spark.frontend.listening",
+    "vectorised": "binshift.spark.stages.vectorised",
+    "writeStream": "binshift.spark.frontend.installing",
 }
 
 

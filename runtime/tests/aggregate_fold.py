@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 from binshift.operators.add_stored import AddStored
 from binshift.operators.merge import merge
 from binshift.rows import RowCodec
-from binshift.spark.aggregateplan import AggregatePlan
-from binshift.spark.opaque import SparkMerge
+from binshift.spark.plan.opaque import SparkMerge
+from binshift.spark.stages.aggregateplan import AggregatePlan
 
 DDL = (
     "id bigint, i int, l bigint, x double, f float, d decimal(12,2), w decimal(38,2), s string, b binary, ok boolean, "

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from binshift.spark.aggregateplan import AggregatePlan
-from binshift.spark.aggregates import compile_aggregate
-from binshift.spark.catalyst import analyzed
-from binshift.spark.jvm import install
-from binshift.spark.template import Templates
+from binshift.spark.plan.catalyst import analyzed
+from binshift.spark.plan.template import Templates
+from binshift.spark.session.jvm import install
+from binshift.spark.stages.aggregateplan import AggregatePlan
+from binshift.spark.stages.aggregates import compile_aggregate
 
 
 class Compiled:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from binshift.spark.definition import Definition
-from binshift.spark.jvm import install
-from binshift.spark.template import Templates
+from binshift.spark.frontend.definition import Definition
+from binshift.spark.plan.template import Templates
+from binshift.spark.session.jvm import install
 
 Started = list[Definition]
 
@@ -20,7 +20,7 @@ def clicks_stream(spark: SparkSession) -> DataFrame:
 def started_queries(monkeypatch: pytest.MonkeyPatch) -> Started:
     """The definitions of queries from now on; none is really started."""
     seen: Started = []
-    monkeypatch.setattr("binshift.spark.query.start", lambda definition, host: seen.append(definition))
+    monkeypatch.setattr("binshift.spark.frontend.query.start", lambda definition, host: seen.append(definition))
     return seen
 
 

@@ -16,10 +16,10 @@ from binshift.model import Worker
 from binshift.operators.aggregate import OutputMode
 from binshift.operators.contract import BIN_COLUMN
 from binshift.routing import Route
-from binshift.spark.aggregation import AggregationStage
-from binshift.spark.catalyst import analyzed
-from binshift.spark.jvm import install
-from binshift.spark.template import Templates
+from binshift.spark.plan.catalyst import analyzed
+from binshift.spark.plan.template import Templates
+from binshift.spark.session.jvm import install
+from binshift.spark.stages.aggregation import AggregationStage
 
 BINS, WORKERS = 8, (Worker(0), Worker(1), Worker(2))
 AT = dt.datetime(1970, 1, 2, 20, 0, 1, 234_000, tzinfo=dt.UTC)

@@ -10,7 +10,7 @@ import pytest
 from binshift.errors import InvalidSettings, LogDamaged
 from binshift.log.storage.opening import open_storage
 from binshift.model import Epoch
-from binshift.spark import checkpoint, offsets
+from binshift.spark.session import checkpoint, offsets
 
 
 def test_a_new_checkpoint_gets_an_id_that_stays(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.accumulators import Accumulator, _accumulatorRegistry
 from pyspark.sql import SparkSession
 
-from binshift.spark.collecting import collecting
+from binshift.spark.jobs.collecting import collecting
 
 
 def test_messages_arrive_and_nothing_stays(spark: SparkSession) -> None:

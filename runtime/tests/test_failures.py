@@ -9,7 +9,7 @@ import pytest
 
 from binshift.errors import DiskFull, EpochFailed, Fenced, LogDamaged, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
-from binshift.spark.failures import classify, shorten
+from binshift.spark.session.failures import classify, shorten
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):

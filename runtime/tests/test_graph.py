@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from binshift.errors import Unsupported
-from binshift.spark.catalyst import analyzed, class_name
-from binshift.spark.compiling import check_by_spark, compile_program
-from binshift.spark.graph import Graph, Leaf, Node, Output, Segment, cut, has_state, has_watermark
+from binshift.spark.plan.catalyst import analyzed, class_name
+from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment, cut, has_state, has_watermark
+from binshift.spark.stages.compiling import check_by_spark, compile_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pytest
 from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import SparkSession
 
-from binshift.spark.collecting import LARGE_BYTES, collecting, handed
+from binshift.spark.jobs.collecting import LARGE_BYTES, collecting, handed
 
 MIB = 1 << 20
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import binshift
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
 from binshift.settings import ENABLED_CONF
-from binshift.spark.writer import StatefulStreamWriter
+from binshift.spark.frontend.writer import StatefulStreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

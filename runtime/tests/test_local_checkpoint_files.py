@@ -15,7 +15,7 @@ from java_stderr import capture_java_stderr
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from binshift.spark.jvm import FILE_MANAGER, install
+from binshift.spark.session.jvm import FILE_MANAGER, install
 
 OURS = "dev.binshift.LocalCheckpointFiles"
 SPARKS = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"

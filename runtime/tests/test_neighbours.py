@@ -12,9 +12,9 @@ import pytest
 from binshift.engine.ports import Executor
 from binshift.errors import InvalidQuery, InvalidSettings
 from binshift.model import Worker
-from binshift.spark import jvm
-from binshift.spark.batches import with_nudge_source
-from binshift.spark.neighbours import Neighbours, of
+from binshift.spark.frontend.neighbours import Neighbours, of
+from binshift.spark.jobs.batches import with_nudge_source
+from binshift.spark.session import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,8 +20,8 @@ from binshift.engine.timings import EpochTimings, figures
 from binshift.log.records.commits import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
 from binshift.routing import Route
-from binshift.spark.listening import state_listener
-from binshift.spark.progress import filled, publish
+from binshift.spark.frontend.listening import state_listener
+from binshift.spark.session.progress import filled, publish
 from binshift.worker.messages import Summary
 
 QUERY = "a5b6ba4b-2a09-4bbd-a5f5-8a3ea4f1a4f3"

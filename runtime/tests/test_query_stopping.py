@@ -13,9 +13,9 @@ from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLoop
 from binshift.engine.ports import Ports
 from binshift.model import Epoch
-from binshift.spark import stopping
-from binshift.spark.dataflow import StreamingQuery
-from binshift.spark.threads import BatchCallback
+from binshift.spark.frontend import stopping
+from binshift.spark.frontend.dataflow import StreamingQuery
+from binshift.spark.frontend.threads import BatchCallback
 
 PATIENCE_SECONDS = 60.0
 """The time after which the test assumes a deadlock."""

@@ -11,7 +11,7 @@ from target_world import UID, begun, rows, slots, targets
 from binshift.control import read_model
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
-from binshift.spark.dataflow import StreamingQuery
+from binshift.spark.frontend.dataflow import StreamingQuery
 from simulator import SimulatedCluster
 
 

@@ -16,7 +16,7 @@ from binshift.errors import Fenced, InvalidQuery, TaskFailed
 from binshift.log.records import outputs, terms
 from binshift.log.storage.opening import open_storage
 from binshift.model import Epoch, Term
-from binshift.spark.jvm import Jvm
+from binshift.spark.session.jvm import Jvm
 from binshift.spark.sinks import FileSink, sink_for
 from binshift.spark.sinks.local_folders import LocalFolders
 from binshift.spark.sinks.manifest import Manifest, parsed

@@ -16,8 +16,8 @@ from pyspark.sql.types import BinaryType
 
 from binshift.errors import Unsupported
 from binshift.operators.merge import Merge
-from binshift.spark.aggregates import difference
-from binshift.spark.eventtime import WATERMARK_KEY
+from binshift.spark.plan.eventtime import WATERMARK_KEY
+from binshift.spark.stages.aggregates import difference
 
 
 @pytest.fixture(scope="module")

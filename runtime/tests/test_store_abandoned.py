@@ -12,8 +12,8 @@ from uuid import UUID
 import pytest
 
 from binshift.model import Worker
-from binshift.spark import warmup
-from binshift.spark.task import Environment, store_of
+from binshift.spark.tasks import warmup
+from binshift.spark.tasks.task import Environment, store_of
 from binshift.store.abandoned import ABANDONED_SECONDS, remove_abandoned
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.opening import StoreSettings, scratch_store

@@ -11,7 +11,7 @@ from test_query_stopping import Coordinator, OneFunction
 
 import binshift
 from binshift.engine.dataflow import Dataflow
-from binshift.spark.dataflow import StreamingQuery
+from binshift.spark.frontend.dataflow import StreamingQuery
 
 
 def spark_program(query: SparkStreamingQuery) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from binshift.spark.catalyst import analyzed, sequence
-from binshift.spark.compiling import compile_program
-from binshift.spark.graph import cut
-from binshift.spark.pipeline import Pipeline
-from binshift.spark.template import Templates
+from binshift.spark.plan.catalyst import analyzed, sequence
+from binshift.spark.plan.graph import cut
+from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.plan.template import Templates
+from binshift.spark.stages.compiling import compile_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,11 +18,11 @@ from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.vectorised import VectorisedState
 from binshift.routing import Route
-from binshift.spark.catalyst import analyzed
-from binshift.spark.compiling import compile_program
-from binshift.spark.graph import has_state
-from binshift.spark.pipeline import Pipeline
-from binshift.spark.vectorised import Vectorised
+from binshift.spark.plan.catalyst import analyzed
+from binshift.spark.plan.graph import has_state
+from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.stages.compiling import compile_program
+from binshift.spark.stages.vectorised import Vectorised
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

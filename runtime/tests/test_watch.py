@@ -11,9 +11,9 @@ from pyspark import SparkContext
 
 from binshift.engine.ports import Executor
 from binshift.model import Worker
-from binshift.spark import watch
-from binshift.spark.executors import ExecutorView
-from binshift.spark.watch import JobWatch
+from binshift.spark.jobs import watch
+from binshift.spark.jobs.watch import JobWatch
+from binshift.spark.session.executors import ExecutorView
 
 LONG_SECONDS = 30.0
 FIRST, SECOND = Executor("1", "127.0.0.2", 2), Executor("2", "127.0.0.3", 2)

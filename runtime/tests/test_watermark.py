@@ -12,7 +12,7 @@ from log_worlds import DictStorage, World
 from binshift.errors import IncompatibleState
 from binshift.log.storage.opening import open_storage
 from binshift.operators.aggregate import OutputMode
-from binshift.spark import offsets
+from binshift.spark.session import offsets
 from simulator import Effect, Fault, Faults, Row, SimulatedCluster, Totals, Tuning
 
 EPOCHS = 70

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
+from binshift.spark.frontend.writer import StatefulStreamWriter
 from binshift.spark.sinks import FileSink, ForeachBatchSink, ForeachSink, KafkaSink, MemorySink, NoopSink
-from binshift.spark.writer import StatefulStreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 
 import binshift
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
-from binshift.spark.checkpoint import check_location
-from binshift.spark.jvm import check_file_system
-from binshift.spark.writer import StatefulStreamWriter
+from binshift.spark.frontend.writer import StatefulStreamWriter
+from binshift.spark.session.checkpoint import check_location
+from binshift.spark.session.jvm import check_file_system
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def test_sinks_that_hold_nothing_get_a_temporary_checkpoint(
     def fail(*given: object) -> None:
         raise Unsupported("not today")
 
-    monkeypatch.setattr("binshift.spark.query.start", fail)
+    monkeypatch.setattr("binshift.spark.frontend.query.start", fail)
     with pytest.raises(Unsupported, match="not today"):
         writer.start()
     assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class RunningQuery(Protocol):
-    """What is used of a `binshift.spark.dataflow.StreamingQuery`, which this package must not import; names as in PySpark."""
+    """What is used of a `binshift.spark.frontend.dataflow.StreamingQuery`, which this package must not import; names as in PySpark."""
 
     @property
     def dataflow(self) -> Dataflow: ...

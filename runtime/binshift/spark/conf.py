@@ -38,7 +38,7 @@ EPOCH: Mapping[str, str] = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 """Set on the session of each epoch. Its plan has exactly one exchange, which must not change. Tracebacks are complete, because
-Spark's shorter ones omit the cause; `binshift.spark.failures` shortens them. The form of strings in Arrow
+Spark's shorter ones omit the cause; `binshift.spark.session.failures` shortens them. The form of strings in Arrow
 (``spark.sql.execution.arrow.useLargeVarTypes``) is left to the user, whose functions see it; S accepts both."""
 
 LOCALITY_WAIT_MIN_SECONDS = 3

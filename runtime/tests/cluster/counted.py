@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import binshift
-from binshift.spark.writer import StatefulStreamWriter
+from binshift.spark.frontend.writer import StatefulStreamWriter
 
 ROWS = 600
 NAMES = 41

@@ -8,7 +8,7 @@ from typing import Any
 from log_drivers import snapshot
 
 from binshift.log.tools.inspect import verify
-from binshift.spark.writer import StatefulStreamWriter
+from binshift.spark.frontend.writer import StatefulStreamWriter
 
 MESSAGE_LINES_MAX = 20
 JAVA = ("org.apache.spark", "java.lang", "scala.", "\tat ", "py4j")

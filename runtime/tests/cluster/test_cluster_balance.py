@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 import binshift
 from binshift.control import ControlSettings, Tokens, serve
-from binshift.spark.routing_columns import bin_of
+from binshift.spark.plan.routing_columns import bin_of
 
 pytestmark = pytest.mark.cluster
 

@@ -28,7 +28,7 @@ import binshift
 from binshift.control import ControlSettings, Tokens, serve
 from binshift.errors import EpochFailed, UserFunctionFailed
 from binshift.log.storage.opening import open_storage
-from binshift.spark.checkpoint import committed
+from binshift.spark.session.checkpoint import committed
 
 pytestmark = pytest.mark.cluster
 # Executors do not have the tests' folder.

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 import binshift
 from binshift.control import ControlSettings, Tokens, serve
-from binshift.spark.dataflow import StreamingQuery
+from binshift.spark.frontend.dataflow import StreamingQuery
 
 pytestmark = pytest.mark.cluster
 

@@ -21,7 +21,7 @@ from binshift.engine.epoch_plan import BatchOffsets
 from binshift.errors import StorageUnavailable
 from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
-from binshift.spark import offsets
+from binshift.spark.session import offsets
 
 pytestmark = pytest.mark.cluster
 

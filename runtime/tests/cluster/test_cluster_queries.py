@@ -17,7 +17,7 @@ import binshift
 from binshift.errors import IncompatibleState, UserFunctionFailed
 from binshift.local import LocalCluster
 from binshift.model import Worker
-from binshift.spark.executors import ExecutorView
+from binshift.spark.session.executors import ExecutorView
 
 pytestmark = pytest.mark.cluster
 

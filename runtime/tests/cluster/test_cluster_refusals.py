@@ -14,7 +14,7 @@ from totals import STATE, summed, totalling
 
 import binshift
 from binshift.errors import IncompatibleState
-from binshift.spark.writer import StatefulStreamWriter
+from binshift.spark.frontend.writer import StatefulStreamWriter
 
 pytestmark = pytest.mark.cluster
 

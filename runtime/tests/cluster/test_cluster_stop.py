@@ -11,7 +11,7 @@ from counted import counting
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift.engine import epoch_loop
-from binshift.spark import stopping
+from binshift.spark.frontend import stopping
 
 pytestmark = pytest.mark.cluster
 

@@ -12,7 +12,7 @@ from engines import TIMES, Sink, ours, put, run, source, sparks, taken, uncommit
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from binshift.spark.batches import NO_DATA_CONF
+from binshift.spark.jobs.batches import NO_DATA_CONF
 
 pytestmark = pytest.mark.cluster
 

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import binshift
-from binshift.spark.writer import StatefulStreamWriter
+from binshift.spark.frontend.writer import StatefulStreamWriter
 
 # Executors do not have the tests' folder.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

@@ -28,7 +28,7 @@ from binshift.control import ControlSettings, Tokens, serve
 from binshift.errors import InvalidQuery, InvalidSettings
 from binshift.log.tools.inspect import verify
 from binshift.spark import conf
-from binshift.spark.writer import StatefulStreamWriter
+from binshift.spark.frontend.writer import StatefulStreamWriter
 
 TOKEN = "two-queries-admin-token"
 SECONDS = 150.0

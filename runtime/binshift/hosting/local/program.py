@@ -19,8 +19,8 @@ from binshift.control.auth import ADMIN_VARIABLE
 from binshift.hosting.local.directory import RunDirectory
 from binshift.hosting.local.environment import RUN_DIRECTORY_VARIABLE
 from binshift.hosting.program import run_script, watch_parent
-from binshift.spark.host import Host, hosting
-from binshift.spark.installing import install
+from binshift.spark.frontend.host import Host, hosting
+from binshift.spark.frontend.installing import install
 
 FAILURE: Final = "failure.txt"
 """In the run's folder: the traceback of the program."""

@@ -34,7 +34,7 @@ from binshift.hosting.local.terminal import Changes, ExecutorOutput, Reporter
 from binshift.hosting.processes import ChildProcess, Interrupts
 from binshift.java import java_home
 from binshift.local import MASTER_HOST, WORKERS_MAX, LocalCluster
-from binshift.spark.failures import without_java
+from binshift.spark.session.failures import without_java
 
 STEP_SECONDS: Final = 0.25
 CHECKPOINT_VARIABLE: Final = "BINSHIFT_CHECKPOINT"

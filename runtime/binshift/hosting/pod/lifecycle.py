@@ -14,7 +14,7 @@ from typing import Final
 from binshift.backoff import backoff_seconds
 from binshift.control.models import REASON_CHARACTERS_MAX, State
 from binshift.errors import Fenced
-from binshift.spark.failures import without_java
+from binshift.spark.session.failures import without_java
 
 FIRST_SECONDS: Final = 1.0
 LAST_SECONDS: Final = 60.0

@@ -31,11 +31,11 @@ from binshift.hosting.pod.daemons import await_name, await_port, configure_loggi
 from binshift.hosting.pod.settings import DriverSettings, address_of
 from binshift.hosting.program import run_script, watch_parent
 from binshift.model import Worker
-from binshift.spark.host import Host, hosting
-from binshift.spark.installing import install
+from binshift.spark.frontend.host import Host, hosting
+from binshift.spark.frontend.installing import install
 
 if TYPE_CHECKING:
-    from binshift.spark.dataflow import StreamingQuery
+    from binshift.spark.frontend.dataflow import StreamingQuery
 
 LOOK_SECONDS: Final = 0.25
 """How often to check whether a stopping query has stopped."""

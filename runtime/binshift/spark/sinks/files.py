@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from binshift import failpoints
 from binshift.errors import DiskFull, InvalidQuery, TaskFailed
 from binshift.log.records.outputs import Output
-from binshift.spark import jvm
+from binshift.spark.session import jvm
 from binshift.spark.sinks.contract import Guarantee
 from binshift.spark.sinks.folders import Folders, open_folders
 from binshift.spark.sinks.local_folders import LocalFolders

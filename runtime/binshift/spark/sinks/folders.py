@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from binshift import failpoints
 from binshift.errors import DiskFull, StorageUnavailable
-from binshift.spark.failures import FULL
+from binshift.spark.session.failures import FULL
 from binshift.spark.sinks.local_folders import LocalFolders, failed, in_the_way
 from binshift.spark.sinks.manifest import FINISHED, Manifest, hidden, parsed
 

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from binshift.errors import BinshiftError, UserFunctionFailed
 from binshift.invariants import InvariantViolated
-from binshift.spark.failures import classify
+from binshift.spark.session.failures import classify
 
 LINES_MAX = 30
 LINE_CHARS_MAX = 500

@@ -20,7 +20,7 @@ from binshift.model import Worker
 if TYPE_CHECKING:
     from binshift.engine.migrations import Migration
     from binshift.local import LocalCluster
-    from binshift.spark.dataflow import StreamingQuery
+    from binshift.spark.frontend.dataflow import StreamingQuery
 
 CLEARING_SECONDS = 3.0
 """Between the end of a migration and that of the processes it emptied, in which these drop the copies they still have."""

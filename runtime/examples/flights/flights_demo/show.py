@@ -31,7 +31,7 @@ from flights_demo.screen import LiveScreen, Move, Screen, View, screen_for
 from flights_demo.watcher import Watcher
 
 if TYPE_CHECKING:
-    from binshift.spark.dataflow import StreamingQuery
+    from binshift.spark.frontend.dataflow import StreamingQuery
 
 START_SECONDS_MAX = 180.0
 """Until a primer is committed: the first epochs wait for executors and for Java to compile what it runs."""

@@ -18,7 +18,7 @@ from flights_demo.consumed import Consumed
 from flights_demo.latency_log import LatencyLog
 
 if TYPE_CHECKING:
-    from binshift.spark.dataflow import StreamingQuery
+    from binshift.spark.frontend.dataflow import StreamingQuery
 
 LOOK_EVERY_SECONDS = 0.005
 

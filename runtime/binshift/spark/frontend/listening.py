@@ -1,0 +1,50 @@
+# ruff: noqa: N802 (PySpark's own names)
+"""Listeners that see the state: a user's `StreamingQueryListener` with ``stateOperators`` in its progress events.
+
+Spark creates its events in the JVM, where binshift cannot extend them: `StreamingQueryProgress` is immutable, and the
+bus passes one object to all listeners. So a listener added with ``spark.streams.addListener(mine)`` sees Spark's report with
+an empty ``stateOperators``, and so do Java listeners and the event log. Wrapped, ``addListener(state_listener(mine))``,
+a Python listener gets the completed reports; for queries of plain Spark it gets Spark's report unchanged.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from binshift.spark.session.progress import filled_by_id
+
+
+def state_listener(listener: StreamingQueryListener) -> StreamingQueryListener:
+    """``listener`` with ``stateOperators`` of binshift queries; pass it to ``spark.streams.addListener``.
+
+    Keep the returned object: ``removeListener`` needs the same one.
+    """
+    return _Filling(listener)
+
+
+class _Filling(StreamingQueryListener):
+    def __init__(self, listener: StreamingQueryListener) -> None:
+        self._listener = listener
+
+    def _set_spark_session(self, session: SparkSession) -> None:
+        super()._set_spark_session(session)
+        self._listener._set_spark_session(session)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        self._listener.onQueryStarted(event)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        self._listener.onQueryProgress(QueryProgressEvent(filled_by_id(event.progress)))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        self._listener.onQueryIdle(event)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self._listener.onQueryTerminated(event)

@@ -1,0 +1,276 @@
+"""Assembles a query, in the order in which its parts can reject it, and starts it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from binshift.engine.background_loop import BackgroundLoop
+from binshift.engine.coordinator import Coordinator
+from binshift.engine.dataflow import Dataflow
+from binshift.engine.epoch_loop import EpochLimits, EpochLoop
+from binshift.engine.housekeeping import Housekeeping
+from binshift.engine.migration_controller import MigrationController
+from binshift.engine.migration_options import MigrationOptions
+from binshift.engine.migrations import MigrationPolicy
+from binshift.engine.ports import Executor, Ports
+from binshift.engine.target_controller import TargetController
+from binshift.errors import InvalidSettings, Retryable
+from binshift.log.log import Log
+from binshift.log.records.formats import LogFormat, OperatorFormat
+from binshift.log.records.owners import OWNER_VARIABLE, Heartbeat, await_release
+from binshift.log.storage.contract import Storage
+from binshift.log.storage.opening import open_storage
+from binshift.migration import Limits
+from binshift.model import BEFORE_FIRST, Worker
+from binshift.settings import Settings
+from binshift.spark import conf
+from binshift.spark.frontend import neighbours
+from binshift.spark.frontend.dataflow import StreamingQuery
+from binshift.spark.frontend.definition import Definition
+from binshift.spark.frontend.host import Host
+from binshift.spark.frontend.threads import BackgroundThread, BatchCallback
+from binshift.spark.jobs.batches import SparkBatches, ends_groups, with_nudge_source
+from binshift.spark.jobs.jobs import SparkJobs
+from binshift.spark.jobs.output import Output
+from binshift.spark.jobs.watch import JobWatch
+from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.plan.template import Templates
+from binshift.spark.session import checkpoint, jvm, offsets, progress
+from binshift.spark.session.executors import ExecutorView
+from binshift.spark.stages.compiling import compile_program
+from binshift.spark.tasks.task import Environment
+from binshift.store.opening import StoreSettings
+from binshift.worker.messages import LogLocation
+
+logger = logging.getLogger(__name__)
+
+COLLECT_EVERY_EPOCHS = 16
+POLL_SECONDS = 0.05
+
+
+def start(definition: Definition, host: Host) -> StreamingQuery:
+    """Start a query, and notify the host of the program.
+
+    Raises:
+        InvalidSettings: the Spark conf or a setting is wrong, too few executors registered, or they have too few task slots.
+        InvalidQuery: the query is already running in this application.
+        Unsupported: the program uses something that binshift does not support.
+        LogOwned: another dataflow runs on the checkpoint.
+        IncompatibleState, ForeignLog, LogDamaged: the checkpoint does not fit the program; it was not changed.
+    """
+    spark, settings = definition.frame.sparkSession, definition.settings
+    conf.check(spark)
+    java = jvm.install(spark)
+    pipeline = compile_program(definition.frame, Templates(spark, java), definition.output_mode, settings.bins)
+    location = definition.checkpoint_location
+    files = open_storage(location)
+    others = neighbours.of(spark.sparkContext)
+    neighbour = others.enter(checkpoint.query_id(files), definition.query_name, location)
+    try:
+        log = _open_log(files, location, pipeline, settings)
+        heartbeat = Heartbeat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
+        try:
+            query = _parts(definition, pipeline, java, log, files, heartbeat, host).start()
+        except BaseException:
+            heartbeat.stop()
+            raise
+    except BaseException:
+        others.leave(neighbour)
+        raise
+    neighbour.running = query
+    host.started(query)
+    return query
+
+
+def _parts(
+    definition: Definition,
+    pipeline: Pipeline,
+    java: jvm.Jvm,
+    log: Log,
+    files: Storage,
+    heartbeat: Heartbeat,
+    host: Host,
+) -> _Parts:
+    """Wait for executors and assemble the parts that run on them."""
+    spark, settings = definition.frame.sparkSession, definition.settings
+    view = ExecutorView(spark.sparkContext)
+    host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
+    executors = _await_executors(view, log, settings)
+    cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
+    neighbours.of(spark.sparkContext).check_slots(executors, cpus)
+    policy = MigrationPolicy(
+        settings.bins,
+        settings.workers,
+        _limits(settings),
+        settings.copy_duty,
+        settings.snapshot_cycle_epochs,
+        settings.latency_target_seconds,
+    )
+    operators = [stage.name for stage in pipeline.stages]
+    migrations = MigrationController(policy, operators, log.term)
+    house = Housekeeping(log, settings.manifest_every_epochs, COLLECT_EVERY_EPOCHS, time.monotonic)
+    coordinator = Coordinator(log, operators, migrations, house)
+    watch = JobWatch(spark.sparkContext, view, f"{log.format.query}-{log.term}")
+    return _Parts(spark, definition, pipeline, java, log, house, coordinator, view, executors, files, heartbeat, watch)
+
+
+@dataclass
+class _Parts:
+    """The parts of a query before it runs."""
+
+    spark: SparkSession
+    definition: Definition
+    pipeline: Pipeline
+    java: jvm.Jvm
+    log: Log
+    house: Housekeeping
+    coordinator: Coordinator
+    view: ExecutorView
+    executors: Mapping[Worker, Executor]
+    files: Storage
+    heartbeat: Heartbeat
+    watch: JobWatch
+
+    def start(self) -> StreamingQuery:
+        """Warm the executors, then start Spark's stream."""
+        self.watch.start()
+        try:
+            return self._start()
+        except BaseException:
+            self.watch.close()
+            raise
+
+    def _start(self) -> StreamingQuery:
+        name = f"{self.log.format.query}-{self.log.term}"
+        jobs = self._jobs()
+        dataflow = self._dataflow(jobs, name)
+        _warm(jobs, self.executors)
+        self.coordinator.migrations.mark_warm(frozenset(self.executors))
+        dataflow.targets.resume()
+        query = self._stream(dataflow, name)
+        thread = BackgroundThread(dataflow.background, jobs)
+        thread.start()
+        return StreamingQuery(query, self.spark, dataflow, thread.stop, lambda: self._close(name))
+
+    def _close(self, name: str) -> None:
+        self.watch.close()
+        self.java.forget(name)
+        self.heartbeat.stop()
+        self.definition.sink.close()
+        if self.definition.temporary:
+            shutil.rmtree(self.definition.checkpoint_location, ignore_errors=True)
+
+    def _jobs(self) -> SparkJobs:
+        settings, query = self.definition.settings, self.log.format.query
+        store = StoreSettings(settings.store_map_bytes, settings.undo_bytes_max)
+        location = LogLocation(self.log.storage.url)
+        return SparkJobs(
+            self.spark,
+            self.pipeline,
+            self.java,
+            Environment(query, settings.bins, location, store, settings.store_directory),
+            Output(self.spark, self.definition.sink, self.log),
+            self.watch,
+            self.log.term,
+        )
+
+    def _dataflow(self, jobs: SparkJobs, name: str) -> Dataflow:
+        """The engine's parts, built on Spark's."""
+        settings = self.definition.settings
+        wait_seconds = settings.executor_wait_seconds
+        options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
+        targets = TargetController(self.log, self.coordinator, options)
+        query = self.log.format.query
+        batches = SparkBatches(self.spark, self.files, self.java, name, query, ends_groups(self.pipeline))
+        limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
+        ports = Ports(self.view, jobs, batches)
+        epochs = EpochLoop(self.coordinator, ports, targets.replace_lost, limits)
+        background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, wait_seconds)
+        return Dataflow(self.log, self.coordinator, targets, epochs, background)
+
+    def _stream(self, dataflow: Dataflow, name: str) -> Any:
+        progress.publish(self.log.format.query, dataflow.epochs.timings)
+        callback = BatchCallback(dataflow.epochs, self.java)
+        source = with_nudge_source(self.pipeline.source, self.spark, name)
+        location = self.definition.checkpoint_location
+        writer = source.writeStream.foreachBatch(callback.epoch).option("checkpointLocation", location)
+        if self.definition.query_name is not None:
+            writer = writer.queryName(self.definition.query_name)
+        if self.definition.trigger:
+            writer = writer.trigger(**self.definition.trigger)  # type: ignore[arg-type]
+        with self.java.checkpoint_files(self.spark, location):
+            return writer.start()
+
+
+def _warm(jobs: SparkJobs, executors: Mapping[Worker, Executor]) -> None:
+    """Rehearse before the first epoch; the first epoch handles an executor that is lost meanwhile."""
+    try:
+        jobs.rehearse(executors)
+    except Retryable as lost:
+        logger.warning("the rehearsal ended early: %s", lost)
+
+
+def _open_log(files: Storage, location: str, pipeline: Pipeline, settings: Settings) -> Log:
+    query = checkpoint.query_id(files)
+    operators = tuple(OperatorFormat(s.name, s.stage.fingerprint, s.stage.description) for s in pipeline.stages)
+    format = LogFormat(bins=settings.bins, query=query, operators=operators)
+    owner = os.environ.get(OWNER_VARIABLE, "")
+    holder = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
+    url = checkpoint.log_url(location)
+    await_release(open_storage(url), owner)
+    log = Log.open(
+        url,
+        {},
+        format,
+        who=holder,
+        spark_committed=lambda: checkpoint.committed(files),
+        grace_seconds=settings.log_grace_seconds,
+    )
+    last = log.index.last
+    if last == checkpoint.committed(files) != BEFORE_FIRST:
+        offsets.check(files, last, log.index.record(last).offsets_hash)
+    if last != BEFORE_FIRST:
+        offsets.check_watermark(files, log.index.record(last))
+    return log
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(steps_inflight_max=settings.steps_inflight_max, flips_per_epoch_max=settings.flips_per_epoch_max)
+
+
+def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mapping[Worker, Executor]:
+    """Wait for the executors the first epoch needs: the recorded workers, or as many as a new query starts with.
+
+    Lost recorded workers do not block the others: the first epoch moves their bins to the registered workers.
+
+    Raises:
+        InvalidSettings: no executor registered, or too few for a new query.
+    """
+    route = log.index.route
+    deadline = time.monotonic() + settings.executor_wait_seconds
+    while True:
+        executors = view.alive()
+        wanted = set(route.workers) if route is not None else set()
+        if wanted <= executors.keys() and len(executors) >= (1 if route else settings.workers or 1):
+            return executors
+        if time.monotonic() > deadline:
+            if route is not None and executors:
+                logger.warning(
+                    "workers %s are not registered: the query starts without them", sorted(wanted - executors.keys())
+                )
+                return executors
+            need = f"workers {sorted(wanted)}" if wanted else f"{settings.workers or 1} workers"
+            raise InvalidSettings(
+                f"the query needs executors for {need}; after {settings.executor_wait_seconds:.0f} s it has "
+                f"{sorted(executors)}. Start more, or set binshift.workers"
+            )
+        time.sleep(POLL_SECONDS)

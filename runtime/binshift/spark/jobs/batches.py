@@ -1,0 +1,75 @@
+"""Spark's stream as the engine sees it: the recorded input of a batch, and requests for further batches.
+
+A batch without data closes the groups that the previous batch's watermark has ended. For the stateful operators of its own
+plan, Spark runs such a batch after each one that moved the watermark. Spark sees no stateful operator in the plan of a binshift
+query, so binshift requests these batches, by the same rule and the same conf. It does so before the epoch ends, because a query
+that runs what is available (`availableNow`) ends as soon as no further batch is requested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from binshift.engine.epoch_plan import BatchOffsets
+from binshift.log.storage.contract import Storage
+from binshift.model import Epoch
+from binshift.spark.plan.graph import has_watermark
+from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.session import offsets
+from binshift.spark.session.jvm import NUDGE_FORMAT, Jvm
+
+NO_DATA_CONF = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+@dataclass(frozen=True)
+class SparkBatches:
+    """The batches of one query; see `binshift.engine.ports.Batches`.
+
+    Attributes:
+        spark: the session that starts the query.
+        files: Spark's checkpoint.
+        jvm: binshift's Java classes.
+        name: the name of the query's nudge source.
+        query: Spark's id of the query.
+        ends_groups: whether the watermark closes groups, see `ends_groups`.
+    """
+
+    spark: SparkSession
+    files: Storage
+    jvm: Jvm
+    name: str
+    query: str
+    ends_groups: bool
+
+    def offsets(self, epoch: Epoch) -> BatchOffsets:
+        """See `Batches`."""
+        return offsets.read(self.files, epoch)
+
+    def next_watermark_ms(self) -> int | None:
+        """See `Batches`."""
+        return self.jvm.next_watermark(self.spark, self.query) if self.ends_groups else None
+
+    def wake(self, *, final: bool) -> None:
+        """See `Batches`."""
+        self.jvm.wake_up(self.name, require_final_epoch=final)
+
+
+def ends_groups(pipeline: Pipeline) -> bool:
+    """Whether an advancing watermark closes groups of this query, and batches without data are enabled."""
+    if not any(stage.stage.ends_groups for stage in pipeline.stages) or not has_watermark(pipeline.source):
+        return False
+    return str(pipeline.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
+
+
+def with_nudge_source(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:
+    """The stream, united with a source without rows whose offset moves when an epoch is wanted without input.
+
+    It is part of the checkpoint from batch 0 on: Spark cannot add a source later. The optimiser removes it from every
+    plan, since it filters all rows away.
+    """
+    nudge = spark.readStream.format(NUDGE_FORMAT).option("name", name).load()
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in source.schema]
+    return source.union(nudge.select(*columns).where(F.lit(False)))

@@ -1,0 +1,169 @@
+"""The engine's jobs as Spark jobs, one each, pinned worker by worker.
+
+An epoch is one run of the compiled program (see `pipeline`), and its sink. Spark itself retries nothing, and errors leave this
+module as what they mean (`failures`). Background rounds and rehearsals run in a session of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift.engine.epoch_plan import EpochPlan
+from binshift.engine.ports import Executor, Placement
+from binshift.model import Epoch, Term, Worker
+from binshift.spark import conf
+from binshift.spark.jobs.collecting import collecting, handed
+from binshift.spark.jobs.output import Output
+from binshift.spark.jobs.pinning import PinnedRun, placed
+from binshift.spark.jobs.rehearsal import Rehearsal
+from binshift.spark.jobs.watch import JobWatch
+from binshift.spark.plan.pipeline import CompiledStage, Pipeline
+from binshift.spark.session.executors import location
+from binshift.spark.session.failures import raise_meaning
+from binshift.spark.session.jvm import Jvm
+from binshift.spark.tasks.add_stored_function import AddStoredFunction
+from binshift.spark.tasks.background_function import BackgroundFunction
+from binshift.spark.tasks.task import Environment, EpochFunction, Place
+from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
+
+EPOCH_POOL = "binshift-epoch"
+BACKGROUND_POOL = "binshift-background"
+
+
+@dataclass
+class SparkJobs:
+    """The jobs of one query; see `binshift.engine.ports.Jobs`.
+
+    Attributes:
+        spark: the user's session.
+        pipeline: the compiled program.
+        jvm: binshift's Java classes.
+        environment: what tasks need.
+        sink: writes the result in one action that takes every row, and publishes it.
+        watch: cancels a job whose executors are gone.
+        term: the driver's.
+    """
+
+    spark: SparkSession
+    pipeline: Pipeline
+    jvm: Jvm
+    environment: Environment
+    sink: Output
+    watch: JobWatch
+    term: Term
+    _beside: SparkSession = field(init=False)
+    _rehearsal: Rehearsal = field(init=False)
+    _prepared: bool = False
+
+    def __post_init__(self) -> None:
+        self._beside = self.jvm.clone_session(self.spark)
+        for key, value in conf.EPOCH.items():
+            self._beside.conf.set(key, value)
+        self._rehearsal = Rehearsal(self._beside, self.pipeline, self.jvm, self.environment, self.watch, self.term)
+
+    def use_pool(self, name: str) -> None:
+        """Run this thread's jobs in the query's pool of that name."""
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"{name}-{self.environment.query}")
+
+    def working(self) -> bool:
+        """See `Jobs`."""
+        return self.watch.working("epoch")
+
+    def publish(self, epoch: Epoch) -> None:
+        """See `Jobs`."""
+        self.sink.publish(epoch)
+
+    # ---------------------------------------------------------------------------------------------------------- epochs
+
+    def epoch(
+        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Callable[[], None]
+    ) -> Sequence[Summary]:
+        """See `Jobs`."""
+        try:
+            return self._epoch(batch, plan, specs, on, ready)
+        except Exception as error:  # any error: the engine gets its meaning
+            raise_meaning(error)
+
+    def _epoch(
+        self, batch: DataFrame, plan: EpochPlan, specs: Sequence[EpochSpec], on: Placement, ready: Callable[[], None]
+    ) -> Sequence[Summary]:
+        self.use_pool(EPOCH_POOL)
+        if not self._prepared:
+            for key, value in conf.EPOCH.items():  # all batches of a stream share one session, cloned from the user's
+                batch.sparkSession.conf.set(key, value)
+            self._prepared = True
+        needed = {worker: each for worker, each in on.alive.items() if each in on.parts.values()}
+        with collecting(self.spark.sparkContext) as collected, ExitStack() as shared:
+            read = self.jvm.pin(batch, [location(each) for each in on.readers]) if on.readers else batch
+            if self.pipeline.drained:  # a part of the epoch runs before its plan is complete
+                ready()
+            with self.watch.over("epoch", needed):
+                result = self._result(read, plan, specs, on.parts, collected, shared)
+                if not self.pipeline.drained:
+                    ready()
+                self.sink(result, plan.epoch)
+            return [each for each in collected.value if isinstance(each, Summary)]
+
+    def _result(
+        self,
+        batch: DataFrame,
+        plan: EpochPlan,
+        specs: Sequence[EpochSpec],
+        on: Mapping[Worker, Executor],
+        collected: Accumulator[list[object]],
+        shared: ExitStack,
+    ) -> DataFrame:
+        def own(stage: CompiledStage) -> tuple[EpochSpec, ...]:
+            return tuple(spec for spec in specs if spec.operator == stage.name)
+
+        def run(stage: CompiledStage, places: tuple[Place, ...]) -> EpochFunction:
+            after = stage.stage.spark_merge is not None
+            return EpochFunction(own(stage), places, self.environment, stage.pickled, collected, after_stored=after)
+
+        def add_stored(stage: CompiledStage, places: tuple[Place, ...]) -> AddStoredFunction:
+            return AddStoredFunction(own(stage), places, self.environment, stage.pickled_add_stored)
+
+        pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms)
+        return pinned.result(self.pipeline, batch, run, add_stored)
+
+    # ------------------------------------------------------------------------------------------------------ background
+
+    def background(
+        self,
+        specs: Sequence[BackgroundSpec],
+        on: Mapping[Worker, Executor],
+        report: Callable[[BackgroundReport], None],
+    ) -> None:
+        """See `Jobs`."""
+        try:
+            self._background(specs, on, report)
+        except Exception as error:  # any error: the engine gets its meaning
+            raise_meaning(error)
+
+    def _background(
+        self,
+        specs: Sequence[BackgroundSpec],
+        on: Mapping[Worker, Executor],
+        report: Callable[[BackgroundReport], None],
+    ) -> None:
+        base = self._beside.range(0, len(specs), 1, len(specs))
+        pinned, places = placed(self.jvm, base, [spec.worker for spec in specs], on)
+        with collecting(self._beside.sparkContext) as collected:
+            function = BackgroundFunction(tuple(specs), places, self.environment, collected)
+            small = handed(self._beside.sparkContext, function, collected)
+            try:
+                with self.watch.over("round", on):
+                    pinned.mapInArrow(small, "id long").write.format("noop").mode("append").save()
+            finally:
+                for each in collected.value:
+                    if isinstance(each, BackgroundReport):
+                        report(each)
+
+    def rehearse(self, on: Mapping[Worker, Executor]) -> None:
+        """See `Jobs`, and `rehearsal`."""
+        self._rehearsal(on)

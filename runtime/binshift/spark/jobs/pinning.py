@@ -1,0 +1,81 @@
+"""One run of a compiled program: its templates filled in, its tasks pinned to the executors of their workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from binshift.engine.ports import Executor
+from binshift.model import Worker
+from binshift.routing import Route
+from binshift.spark.jobs.collecting import handed
+from binshift.spark.plan.pipeline import CompiledStage, Pipeline
+from binshift.spark.session.executors import location
+from binshift.spark.session.jvm import Jvm
+from binshift.spark.tasks.task import Place
+
+Function = Callable[[CompiledStage, tuple[Place, ...]], Any]
+"""Makes what runs in the tasks of a stage, one for each of the places: S, or what stands in for it."""
+
+
+@dataclass(frozen=True)
+class PinnedRun:
+    """One run.
+
+    Attributes:
+        jvm: pins partitions.
+        route: the owner of each bin.
+        workers: of the tasks, in the order of the partitions.
+        on: their executors.
+        collected: gets what tasks report.
+        shared: releases rows that were kept for several readers.
+        time_ms: the batch's time, milliseconds since 1970.
+    """
+
+    jvm: Jvm
+    route: Route
+    workers: tuple[Worker, ...]
+    on: Mapping[Worker, Executor]
+    collected: Accumulator[list[object]]
+    shared: ExitStack
+    time_ms: int
+
+    def result(self, pipeline: Pipeline, rows: DataFrame, function: Function, add_stored: Function) -> DataFrame:
+        """The result of a program over ``rows``, with a function in the place of each S, and one that adds what is stored before it."""
+
+        def kept(hole: DataFrame, frame: DataFrame) -> DataFrame:
+            if hole in pipeline.drained:
+                return frame.localCheckpoint(eager=True)
+            if hole in pipeline.shared:
+                self.shared.callback(frame.persist().unpersist)
+            return frame
+
+        filling = {pipeline.batch: kept(pipeline.batch, rows)}
+        for stage in pipeline.stages:
+            routed = pipeline.fill(stage.routed(self.route, self.workers), filling, self.time_ms)
+            given, places = placed(self.jvm, routed, self.workers, self.on)
+            if stage.stage.spark_merge is not None:
+                hole, merged = stage.merged_by_spark(pipeline.templates)
+                found = self._mapped(given, add_stored(stage, places), hole.schema)
+                given = pipeline.fill(merged, {hole: found}, self.time_ms)
+            filling[stage.merged] = kept(
+                stage.merged, self._mapped(given, function(stage, places), stage.stage.merged_schema)
+            )
+        return pipeline.fill(pipeline.result, filling, self.time_ms)
+
+    def _mapped(self, rows: DataFrame, function: Any, schema: StructType) -> DataFrame:
+        return rows.mapInArrow(handed(rows.sparkSession.sparkContext, function, self.collected), schema)
+
+
+def placed(
+    jvm: Jvm, frame: DataFrame, workers: Sequence[Worker], on: Mapping[Worker, Executor]
+) -> tuple[DataFrame, tuple[Place, ...]]:
+    """The frame with its partitions pinned to the executors of these workers, and the place expected by each task."""
+    pinned = jvm.pin(frame, [location(on[worker]) for worker in workers])
+    return pinned, tuple(Place(worker, on[worker].host) for worker in workers)

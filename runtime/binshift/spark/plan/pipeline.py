@@ -1,0 +1,212 @@
+"""A program as epochs run it: its source, its stateful stages one after the other, and the result; all compiled once.
+
+    batch -> segment -> F => S -> segment -> F => S -> ... -> result
+
+Each part is a template over the batch's rows and over what the stages before it return (see `template`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from binshift.invariants import invariant
+from binshift.model import Worker
+from binshift.operators.contract import Operator
+from binshift.operators.delayed import Delayed
+from binshift.routing import Route
+from binshift.spark.plan.catalyst import analyzed, class_name, contains, optimized, sequence
+from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment
+from binshift.spark.plan.opaque import SparkMerge
+from binshift.spark.plan.stage import Stage, numbered, numbered_schema
+from binshift.spark.plan.template import Filling, Templates
+from binshift.spark.tasks.task import pickled
+
+UNREAD_NODES = ("GlobalLimit", "LocalLimit", "MapInArrow", "MapInPandas", "Offset", "Sample", "Sort", "Tail")
+"""Nodes that may leave rows unread, as functions over an iterator of batches may, or that read the rows twice."""
+
+LEAF_COLUMN = "__leaf"
+"""In a stream of several leaves: the number of a row's leaf."""
+
+Compile = Callable[[Node, Sequence[DataFrame]], Stage]
+"""Compiles a node over the frames of its inputs, which have the columns, ids included, of the plan's."""
+
+
+@dataclass
+class CompiledStage:
+    """A stateful operator in its place.
+
+    Attributes:
+        name: its name on the log.
+        stage: what is done with its rows.
+        inputs: templates of its input rows.
+        merged: the hole for the rows that S returns.
+        delay_ms: how far its watermark is behind the query's, in milliseconds.
+    """
+
+    name: str
+    stage: Stage
+    inputs: tuple[DataFrame, ...]
+    merged: DataFrame
+    delay_ms: int = 0
+    _routed: tuple[Route, tuple[Worker, ...], DataFrame] | None = field(default=None, init=False)
+    _merged_by_spark: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
+
+    @property
+    def operator(self) -> Operator:
+        """What S runs."""
+        return Delayed(self.stage.operator, self.delay_ms) if self.delay_ms else self.stage.operator
+
+    @functools.cached_property
+    def pickled(self) -> bytes:
+        """The operator, for tasks."""
+        return pickled(self.operator)
+
+    @functools.cached_property
+    def pickled_add_stored(self) -> bytes:
+        """What adds the stored buffers that Spark merges, for tasks."""
+        return pickled(self.spark_merge.operator)
+
+    @property
+    def spark_merge(self) -> SparkMerge:
+        """What Spark merges; only for a stage that has it."""
+        merge = self.stage.spark_merge
+        invariant(merge is not None, f"{self.name} leaves nothing to Spark")
+        return cast(SparkMerge, merge)
+
+    def merged_by_spark(self, templates: Templates) -> tuple[DataFrame, DataFrame]:
+        """The hole for the rows with what is stored, and the template of the rows for S."""
+        if self._merged_by_spark is None:
+            invariant(self._routed is not None, "rows are routed before stored buffers are added")
+            routed = cast(tuple[Route, tuple[Worker, ...], DataFrame], self._routed)[2]
+            hole = templates.hole_of(self.spark_merge.with_stored(routed.schema))
+            self._merged_by_spark = hole, self.spark_merge.merged(hole)
+        return self._merged_by_spark
+
+    def routed(self, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+        """The template of F and the exchange; made again when the route changes."""
+        if self._routed is None or self._routed[:2] != (route, workers):
+            self._routed = (route, workers, self.stage.route(self.inputs, route, workers))
+        return self._routed[2]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A compiled program.
+
+    Attributes:
+        source: the stream that Spark runs.
+        batch: the hole for the rows of a batch of the source.
+        stages: its stateful operators, in their order.
+        result: the template of the rows for the sink.
+        shared: holes whose rows are read several times, and must be computed once.
+        drained: holes of which a reader may leave rows unread, or read them in a job of its own: S commits with its last row, so
+            these rows are computed before.
+        templates: fill in templates.
+    """
+
+    source: DataFrame
+    batch: DataFrame
+    stages: tuple[CompiledStage, ...]
+    result: DataFrame
+    shared: frozenset[DataFrame]
+    drained: frozenset[DataFrame]
+    templates: Templates
+
+    def reads_batch(self, template: DataFrame) -> bool:
+        """Whether a template has the batch among its holes."""
+        return hole_number(self.batch) in hole_numbers(analyzed(template))
+
+    def fill(self, template: DataFrame, filling: Filling, time_ms: int) -> DataFrame:
+        """A template with the rows of one epoch, as of its batch's time (milliseconds since 1970)."""
+        return self.templates.fill(template, filling, time_ms)
+
+
+def assemble(graph: Graph, compile: Compile, templates: Templates) -> Pipeline:
+    """Compile a graph's nodes, each over the templates of its inputs.
+
+    Operators are named by their numbers and kinds: another graph has other names, and its checkpoint is refused.
+
+    Raises:
+        Unsupported: what ``compile`` rejects.
+    """
+    source = united(graph.leaves)
+    batch = templates.hole(analyzed(source).output())
+    stages: list[CompiledStage] = []
+    reads: Counter[DataFrame] = Counter()
+
+    def rows(segment: Segment) -> DataFrame:
+        return templates.fill(segment.frame, {hole: rows_of(origin) for hole, origin in segment.holes.items()})
+
+    def rows_of(origin: Leaf | Output) -> DataFrame:
+        read = batch if isinstance(origin, Leaf) else stages[origin.node].merged
+        reads[read] += 1
+        if isinstance(origin, Output):
+            return stages[origin.node].stage.finish(read)
+        return read if len(graph.leaves) == 1 else leaf_of(read, origin.number)
+
+    def delay_of(segment: Segment) -> int:
+        behind = [stages[origin.node] for origin in segment.holes.values() if isinstance(origin, Output)]
+        return max((each.delay_ms + each.stage.holds_back_ms for each in behind), default=0)
+
+    for number, node in enumerate(graph.nodes):
+        inputs = tuple(rows(each) for each in node.inputs)
+        stage = compile(node, inputs)
+        merged, delay_ms = templates.hole_of(stage.merged_schema), max(delay_of(each) for each in node.inputs)
+        stages.append(CompiledStage(f"{number}.{stage.kind}", stage, inputs, merged, delay_ms))
+    result = rows(graph.result)
+    shared = frozenset(hole for hole, count in reads.items() if count > 1)
+    drained = frozenset(each.merged for each in stages if _may_leave_rows(each.merged, stages, result))
+    return Pipeline(source, batch, tuple(stages), result, shared - drained, drained, templates)
+
+
+def _may_leave_rows(hole: DataFrame, stages: Sequence[CompiledStage], result: DataFrame) -> bool:
+    """Whether no reader is sure to take every row of a hole in the epoch's job."""
+    number = hole_number(hole)
+    frames = [result, *(frame for stage in stages for frame in stage.inputs)]
+    readers = [frame for frame in frames if number in hole_numbers(analyzed(frame))]
+    if any(number not in hole_numbers(optimized(reader)) for reader in readers):
+        return True  # the optimiser has found that the rows are not needed, as in a join with an empty frame
+    return any(contains(analyzed(reader), UNREAD_NODES) for reader in readers)
+
+
+def hole_number(hole: DataFrame) -> int:
+    """What a hole is known by in a plan."""
+    return int(analyzed(hole).rdd().id())
+
+
+def hole_numbers(plan: Any) -> set[int]:
+    """The numbers of the holes of a plan; other frames over an RDD have numbers, too."""
+    leaves = sequence(plan.collectLeaves())
+    return {int(leaf.rdd().id()) for leaf in leaves if class_name(leaf) == "LogicalRDD"}
+
+
+def united(leaves: Sequence[DataFrame]) -> DataFrame:
+    """One stream of all leaves: each row has the number of its leaf, and its columns in a struct of that leaf.
+
+    Spark's `foreachBatch` has one frame. Sources, offsets, batch boundaries and watermarks are still the ones of the leaves.
+    """
+    if len(leaves) == 1:
+        return leaves[0]
+    types = [StructType(list(numbered_schema(leaf.schema))) for leaf in leaves]
+    tagged = []
+    for number, leaf in enumerate(leaves):
+        own = F.struct(*(F.col(name) for name in types[number].names)) if types[number].names else F.struct(F.lit(0))
+        columns = [
+            (own if other == number else F.lit(None).cast(type)).alias(f"leaf{other}")
+            for other, type in enumerate(types)
+        ]
+        tagged.append(numbered(leaf).select(F.lit(number).alias(LEAF_COLUMN), *columns))
+    return functools.reduce(DataFrame.union, tagged)
+
+
+def leaf_of(batch: DataFrame, number: int) -> DataFrame:
+    """The rows of one leaf."""
+    return batch.where(F.col(LEAF_COLUMN) == number).select(f"leaf{number}.*")

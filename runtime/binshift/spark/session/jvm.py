@@ -1,0 +1,250 @@
+"""The few small Java classes that binshift adds to an unmodified Spark, compiled when a query starts.
+
+Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once per session, put
+in a jar and registered with `ADD JAR`: the driver finds them through the session's class loader, and executors fetch the
+jar. All py4j calls into classes that are not PySpark's public interface are in this module, so that a new Spark version
+breaks one module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift import s3
+from binshift.errors import InvalidSettings, TaskFailed
+
+AGGREGATES = ("AggregateBuffer", "BufferedAggregate")
+SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "PlanTemplate", "StagedFiles", *AGGREGATES)
+NUDGE_FORMAT = "dev.binshift.NudgeSource"
+PLAN_TEMPLATE = "dev.binshift.PlanTemplate"
+STAGED_FILES = "dev.binshift.StagedFiles"
+COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+
+_installed: WeakKeyDictionary[object, Jvm] = WeakKeyDictionary()
+_lock = threading.RLock()
+"""Several threads may start queries at once."""
+
+
+class Jvm:
+    """Handles on the compiled classes in one application; get it from `install`."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._gateway: Any = spark.sparkContext._gateway
+        self._jvm: Any = spark._jvm
+        jar = _compile(self._jvm)
+        spark.sql(f"ADD JAR '{jar}'")
+        self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
+        self._wake_up = self._method(NUDGE_FORMAT, "wakeUp")
+        self._frame, self._hole, self._fill = (self._method(PLAN_TEMPLATE, name) for name in ("frame", "hole", "fill"))
+        self._forget = self._method(NUDGE_FORMAT, "forget")
+        self._take = self._method(STAGED_FILES, "take")
+
+    def pin(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
+        """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
+
+        Needs `spark.shuffle.reduceLocality.enabled=false` and a long `spark.locality.wait`. If the executor is gone,
+        Spark runs the task anywhere: the task itself must check.
+        """
+        session: Any = frame.sparkSession
+        java_frame: Any = frame._jdf
+        where = self._array("java.lang.String", list(locations))
+        rdd = self._pinned.newInstance(self._array("java.lang.Object", [java_frame.queryExecution().toRdd(), where]))
+        wrapped = session._jsparkSession.internalCreateDataFrame(rdd, java_frame.schema(), False)
+        return DataFrame(wrapped, session)
+
+    def clone_session(self, spark: SparkSession) -> SparkSession:
+        """A session with the user's conf, functions and views, whose conf can be changed; Spark gives each query such a clone."""
+        java: Any = spark
+        return SparkSession(spark.sparkContext, java._jsparkSession.cloneSession())
+
+    def frame(self, spark: SparkSession, plan: Any) -> DataFrame:
+        """The frame of an analysed plan, which is not analysed again."""
+        return DataFrame(self._call(self._frame, _java(spark), plan), spark)
+
+    def hole(self, spark: SparkSession, attributes: Any) -> DataFrame:
+        """A frame without rows for a template; see `binshift.spark.plan.template`."""
+        return DataFrame(self._call(self._hole, _java(spark), attributes), spark)
+
+    def fill(
+        self, template: DataFrame, filling: Sequence[tuple[DataFrame, DataFrame]], time_ms: int | None
+    ) -> DataFrame:
+        """``template`` with the second frame of each pair in the place of the first, in the session of the last.
+
+        The current time, wherever it is used, becomes ``time_ms`` (milliseconds since 1970), unless that is None, as in Spark.
+        """
+        session = filling[-1][1].sparkSession
+        holes, frames = (self._array("java.lang.Object", [_java_frame(each[at]) for each in filling]) for at in (0, 1))
+        return DataFrame(self._call(self._fill, _java(session), _java_frame(template), holes, frames, time_ms), session)
+
+    def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
+        """An analysed plan without common table expressions, after some of the optimiser's rules, by their names."""
+        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
+        plan = optimizer.InlineCTE(True, False, False).apply(plan)
+        for rule in rules:
+            plan = getattr(optimizer, f"{rule}$").__getattr__("MODULE$").apply(plan)
+        return plan
+
+    def scala_sequence(self, values: list[Any]) -> Any:
+        """A Scala sequence of Java objects."""
+        return self._jvm.PythonUtils.toSeq(values)
+
+    def call(self, name: str, method: str, *arguments: Any) -> Any:
+        """Call a static method of one of the classes."""
+        return self._call(self._method(name, method), *arguments)
+
+    def next_watermark(self, spark: SparkSession, query: str) -> int:
+        """Spark's watermark for the batch after the running one, all rows of which have been read.
+
+        Spark computes it when the batch has ended, which is too late to request another batch.
+
+        Args:
+            spark: the session that started the query.
+            query: Spark's id of the query.
+        """
+        session: Any = spark
+        stream = session._jsparkSession.streams().get(query).streamingQuery()
+        tracker = stream.watermarkTracker()
+        tracker.updateWatermark(stream.lastExecution().executedPlan())
+        return int(tracker.currentWatermark())
+
+    def wake_up(self, name: str, *, require_final_epoch: bool = False) -> None:
+        """Move the offset of the nudge source ``name``: the query runs one more epoch, with or without input.
+
+        Args:
+            name: the name of the source.
+            require_final_epoch: run the epoch even if the query ends after its input (AvailableNow).
+        """
+        self._call(self._wake_up, name, require_final_epoch)
+
+    def forget(self, name: str) -> None:
+        """Release the nudge source ``name``; its query has ended."""
+        with suppress(Exception):  # any py4j error: Spark may have ended
+            self._call(self._forget, name)
+
+    def await_interrupt(self, seconds: float) -> None:
+        """Let this thread's Java thread sleep until it is interrupted; Spark interrupts a query's thread when it stops the query."""
+        with suppress(Py4JJavaError):
+            self._jvm.java.lang.Thread.sleep(round(1000 * seconds))
+
+    @contextmanager
+    def checkpoint_files(self, spark: SparkSession, location: str) -> Iterator[None]:
+        """Queries started here use `LocalCheckpointFiles`, unless the user chose another class or the checkpoint is on S3."""
+        with _lock:
+            if location.startswith("s3") or spark.conf.get(FILE_MANAGER, None) is not None:
+                yield
+                return
+            spark.conf.set(FILE_MANAGER, "dev.binshift.LocalCheckpointFiles")
+            try:
+                yield
+            finally:
+                spark.conf.unset(FILE_MANAGER)
+
+    @contextmanager
+    def staged_files(self, spark: SparkSession) -> Iterator[None]:
+        """Files written in this context, in this session, are written by `StagedFiles`; see `written`."""
+        before = spark.conf.get(COMMIT_PROTOCOL, None)
+        spark.conf.set(COMMIT_PROTOCOL, STAGED_FILES)
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(COMMIT_PROTOCOL)
+            else:
+                spark.conf.set(COMMIT_PROTOCOL, before)
+
+    def written(self, folder: str) -> str:
+        """The files that tasks have written to a folder: for each file a line with its size, a tab and its name.
+
+        Raises:
+            TaskFailed: no job has reported files for it; that is not the same as a job without files.
+        """
+        lines = self._call(self._take, folder)
+        if lines is None:
+            raise TaskFailed(
+                f"no job has reported its files in {folder}: Spark did not write it by {STAGED_FILES}; does the program "
+                f"change {COMMIT_PROTOCOL} while its query runs?"
+            )
+        return str(lines)
+
+    def _call(self, method: Any, *arguments: Any) -> Any:
+        return method.invoke(None, self._array("java.lang.Object", list(arguments)))
+
+    def _method(self, of: str, name: str) -> Any:
+        return next(method for method in self._class(of).getMethods() if method.getName() == name)
+
+    def _class(self, name: str) -> Any:
+        return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
+
+    def _array(self, of: str, values: list[Any]) -> Any:
+        kind = self._jvm.java.lang.String if of == "java.lang.String" else self._jvm.java.lang.Object
+        array = self._gateway.new_array(kind, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+
+def _java(spark: SparkSession) -> Any:
+    return cast(Any, spark)._jsparkSession
+
+
+def _java_frame(frame: DataFrame) -> Any:
+    return cast(Any, frame)._jdf
+
+
+def check_file_system(spark: SparkSession, location: str) -> None:
+    """Reject a location that Spark cannot read; the message has the fix.
+
+    Raises:
+        InvalidSettings: it is on S3, and Spark has no file system for S3.
+    """
+    java: Any = spark._jvm
+    if location.startswith("s3") and not java.org.apache.spark.util.Utils.classIsLoadable(s3.FILE_SYSTEM):
+        raise InvalidSettings(
+            f"the checkpoint is at {location}, and this Spark has no file system for S3: use binshift's spark image, or let "
+            "SPARK_DIST_CLASSPATH name the jars that `scripts/s3-jars.sh DIRECTORY` fetches, as DIRECTORY/*"
+        )
+
+
+def install(spark: SparkSession) -> Jvm:
+    """Compile the classes once per application and register them for the calling thread.
+
+    Spark resolves classes with the class loader of a JVM thread, and each Python thread has its own JVM thread; `ADD JAR` sets
+    the class loader of the calling thread only.
+    """
+    context, session = spark.sparkContext, cast(Any, spark)
+    with _lock:
+        if context not in _installed:
+            _installed[context] = Jvm(spark)
+    loader = session._jsparkSession.sharedState().jarClassLoader()
+    session._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)
+    return _installed[context]
+
+
+def _compile(jvm: Any) -> Path:
+    texts = {name: (resources.files("binshift.spark") / "java" / f"{name}.java").read_text() for name in SOURCES}
+    digest = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
+    jar = Path(tempfile.mkdtemp(prefix="binshift-")) / f"binshift-{digest}.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        for text in texts.values():
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)  # a class may use those before it
+            compiler.cook(text)
+            loader = compiler.getClassLoader()
+            compiled = compiler.getBytecodes()
+            for name in compiled.keySet():
+                archive.writestr(name.replace(".", "/") + ".class", bytes(compiled.get(name)))
+    return jar

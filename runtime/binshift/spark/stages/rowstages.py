@@ -1,0 +1,69 @@
+"""`dropDuplicates`, `dropDuplicatesWithinWatermark` and `limit` as stages: whole rows pass, or do not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from binshift.errors import Unsupported
+from binshift.operators.deduplicate import Deduplicate, Retention
+from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.limit import Limit
+from binshift.spark.plan.catalyst import Catalyst, analyzed, class_name, sequence
+from binshift.spark.plan.eventtime import delay_ms, expiry_ms, marked
+from binshift.spark.plan.stage import RowsStage, numbered_schema
+from binshift.spark.stages.buffers import is_storable
+
+
+def compile_deduplication(rows: DataFrame, node: Any, bins: int) -> RowsStage:
+    """Compile Spark's analysed ``Deduplicate`` or ``DeduplicateWithinWatermark`` of ``rows``.
+
+    Raises:
+        Unsupported: a key of a type with an equality of its own (a map, a collated string).
+    """
+    attributes = sequence(analyzed(rows).output())
+    ids = [each.exprId().id() for each in attributes]
+    keys = [ids.index(each.exprId().id()) for each in sequence(node.keys())]
+    schema = numbered_schema(rows.schema)
+    for at in keys:
+        if not is_storable(schema[at].dataType):
+            raise Unsupported(
+                f"dropDuplicates by {rows.columns[at]!r}, a key of type {schema[at].dataType.simpleString()}; "
+                "use a string made of it"
+            )
+    times = marked(attributes)
+    within = class_name(node) == "DeduplicateWithinWatermark"
+    retention = Retention.WATERMARK if within else Retention.EVENT_TIME if {*times} & {*keys} else Retention.FOREVER
+    delay = delay_ms(attributes[times[0]]) if within else 0
+    further = []
+    if times:
+        timed = schema[times[0]]
+        further = [expiry_ms(Catalyst(rows.sparkSession), timed.name, timed.dataType).alias(EXPIRY_COLUMN)]
+    names = ", ".join(f"{rows.columns[at]} as {schema[at].dataType.simpleString()}" for at in keys)
+    return RowsStage(
+        "dedupeWithinWatermark" if within else "dedupe",
+        Deduplicate(
+            _arrow(rows, StructType([schema[at] for at in keys])), _arrow(rows, schema), bool(times), retention, delay
+        ),
+        keys,
+        schema,
+        bins,
+        f"distinct by {names}; kept {retention.value}",
+        further,
+        ends_groups=True,
+    )
+
+
+def compile_limit(rows: DataFrame, node: Any, bins: int) -> RowsStage:
+    """Compile Spark's analysed ``GlobalLimit`` of ``rows``."""
+    limit = json.loads(str(node.limitExpr().eval(None)))
+    schema = numbered_schema(rows.schema)
+    return RowsStage("globalLimit", Limit(_arrow(rows, schema), limit), (), schema, bins, f"the first {limit} rows")
+
+
+def _arrow(rows: DataFrame, schema: StructType) -> Any:
+    return to_arrow_schema(schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))

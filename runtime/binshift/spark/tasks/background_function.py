@@ -1,0 +1,83 @@
+"""What runs in an executor's Python worker for a round of background work, with low priority."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator
+
+from binshift.spark.tasks.task import (
+    Environment,
+    Place,
+    check_place,
+    freeze_gc,
+    pinned_partition,
+    storage_of,
+    store_of,
+    task_context,
+)
+from binshift.worker.background_task import run_round
+from binshift.worker.messages import BackgroundReport, BackgroundSpec
+
+Result = TypeVar("Result")
+
+BACKGROUND_NICENESS = 5
+"""A background thread gets about a quarter of a core that an epoch's task competes for, and all of an idle one."""
+
+REASON_CHARACTERS_MAX = 1000
+"""Of the reason of a failed round, to limit the message."""
+
+
+class BackgroundFunction:
+    """One round of background work on each of some workers."""
+
+    def __init__(
+        self,
+        specs: tuple[BackgroundSpec, ...],
+        places: tuple[Place, ...],
+        environment: Environment,
+        reports: Accumulator[list[object]],
+    ) -> None:
+        self._specs = specs
+        self._places = places
+        self._environment = environment
+        self._reports = reports
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run this partition's round; the input is ignored."""
+        for _ in batches:
+            pass
+        partition = pinned_partition(task_context())
+        spec = self._specs[partition]
+        try:
+            check_place(self._places[partition])
+            store = store_of(self._environment, spec.operator, spec.worker)
+            report = run_niced(lambda: run_round(spec, store, storage_of(self._environment.log)))
+        except Exception as error:  # any error: the job continues for the other workers
+            why = f"{type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+            report = BackgroundReport(spec.operator, spec.worker, None, failed=why)
+        self._reports.add([report])
+        freeze_gc("a round")
+        return
+        yield  # an empty generator
+
+
+def run_niced(work: Callable[[], Result]) -> Result:
+    """Run ``work`` in a thread with low priority, so that epochs get the processor; return or raise its outcome.
+
+    It needs a thread of its own: on Linux, niceness belongs to a thread, and only a privileged one can lower it again.
+    """
+
+    def run() -> Result:
+        thread = threading.get_native_id()
+        # Niceness must not be lowered on an executor that is already nicer.
+        os.setpriority(os.PRIO_PROCESS, thread, max(BACKGROUND_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+        return work()
+
+    with ThreadPoolExecutor(1, "binshift-background") as pool:
+        return pool.submit(run).result()
