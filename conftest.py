@@ -30,8 +30,8 @@ SLOW = {
     *(
         "test_migration_misses",
         "test_migration_simulation",
-        "test_pods_conf",
-        "test_pods_supervisor",
+        "test_hosting_pod_conf",
+        "test_hosting_pod_supervisor",
         "test_reconcile_faults",
     ),
     *(

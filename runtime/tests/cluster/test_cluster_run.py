@@ -33,7 +33,7 @@ def test_a_run_is_scaled_and_ends_without_a_trace(tmp_path: Path) -> None:
         assert scaled.returncode == 0, scaled.stderr
         after = status(tmp_path)
         assert after["dataflow"]["workers"] == [0, 1, 2]
-        assert (after["wish"]["count"], after["dataflow"]["target"]["owner"]) == (3, "local")
+        assert (after["desiredScale"]["count"], after["dataflow"]["target"]["owner"]) == (3, "local")
         assert after["dataflow"]["target"]["strategy"] == "Fluid"
         owners = {
             each["worker"] for each in json.loads(run_command(tmp_path, "bins", "--output", "json").stdout)["bins"]

@@ -4,8 +4,8 @@
         clicks-4711/                  one run
             alive                     locked for as long as `binshift run` lives, however it ends
             run.json                  the program, and the control API with its token; mode 0600
-            wish.json                 the desired scale; every change is a higher generation
-            verdict.json              the supervisor's status of it
+            desired-scale.json        the desired scale; every change is a higher generation
+            scale-status.json         the supervisor's status of it
 
 Files are replaced as a whole, so a reader sees the old one or the new one. Nothing here decides anything.
 """
@@ -65,10 +65,10 @@ class DesiredScale(msgspec.Struct, frozen=True):
 
 
 class ScaleStatus(msgspec.Struct, frozen=True):
-    """What the supervisor made of a wish.
+    """What the supervisor made of a requested scale.
 
     Attributes:
-        generation: of the wish.
+        generation: of the requested scale.
         awaiting: what the next step waits for, one of `binshift.rescale.Awaiting`; empty if nothing.
         workers: those it waits for.
         refused: why the control API did not accept the target; empty if it did.
@@ -95,15 +95,15 @@ class RunDirectory:
         return self._read("run", Run)
 
     @property
-    def wish(self) -> DesiredScale:
+    def desired_scale(self) -> DesiredScale:
         """The desired scale."""
-        return self._read("wish", DesiredScale)
+        return self._read("desired-scale", DesiredScale)
 
     @property
-    def verdict(self) -> ScaleStatus | None:
+    def scale_status(self) -> ScaleStatus | None:
         """The supervisor's status of it; None before its first step."""
         try:
-            return self._read("verdict", ScaleStatus)
+            return self._read("scale-status", ScaleStatus)
         except NoRun:
             return None
 
@@ -120,9 +120,9 @@ class RunDirectory:
         """The query is about to start, and needs these workers for its first epoch."""
         self._write("run", msgspec.structs.replace(self.run, recorded=tuple(sorted(workers))))
 
-    def set_status(self, verdict: ScaleStatus) -> None:
-        """Keep ``verdict``."""
-        self._write("verdict", verdict)
+    def set_status(self, status: ScaleStatus) -> None:
+        """Keep ``status``."""
+        self._write("scale-status", status)
 
     def request(
         self,
@@ -133,20 +133,20 @@ class RunDirectory:
         above: int = 0,
     ) -> DesiredScale:
         """Request ``count`` workers, as a new generation that is higher than ``above`` and than the previous one."""
-        with _locked(self.path / "wish.lock"):
-            generation = max(self.wish.generation, above) + 1
-            wish = DesiredScale(generation, count, strategy, batch_size, pre_copy)
-            self._write("wish", wish)
-        return wish
+        with _locked(self.path / "scale.lock"):
+            generation = max(self.desired_scale.generation, above) + 1
+            scale = DesiredScale(generation, count, strategy, batch_size, pre_copy)
+            self._write("desired-scale", scale)
+        return scale
 
     def supersede(self, generation: int) -> DesiredScale:
         """Request the same scale again, with a number above ``generation``, which an earlier run has used."""
-        with _locked(self.path / "wish.lock"):
-            wish = self.wish
-            if wish.generation <= generation:
-                wish = msgspec.structs.replace(wish, generation=generation + 1)
-                self._write("wish", wish)
-        return wish
+        with _locked(self.path / "scale.lock"):
+            scale = self.desired_scale
+            if scale.generation <= generation:
+                scale = msgspec.structs.replace(scale, generation=generation + 1)
+                self._write("desired-scale", scale)
+        return scale
 
     def _read(self, name: str, kind: type[Kind]) -> Kind:
         try:
@@ -199,7 +199,7 @@ def create_run(
     try:
         with _locked(hidden / "alive"):
             hidden.rename(directory.path)
-            directory._write("wish", DesiredScale(1, workers))
+            directory._write("desired-scale", DesiredScale(1, workers))
             directory._write("run", Run(name, os.getpid(), str(program), str(cluster), token))
             yield directory
     finally:

@@ -33,14 +33,14 @@ def scale(arguments: Sequence[str] | None = None) -> int:
     given = _parsed(parsing, arguments, default="the query's")
     directory = find(os.environ, given.run)
     above = _newest_generation(directory)
-    wish = directory.request(given.workers, given.strategy, given.batch_size, _pre_copy(given), above=above)
+    scale = directory.request(given.workers, given.strategy, given.batch_size, _pre_copy(given), above=above)
     if given.wait:
-        await_settled(directory, wish, given.timeout)
+        await_settled(directory, scale, given.timeout)
     if given.output == "json":
-        write(as_json({"wish": wish, "settled": given.wait}))
+        write(as_json({"desiredScale": scale, "settled": given.wait}))
     else:
         follow = "" if given.wait else "; `binshift migrations --watch` shows how far it is"
-        write(f"{directory.path.name}: {wish.count} workers {'settled' if given.wait else 'requested'}{follow}")
+        write(f"{directory.path.name}: {scale.count} workers {'settled' if given.wait else 'requested'}{follow}")
     return 0
 
 
@@ -96,28 +96,28 @@ def _pre_copy(given: argparse.Namespace) -> bool | None:
     return False if given.no_pre_copy else None
 
 
-def await_settled(directory: RunDirectory, wish: DesiredScale, timeout_seconds: float) -> None:
-    """Wait until a wish has come true.
+def await_settled(directory: RunDirectory, scale: DesiredScale, timeout_seconds: float) -> None:
+    """Wait until a requested scale has settled.
 
     Raises:
         RunFailed: not in time, or the query has ended.
         MigrationRefused, NoRun: it will not.
     """
     deadline = time.monotonic() + timeout_seconds
-    while not _is_settled(directory, wish):
+    while not _is_settled(directory, scale):
         if time.monotonic() > deadline:
-            verdict = directory.verdict
-            awaiting = f"; it waits for {verdict.awaiting} {list(verdict.workers) or ''}" if verdict else ""
-            raise RunFailed(f"{wish.count} workers have not settled within {timeout_seconds:g} s{awaiting}")
+            status = directory.scale_status
+            awaiting = f"; it waits for {status.awaiting} {list(status.workers) or ''}" if status else ""
+            raise RunFailed(f"{scale.count} workers have not settled within {timeout_seconds:g} s{awaiting}")
         time.sleep(POLL_SECONDS)
 
 
-def _is_settled(directory: RunDirectory, wish: DesiredScale) -> bool:
+def _is_settled(directory: RunDirectory, scale: DesiredScale) -> bool:
     run = directory.run
     if run.url is None:
         return False
     try:
-        return settled(directory, ControlClient(run.url, run.token).dataflow(), wish)
+        return settled(directory, ControlClient(run.url, run.token).dataflow(), scale)
     except ControlUnreachable:
         return False
 

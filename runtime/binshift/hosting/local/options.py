@@ -1,4 +1,4 @@
-"""What the commands around a run have in common: options, how they print, and when a wish has come true."""
+"""What the commands around a run have in common: options, how they print, and when a requested scale has settled."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def settled(directory: RunDirectory, dataflow: models.Dataflow, wish: DesiredScale) -> bool:
-    """Whether ``wish`` has come true.
+def settled(directory: RunDirectory, dataflow: models.Dataflow, scale: DesiredScale) -> bool:
+    """Whether ``scale`` has settled.
 
     Raises:
         MigrationRefused: the target was rejected, its migration ended differently, or a newer request has replaced it.
@@ -121,15 +121,15 @@ def settled(directory: RunDirectory, dataflow: models.Dataflow, wish: DesiredSca
     """
     if dataflow.state not in (models.State.LOADING, models.State.RUNNING):
         raise RunFailed(f"the query is {dataflow.state.value.lower()}: {dataflow.reason or 'it was stopped'}")
-    now, verdict = directory.wish, directory.verdict
-    if now.count != wish.count:
+    now, status = directory.desired_scale, directory.scale_status
+    if now.count != scale.count:
         raise MigrationRefused(
-            f"{wish.count} workers were requested, and then {now.count}: the second request replaces the first"
+            f"{scale.count} workers were requested, and then {now.count}: the second request replaces the first"
         )
-    if verdict is not None and verdict.generation >= wish.generation and verdict.refused:
-        raise MigrationRefused(verdict.refused)
+    if status is not None and status.generation >= scale.generation and status.refused:
+        raise MigrationRefused(status.refused)
     target, migration = dataflow.target, dataflow.migration
-    if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
+    if target is None or target.owner != LOCAL_OWNER or target.generation < scale.generation:
         return False
     mine = migration is not None and migration.generation == target.generation
     if migration is not None and mine and migration.phase in ("failed", "cancelled"):

@@ -42,29 +42,29 @@ def status(arguments: Sequence[str] | None = None) -> int:
     """Show it; returns the exit status."""
     given = parser("status", "Show what a run is doing.").parse_args(arguments)
     directory, control = open_run(given.run)
-    run, wish, verdict, dataflow = directory.run, directory.wish, directory.verdict, control.dataflow()
+    run, scale, status, dataflow = directory.run, directory.desired_scale, directory.scale_status, control.dataflow()
     if given.output == "json":
         shown = {"name": run.name, "pid": run.pid, "program": run.program, "cluster": run.cluster, "url": run.url}
-        write(as_json({"run": shown, "wish": wish, "verdict": verdict, "dataflow": dataflow}))
+        write(as_json({"run": shown, "desiredScale": scale, "scaleStatus": status, "dataflow": dataflow}))
         return 0
     table = Table.grid(padding=(0, 2))
-    for name, text in [("run", f"{run.name}  ({run.program})"), *facts(dataflow, wish, verdict)]:
+    for name, text in [("run", f"{run.name}  ({run.program})"), *facts(dataflow, scale, status)]:
         table.add_row(name, text)
     Console().print(table)
     return 0
 
 
-def facts(dataflow: models.Dataflow, wish: DesiredScale, verdict: ScaleStatus | None) -> list[tuple[str, str]]:
+def facts(dataflow: models.Dataflow, scale: DesiredScale, status: ScaleStatus | None) -> list[tuple[str, str]]:
     """The status for users, as (name, text)."""
     found = [
         ("query", f"{dataflow.name or '(no name)'}: {dataflow.state.value} {dataflow.reason}".rstrip()),
         ("epoch", "none yet" if dataflow.epoch < 0 else f"{dataflow.epoch}, route {dataflow.route_version}"),
         ("workers", f"{dataflow.workers} hold the bins; {dataflow.registered} are registered"),
-        ("requested", f"{wish.count} workers (generation {wish.generation})"),
+        ("requested", f"{scale.count} workers (generation {scale.generation})"),
     ]
-    if verdict is not None and verdict.refused:
-        found.append(("refused", verdict.refused))
-    elif awaited := awaited_text(verdict):
+    if status is not None and status.refused:
+        found.append(("refused", status.refused))
+    elif awaited := awaited_text(status):
         found.append(("now", awaited))
     if dataflow.rates is not None:
         rates = dataflow.rates
@@ -76,12 +76,12 @@ def facts(dataflow: models.Dataflow, wish: DesiredScale, verdict: ScaleStatus | 
     return found
 
 
-def awaited_text(verdict: ScaleStatus | None) -> str:
+def awaited_text(status: ScaleStatus | None) -> str:
     """What the supervisor waits for, for people; empty if for nothing."""
-    if verdict is None or verdict.refused or not verdict.awaiting:
+    if status is None or status.refused or not status.awaiting:
         return ""
     known = {each.value: text for each, text in AWAITED.items()}
-    return known.get(verdict.awaiting, verdict.awaiting).format(", ".join(map(str, verdict.workers)))
+    return known.get(status.awaiting, status.awaiting).format(", ".join(map(str, status.workers)))
 
 
 def migration_text(migration: models.Migration) -> str:
@@ -153,17 +153,17 @@ def watch(directory: RunDirectory, control: ControlClient, show: Show, pause: Ca
     before: models.Migration | None = None
     shown_text = ""
     while True:
-        wish, seen = directory.wish, control.dataflow()
+        scale, seen = directory.desired_scale, control.dataflow()
         moving = seen.migration is not None and seen.migration.ended_at is None
-        done = directory.wish == wish and settled(directory, seen, wish)
+        done = directory.desired_scale == scale and settled(directory, seen, scale)
         # A migration that had ended before the watch began is not the requested one.
         if seen.migration is not None and seen.migration != before and (moving or done or before is not None):
             before = seen.migration
             show(before)
-        awaited = awaited_text(directory.verdict)
+        awaited = awaited_text(directory.scale_status)
         if not moving and awaited and awaited != shown_text:
             shown_text = awaited
-            show(f"{wish.count} workers: {awaited}")
+            show(f"{scale.count} workers: {awaited}")
         if done:
             return
         pause(POLL_SECONDS)

@@ -72,19 +72,19 @@ class Supervisor:
 
     def step(self) -> tuple[Action, ...]:
         """Observe, decide, act. Returns the decision."""
-        wish, control = self.directory.wish, self.control()
+        scale, control = self.directory.desired_scale, self.control()
         runtime = None
         if control is not None:
             runtime = self._runtime(control)
-            wish = self._numbered(wish, runtime)
-        desired = Desired(LOCAL_OWNER, wish.generation, lowest(wish.count), takes_over=True)
+            scale = self._numbered(scale, runtime)
+        desired = Desired(LOCAL_OWNER, scale.generation, lowest(scale.count), takes_over=True)
         actions = decide(Observed(self.cluster.running, runtime), desired)
         self._met = self._met or runtime is not None
         if not self._met and (left := self.directory.recorded - self.cluster.running - desired.workers):
             actions = (StartWorkers(left), *actions)
-        status = ScaleStatus(wish.generation)
+        status = ScaleStatus(scale.generation)
         for action in actions:
-            status = self._carry_out(action, wish, control) or status
+            status = self._carry_out(action, scale, control) or status
         if status != self._status:
             self.directory.set_status(status)
             self._status = status
@@ -113,17 +113,17 @@ class Supervisor:
             self._settled = (target.generation, epoch)
         return epoch - self._settled[1]
 
-    def _numbered(self, wish: DesiredScale, runtime: Runtime | None) -> DesiredScale:
-        """The wish, outnumbering the target of an earlier run on the same checkpoint."""
+    def _numbered(self, scale: DesiredScale, runtime: Runtime | None) -> DesiredScale:
+        """The requested scale, with a generation above the target of an earlier run on the same checkpoint."""
         target = None if runtime is None else runtime.target
-        if target is None or target.owner != LOCAL_OWNER or target.generation < wish.generation:
-            return wish
-        same = target.generation == wish.generation and len(target.workers) == wish.count
-        return wish if same else self.directory.supersede(target.generation)
+        if target is None or target.owner != LOCAL_OWNER or target.generation < scale.generation:
+            return scale
+        same = target.generation == scale.generation and len(target.workers) == scale.count
+        return scale if same else self.directory.supersede(target.generation)
 
     # -------------------------------------------------------------------------------------------------------------- do
 
-    def _carry_out(self, action: Action, wish: DesiredScale, control: ControlClient | None) -> ScaleStatus | None:
+    def _carry_out(self, action: Action, scale: DesiredScale, control: ControlClient | None) -> ScaleStatus | None:
         match action:
             case StartWorkers(workers):
                 for worker in sorted(workers):
@@ -135,32 +135,32 @@ class Supervisor:
                     self._starts.pop(worker, None)
             case PutTarget(target):
                 assert control is not None
-                return self._put(target, wish, control)
+                return self._put(target, scale, control)
             case Wait(awaiting, workers):
-                return ScaleStatus(wish.generation, awaiting.value, tuple(sorted(workers)))
+                return ScaleStatus(scale.generation, awaiting.value, tuple(sorted(workers)))
             case _:
                 assert_never(action)
         return None
 
-    def _put(self, target: Target, wish: DesiredScale, control: ControlClient) -> ScaleStatus:
+    def _put(self, target: Target, scale: DesiredScale, control: ControlClient) -> ScaleStatus:
         before = self._status
-        if before is not None and before.generation == wish.generation and before.refused:
+        if before is not None and before.generation == scale.generation and before.refused:
             return before  # the same again would be refused again
         wanted = {
             "owner": target.owner,
             "generation": target.generation,
             "workers": sorted(target.workers),
-            "strategy": wish.strategy,
-            "batchSize": wish.batch_size,
-            "preCopy": wish.pre_copy,
+            "strategy": scale.strategy,
+            "batchSize": scale.batch_size,
+            "preCopy": scale.pre_copy,
         }
         try:
             control.put_target(TargetRequest.model_validate(wanted))
         except Retryable as later:
-            return ScaleStatus(wish.generation, awaiting=str(later))
+            return ScaleStatus(scale.generation, awaiting=str(later))
         except GiveUp as never:
-            return ScaleStatus(wish.generation, refused=str(never))
-        return ScaleStatus(wish.generation)
+            return ScaleStatus(scale.generation, refused=str(never))
+        return ScaleStatus(scale.generation)
 
     def _due(self, worker: Worker) -> bool:
         """Whether a process may be started now; if so, this is noted as a try."""

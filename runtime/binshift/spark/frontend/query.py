@@ -110,7 +110,7 @@ def _parts(
     policy = MigrationPolicy(
         settings.bins,
         settings.workers,
-        _limits(settings),
+        Limits(steps_inflight_max=settings.steps_inflight_max, flips_per_epoch_max=settings.flips_per_epoch_max),
         settings.copy_duty,
         settings.snapshot_cycle_epochs,
         settings.latency_target_seconds,
@@ -241,10 +241,6 @@ def _open_log(files: Storage, location: str, pipeline: Pipeline, settings: Setti
     if last != BEFORE_FIRST:
         offsets.check_watermark(files, log.index.record(last))
     return log
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(steps_inflight_max=settings.steps_inflight_max, flips_per_epoch_max=settings.flips_per_epoch_max)
 
 
 def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mapping[Worker, Executor]:

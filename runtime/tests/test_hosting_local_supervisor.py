@@ -20,8 +20,8 @@ from binshift.rescale import LOCAL_OWNER, Awaiting, Wait
 class World:
     """Processes that register on request, a query that settles on request, and the requests received."""
 
-    wish: DesiredScale = field(default_factory=lambda: DesiredScale(1, 2))
-    verdicts: list[ScaleStatus] = field(default_factory=list)
+    desired_scale: DesiredScale = field(default_factory=lambda: DesiredScale(1, 2))
+    statuses: list[ScaleStatus] = field(default_factory=list)
     running: frozenset[Worker] = frozenset()
     starts: list[Worker] = field(default_factory=list)
     recorded: frozenset[Worker] = frozenset()
@@ -41,11 +41,11 @@ class World:
         self.running -= {worker}
 
     def supersede(self, generation: int) -> DesiredScale:
-        self.wish = DesiredScale(generation + 1, self.wish.count)
-        return self.wish
+        self.desired_scale = DesiredScale(generation + 1, self.desired_scale.count)
+        return self.desired_scale
 
-    def set_status(self, verdict: ScaleStatus) -> None:
-        self.verdicts.append(verdict)
+    def set_status(self, status: ScaleStatus) -> None:
+        self.statuses.append(status)
 
     def dataflow(self) -> Dataflow:
         if isinstance(self.error, ControlUnreachable):
@@ -118,31 +118,31 @@ def test_growing_starts_then_puts_then_settles() -> None:
     world = settled_on(2)
     supervisor = supervised(world)
     assert supervisor.step() == ()
-    world.wish = DesiredScale(2, 3, "Batched", 16, False)
+    world.desired_scale = DesiredScale(2, 3, "Batched", 16, False)
     supervisor.step()
     assert world.running == {0, 1, 2}
-    assert world.verdicts[-1] == ScaleStatus(2, "Registration", (2,))
+    assert world.statuses[-1] == ScaleStatus(2, "Registration", (2,))
     world.registered.add(2)
     supervisor.step()
     (put,) = world.puts
     assert (put.owner, put.generation, put.workers) == (LOCAL_OWNER, 2, [0, 1, 2])
     assert (put.strategy, put.batch_size, put.pre_copy) == ("Batched", 16, False)
     supervisor.step()
-    assert world.verdicts[-1].awaiting == "Migration"
+    assert world.statuses[-1].awaiting == "Migration"
     world.settle()
     assert supervisor.step() == ()
-    assert world.verdicts[-1] == ScaleStatus(2)
+    assert world.statuses[-1] == ScaleStatus(2)
 
 
 def test_shrinking_stops_processes_an_epoch_after_it_settled() -> None:
     """A process that is no longer wanted runs until its bins have moved and one more epoch is recorded."""
     world = settled_on(3)
-    world.wish = DesiredScale(2, 1)
+    world.desired_scale = DesiredScale(2, 1)
     supervisor = supervised(world)
     supervisor.step()
     world.settle()
     supervisor.step()
-    assert (set(world.running), world.verdicts[-1].awaiting) == ({0, 1, 2}, "Hold")
+    assert (set(world.running), world.statuses[-1].awaiting) == ({0, 1, 2}, "Hold")
     world.epoch += 1
     supervisor.step()
     assert world.running == {0}
@@ -172,7 +172,7 @@ def test_the_generation_of_an_earlier_run_is_outnumbered() -> None:
     world = settled_on(2)
     world.set_target(LOCAL_OWNER, 7, [0, 1, 2], settled=True)
     supervised(world).step()
-    assert (world.wish.generation, world.puts[-1].generation) == (8, 8)
+    assert (world.desired_scale.generation, world.puts[-1].generation) == (8, 8)
 
 
 def test_the_target_of_another_owner_is_replaced() -> None:
@@ -186,12 +186,12 @@ def test_the_target_of_another_owner_is_replaced() -> None:
 def test_a_refused_target_is_not_requested_again() -> None:
     """A rejection by the API is reported once to the requester, and a new request is tried again."""
     world = settled_on(2)
-    world.wish, world.error = DesiredScale(2, 1), MigrationRefused("no")
+    world.desired_scale, world.error = DesiredScale(2, 1), MigrationRefused("no")
     supervisor = supervised(world)
     supervisor.step()
     supervisor.step()
-    assert (len(world.puts), world.verdicts[-1]) == (1, ScaleStatus(2, refused="no"))
-    world.wish, world.error = DesiredScale(3, 1), None
+    assert (len(world.puts), world.statuses[-1]) == (1, ScaleStatus(2, refused="no"))
+    world.desired_scale, world.error = DesiredScale(3, 1), None
     supervisor.step()
     assert [put.generation for put in world.puts] == [2, 3]
 
@@ -215,7 +215,7 @@ def test_workers_of_an_earlier_run_are_there_for_the_first_epoch_only() -> None:
 def test_nothing_moves_or_stops_while_the_api_is_away(count: int) -> None:
     """While bins are unknown, no process is stopped and no target is set."""
     world = settled_on(2)
-    world.wish, world.error = DesiredScale(2, count), ControlUnreachable("away")
+    world.desired_scale, world.error = DesiredScale(2, count), ControlUnreachable("away")
     supervised(world).step()
     assert world.running >= {0, 1}
     assert world.puts == []

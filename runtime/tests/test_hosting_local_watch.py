@@ -13,7 +13,7 @@ from binshift.hosting.local.directory import DesiredScale, ScaleStatus
 from binshift.hosting.local.show import watch
 from binshift.rescale import LOCAL_OWNER
 
-WISH = DesiredScale(generation=2, count=4)
+SCALE = DesiredScale(generation=2, count=4)
 
 
 def migration(number: int, phase: str) -> Any:
@@ -32,11 +32,11 @@ def watched(*states: tuple[ScaleStatus, Any]) -> list[Any]:
     """The output for each state in turn; the last state must end it."""
     shown: list[Any] = []
     left = list(states)
-    directory = SimpleNamespace(wish=WISH, verdict=left[0][0])
+    directory = SimpleNamespace(desired_scale=SCALE, scale_status=left[0][0])
 
     def pause(_: float) -> None:
         left.pop(0)
-        directory.verdict = left[0][0]
+        directory.scale_status = left[0][0]
 
     watch(directory, SimpleNamespace(dataflow=lambda: left[0][1]), shown.append, pause)  # type: ignore[arg-type]
     assert len(left) == 1

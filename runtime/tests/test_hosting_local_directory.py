@@ -28,7 +28,11 @@ def test_a_run_is_found_as_long_as_it_lives(tmp_path: Path) -> None:
     with directory.create_run(Path("clicks.py"), "secret", tmp_path, 2, where) as made:
         made.publish("http://127.0.0.1:1")
         found = directory.find(where)
-        assert (found.run.token, found.run.url, found.wish) == ("secret", "http://127.0.0.1:1", DesiredScale(1, 2))
+        assert (found.run.token, found.run.url, found.desired_scale) == (
+            "secret",
+            "http://127.0.0.1:1",
+            DesiredScale(1, 2),
+        )
         modes = [path.stat().st_mode & 0o777 for path in (found.path / "run.json", found.path, found.path.parent)]
         assert modes == [0o600, 0o700, 0o700]
     with pytest.raises(NoRun, match=r"binshift run app\.py"):
@@ -82,7 +86,7 @@ def test_a_home_that_others_can_open_is_refused(tmp_path: Path) -> None:
 
 
 def test_generations_ascend(tmp_path: Path) -> None:
-    """Every wish has a higher number than the one before, and than what an earlier run has used."""
+    """Every requested scale has a higher number than the one before, and than what an earlier run has used."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
         assert made.request(3) == DesiredScale(2, 3)
         assert made.request(4, "Fluid", 8, False, above=9) == DesiredScale(10, 4, "Fluid", 8, False)
@@ -107,28 +111,28 @@ def a_dataflow(**changes: object) -> models.Dataflow:
     return whole.model_copy(update=changes)
 
 
-def test_a_wish_comes_true_with_its_own_generation_only(tmp_path: Path) -> None:
+def test_a_scale_settles_with_its_own_generation_only(tmp_path: Path) -> None:
     """Waiting ends when the target of that number or a later one has settled, not when an earlier one has."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
-        wish = made.request(3)
-        assert settled(made, a_dataflow(), wish)
-        assert not settled(made, a_dataflow(target=None), wish)
+        scale = made.request(3)
+        assert settled(made, a_dataflow(), scale)
+        assert not settled(made, a_dataflow(target=None), scale)
         later = made.request(3)
         assert not settled(made, a_dataflow(), later)
 
 
-def test_a_wish_that_cannot_come_true_ends_the_wait(tmp_path: Path) -> None:
+def test_a_scale_that_cannot_settle_ends_the_wait(tmp_path: Path) -> None:
     """A refusal, a later request and the end of the query are reported at once, without a wait."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
-        wish = made.request(3)
+        scale = made.request(3)
         with pytest.raises(RunFailed, match="stopped"):
-            settled(made, a_dataflow(state=models.State.STOPPED), wish)
-        made.set_status(ScaleStatus(wish.generation, refused="too many"))
+            settled(made, a_dataflow(state=models.State.STOPPED), scale)
+        made.set_status(ScaleStatus(scale.generation, refused="too many"))
         with pytest.raises(MigrationRefused, match="too many"):
-            settled(made, a_dataflow(), wish)
+            settled(made, a_dataflow(), scale)
         made.request(5)
         with pytest.raises(MigrationRefused, match="then 5"):
-            settled(made, a_dataflow(), wish)
+            settled(made, a_dataflow(), scale)
 
 
 @pytest.mark.parametrize("command", ["status", "bins", "migrations", "cancel", "scale 3"])
@@ -151,4 +155,4 @@ def test_the_address_is_missing_until_the_program_has_said_it(tmp_path: Path) ->
     """A run without an address is listed, and reports it."""
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
         assert RunDirectory(made.path).run.url is None
-        assert made.verdict is None
+        assert made.scale_status is None
