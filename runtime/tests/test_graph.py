@@ -172,7 +172,7 @@ def test_a_watermark_behind_an_operator_is_refused(clicks: DataFrame) -> None:
             lambda f: f.withWatermark("ts", "1 second").groupBy(F.session_window("ts", "1 minute")).count(),
             "session_window needs another key",
         ),
-        (lambda f: f.groupBy("user").agg(F.median("amount")), "percentile"),
+        (lambda f: f.groupBy("user").agg(F.median("amount")), "append emits a group when it is closed"),
     ],
 )
 def test_what_cannot_be_run_is_refused(make: Make, message: str, clicks: DataFrame) -> None:
