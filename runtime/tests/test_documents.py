@@ -55,6 +55,14 @@ def test_script_is_right(name: str) -> None:
     assert subprocess.run([shell, "-n", ROOT / name], capture_output=True, text=True, check=False).stderr == ""
 
 
+def test_notes_name_modules_that_exist() -> None:
+    """The last column of the notes on Spark leads to the code."""
+    named = re.findall(r"`([\w/]+\.(?:py|java))`", _text("docs/notes-on-spark.md"))
+    java = {path.name for path in PACKAGE.rglob("*.java")}
+    assert len(named) > 20
+    assert [name for name in named if not (PACKAGE / name).exists() and name not in java] == []
+
+
 @pytest.mark.parametrize(("language", "code"), [("python", "x = load(..."), ("sh", "if true; echo")])
 def test_wrong_snippet_is_found(language: str, code: str) -> None:
     """A block with a syntax error is reported."""

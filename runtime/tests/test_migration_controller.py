@@ -9,7 +9,7 @@ import pytest
 from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
 from binshift.engine.migrations import HISTORY_MAX
 from binshift.model import Bin, Epoch, Worker
-from simulator import Row, SimulatedCluster, Totals
+from simulator import Row, SimulatedCluster, Totals, Tuning
 
 
 def rows(number: int) -> list[Row]:
@@ -68,6 +68,38 @@ def test_an_epoch_does_not_wait_for_a_destination_without_bins(monkeypatch: pyte
     cluster.back(2)
     cluster.settle()
     assert migration.status == "settled"
+
+
+def test_an_epoch_does_not_wait_for_a_destination_of_its_flip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the destination's executor dies after its first bins were planned, they stay, and move once it has returned."""
+    cluster = SimulatedCluster(Totals(), workers=2, slots=3, tuning=Tuning(take_over=True, lost_worker_seconds=30.0))
+    cluster.epoch(rows(0))
+    cluster.rescale(3)
+    coordinator = cluster.driver.coordinator
+    plan, plans = coordinator.plan, list[EpochPlan]()
+
+    def planned(epoch: Epoch, batch: BatchOffsets, alive: Sequence[Worker]) -> EpochPlan:
+        plans.append(plan(epoch, batch, alive))
+        if len(plans[-1].moves):
+            cluster.away(2)
+        return plans[-1]
+
+    monkeypatch.setattr(coordinator, "plan", planned)
+    number, before = 0, 0.0
+    while not any(len(each.moves) for each in plans):
+        cluster.background()
+        number += 1
+        before = cluster.world.clock.now
+        cluster.epoch(rows(number))
+    assert [each.workers for each in plans[-2:]] == [(0, 1, 2), (0, 1)]
+    assert cluster.world.clock.now - before < 1
+    assert cluster.witness.records[-1].workers == (0, 1)
+    monkeypatch.undo()
+    cluster.back(2)
+    cluster.settle()
+    assert cluster.route is not None
+    assert cluster.route.workers == (0, 1, 2)
+    cluster.epoch(rows(number + 1))
 
 
 def test_only_the_newest_migrations_are_remembered() -> None:

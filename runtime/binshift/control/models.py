@@ -189,13 +189,16 @@ class Copy(Answer):
 
 
 class BinLoad(Answer):
-    """One bin. Rows and bytes are estimates, from its newest snapshot; the rate is not measured by bin (null)."""
+    """One bin. Rows and bytes are estimates, from its newest snapshot."""
 
     bin: int
     worker: int
     rows: int | None
     bytes: int | None
-    rows_per_second: float | None = None
+    rows_per_second: float | None = Field(
+        description="Estimate of the source's records that reach it: by its share of the records counted in one epoch of 16, "
+        "and the rate of the last minute; null while fewer than 10,000 were counted since the driver's start."
+    )
     copies: list[Copy]
 
 

@@ -128,7 +128,9 @@ class QueryService(ControlService):
         ]
 
     def bins(self, worker: Worker | None, first: int, limit: int) -> models.Bins:
-        return bins_of(self._dataflow.log.index, read_model.copies(self._dataflow), worker, first, limit)
+        counts = self._dataflow.coordinator.migrations.bin_records.counts
+        rates = statistics.rates_by_bin(counts, statistics.rates(self.epochs(), self._now()))
+        return bins_of(self._dataflow.log.index, read_model.copies(self._dataflow), rates, worker, first, limit)
 
     def migrations(self, limit: int) -> Sequence[models.Migration]:
         return [self._shown(each) for each in self._history()[-limit:]]

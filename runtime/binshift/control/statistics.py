@@ -76,6 +76,12 @@ def rates(epochs: Sequence[EpochTimings], now: float) -> Rates | None:
     )
 
 
+def rates_by_bin(counts: npt.NDArray[np.float64], measured: Rates | None) -> npt.NDArray[np.float64] | None:
+    """The source's records per second that reach each bin, by its share of those counted; None if too few were."""
+    counted = counts.sum()
+    return counts / counted * measured.source_rows_per_second if measured is not None and counted else None
+
+
 def _committed_at(epoch: EpochTimings) -> float:
     return epoch.committed_at
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from binshift.control import models, read_model, statistics
 from binshift.engine.dataflow import Dataflow
@@ -89,9 +90,14 @@ _COUNTS = (
 
 
 def bins_of(
-    index: Index, copies: Mapping[Worker, Mapping[int, int]], worker: Worker | None, first: int, limit: int
+    index: Index,
+    copies: Mapping[Worker, Mapping[int, int]],
+    rates: npt.NDArray[np.float64] | None,
+    worker: Worker | None,
+    first: int,
+    limit: int,
 ) -> models.Bins:
-    """One page of bins, of ``worker`` only if one is named."""
+    """One page of bins, of ``worker`` only if one is named; ``rates`` are their records per second, if known."""
     route = index.route
     if route is None:
         return models.Bins(epoch=index.last, route_version=None, bins=[], next=None)
@@ -108,6 +114,7 @@ def bins_of(
             worker=int(route.owners[bin]),
             rows=_known(sizes.rows[bin]),
             bytes=_known(sizes.bytes[bin]),
+            rows_per_second=None if rates is None else float(rates[bin]),
             copies=held[bin],
         )
         for bin in page[:limit]

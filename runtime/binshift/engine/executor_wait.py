@@ -1,6 +1,7 @@
 """Waits for the executors of an epoch's workers, and continues the epoch without lost ones.
 
-A worker that owns no bin in the epoch is left out at once. The epoch waits for the others. If they do not return, an epoch
+A worker that owns no bin in the epoch is left out at once; so is one that would get its first bins in it: these stay where they
+are, and move once it has returned. The epoch waits for the others. If they do not return, an epoch
 without a record is planned again, and other workers take over the bins. An epoch with a record (a replay) keeps the workers of
 its record: route, stamps and deltas are decided. Only the output of the absent workers is missing, and the log is enough to
 compute it: a live executor runs their part in a scratch store, which is discarded. The next epoch moves the bins, as after any
@@ -36,6 +37,13 @@ def without_idle(plan: EpochPlan, alive: Sequence[Worker]) -> EpochPlan:
     """
     kept = {*plan.route.workers, *alive}
     return plan if kept.issuperset(plan.workers) else replace(plan, workers=tuple(w for w in plan.workers if w in kept))
+
+
+def only_destinations(plan: EpochPlan, away: Sequence[Worker]) -> list[Worker]:
+    """The workers of ``away`` that own bins by this plan and owned none before: without a record, the plan can change."""
+    if plan.before is None or plan.replay is not None:
+        return []
+    return [worker for worker in away if worker not in plan.before.workers]
 
 
 def continue_without(
@@ -99,6 +107,10 @@ class ExecutorWait:
             missing = [w for w in plan.needed if w not in executors]
             if not missing:
                 return plan, executors
+            if executors and (new := only_destinations(plan, missing)):
+                log.warning("workers %s are away in the epoch of their first bins, which stay where they are", new)
+                plan = continue_without(self.coordinator, self.lost, plan, new, alive)
+                continue
             go_on(plan, f"worker {missing[0]} has no executor")
             waited = self.ports.clock() - started
             if waited > self.lost_worker_seconds and executors:

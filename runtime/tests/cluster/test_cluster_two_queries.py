@@ -22,7 +22,7 @@ def test_two_queries_run_and_are_rescaled_each_by_itself(tmp_path: Path) -> None
     """Every epoch of both is correct while each moves independently, one is restarted, and both share a target."""
     with LocalCluster(tmp_path / "cluster", workers=3, cores=4) as cluster, (tmp_path / "log").open("wb") as log:
         command = [sys.executable, str(HERE / "two_queries_program.py"), cluster.url, str(tmp_path / "checkpoints")]
-        path = os.pathsep.join([str(HERE), str(HERE.parent.parent)])
+        path = os.pathsep.join(str(folder) for folder in (HERE, HERE.parent, HERE.parent.parent))
         program = subprocess.Popen(
             [*command, json.dumps(cluster.conf())], env=os.environ | {"PYTHONPATH": path}, stdout=log, stderr=log
         )

@@ -1,10 +1,10 @@
 """The directory of a store on disk: is what lies there ours, whole, and of this boot of this machine?
 
-This module owns four things of a store's directory: the header next to the data file, the write lock, the list of processes
-that have the store open, and wiping. LMDB writes without syncing here (stores are caches), so after a crash of the machine its
-file may hold any mixture of old and new pages, and opening such a file can crash the process. Hence the file is checked before
-LMDB opens it: same kernel boot, same host, same format, same owner, not shorter than it was made; and, if no process had it
-open, whole to the last byte (`lmdb_file`). Anything else is wiped.
+This module owns three things of a store's directory: the header next to the data file, the write lock, and wiping. LMDB writes
+without syncing here (stores are caches), so after a crash of the machine its file may hold any mixture of old and new pages, and
+opening such a file can crash the process. Hence the file is checked before LMDB opens it: same kernel boot, same host, same
+format, same owner, not shorter than it was made; and, if it may have changed unnoticed (`users`), whole to the last byte
+(`lmdb_file`). Anything else is wiped.
 
 It must never wipe without the write lock, and never unlink the lock file: another process may be waiting on it.
 Wiping unlinks, never truncates: a process that still has the old file mapped keeps reading the old file.
@@ -106,22 +106,6 @@ def wipe(directory: Path, reason: str) -> None:
         logger.warning("local store %s is discarded and starts empty: %s", directory, reason)
     for name in _OURS:
         (directory / name).unlink(missing_ok=True)
-
-
-def join_users(directory: Path) -> tuple[int, bool]:
-    """A handle by which this process has the store open until it is closed; and whether no other has. Needs the write lock.
-
-    A store that others have open is in memory that they share with this process, and was checked when the first of them opened
-    it; a store that no process has open may have changed unnoticed.
-    """
-    handle = os.open(directory / USERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        alone = True
-    except BlockingIOError:
-        alone = False
-    fcntl.flock(handle, fcntl.LOCK_SH)
-    return handle, alone
 
 
 def forget_readers(directory: Path) -> None:

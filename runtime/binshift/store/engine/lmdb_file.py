@@ -1,8 +1,8 @@
 """Is LMDB's file whole? Judged before it is used.
 
-LMDB trusts its file: a wrong byte in it can end the process, hide rows, or let a later write overwrite others. So a file that no
-process had open is verified first: its structure by `lmdb.verify`, which reads bytes and never maps the file, then each row and
-blob by its checksum, through LMDB's own cursor.
+LMDB trusts its file: a wrong byte in it can end the process, hide rows, or let a later write overwrite others. So a file that
+may have changed unnoticed (`users`) is verified first: its structure by `lmdb.verify`, which reads bytes and never maps the
+file, then each row and blob by its checksum, through LMDB's own cursor.
 
 This module must never show LMDB a file whose structure was not verified.
 """

@@ -9,7 +9,6 @@ It must never hand out memory of the map: all that is returned is copied, so tha
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
 from binshift.store.engine import long_keys, room, row_checksums
 from binshift.store.engine.contract import StoreLimits, check_sizes
+from binshift.store.engine.users import Presence
 
 _PAGE_BYTES = 4096
 _SCAN_ROWS_MIN, _SCAN_ROWS_MAX, _SCAN_GULP_ROWS = 16, 16384, 128
@@ -43,14 +43,27 @@ class Opened:
     rows: Any
     blobs: Any
     file: tuple[int, int] | None
-    presence: int
+    presence: Presence
     users: int
     stale: bool = False
+
+    def begin_use(self) -> None:
+        """One more thread uses it."""
+        self.presence.begin_use()
+        self.users += 1
+
+    def end_use(self) -> None:
+        """One thread less; a stale environment is closed with its last user."""
+        self.users -= 1
+        if not self.users:
+            self.presence.end_use()
+            if self.stale:
+                self.close()
 
     def close(self) -> None:
         """Close the environment, and be no user of the store any more."""
         self.environment.close()
-        os.close(self.presence)
+        self.presence.close()
 
 
 class LmdbTransaction:
