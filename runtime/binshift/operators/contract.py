@@ -76,15 +76,18 @@ class StateReader(Protocol):
 class EpochState:
     """The state after the previous epoch, and the changes of this one.
 
-    reader: the snapshot that is read.
+    Attributes:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         rows_late: rows that were dropped because they are at or before the previous watermark.
+        wake_at_ms: set by the operator at the end of its run: the earliest moment of processing time (milliseconds since 1970)
+            at which the owned bins need an epoch, with or without input; None if they never do.
     """
 
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
     rows_late: int = 0
+    wake_at_ms: int | None = None
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key before this epoch, null where absent."""

@@ -185,6 +185,7 @@ class EpochTask:
             bytes_stored=self.store.size_bytes(),
             records_in=self._counter.records,
             bin_records=self._counter.packed(),
+            wake_at_ms=state.wake_at_ms,
         )
 
     def _timed(self, part: str) -> _Timer:
