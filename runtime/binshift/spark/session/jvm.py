@@ -44,10 +44,11 @@ class Jvm:
     def __init__(self, spark: SparkSession) -> None:
         self._gateway: Any = spark.sparkContext._gateway
         self._jvm: Any = spark._jvm
-        jar = _compile(self._jvm)
-        spark.sql(f"ADD JAR '{jar}'")
+        spark.sql(f"ADD JAR '{_compile(self._jvm)}'")
         self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
         self._methods: dict[tuple[str, str], Any] = {}
+        for nudge, fill in zip(("wakeUp", "wakeUpAt", "forget"), ("frame", "hole", "fill"), strict=True):
+            self._method(NUDGE_FORMAT, nudge), self._method(PLAN_TEMPLATE, fill)
 
     def pin(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
         """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
@@ -178,7 +179,7 @@ class Jvm:
         return str(lines)
 
     def _method(self, of: str, name: str) -> Any:
-        """A static method; found once, as that takes many calls."""
+        """A static method, found once; another thread than the first may have a class loader that does not find its class."""
         if (of, name) not in self._methods:
             methods = self._class(of).getMethods()
             self._methods[of, name] = next(method for method in methods if method.getName() == name)
