@@ -19,9 +19,10 @@ from binshift.engine.target_controller import TargetController
 from binshift.errors import EpochFailed
 from binshift.log.log import Log
 from binshift.model import Worker
+from simulator.batches import SimulatedBatches
 from simulator.faults import Process
 from simulator.faulty import FaultyStorage
-from simulator.jobs import Call, Interrupted, SimulatedBatches, SimulatedExecutors, SimulatedJobs
+from simulator.jobs import Call, Interrupted, SimulatedExecutors, SimulatedJobs
 from simulator.stream import Batch
 from simulator.world import World
 
@@ -55,7 +56,6 @@ class Driver:
         house = Housekeeping(self.log, tuning.manifest_every_epochs, tuning.collect_every_epochs, world.clock)
         self.coordinator = Coordinator(self.log, flows, self.migrations, house, tuning.undo)
         self.targets = TargetController(self.log, self.coordinator, tuning.defaults)
-        self.targets.resume()
         self.batches, self._jobs = SimulatedBatches(world), SimulatedJobs(world, self.process)
         ports = Ports(SimulatedExecutors(world), self._jobs, self.batches, world.clock)
         lost = self.targets.replace_lost if tuning.take_over else _refuse_takeover
@@ -64,6 +64,7 @@ class Driver:
         wait_seconds = tuning.executor_wait_seconds
         background = BackgroundLoop(self.coordinator, ports, self.targets, house, epochs.in_epoch, wait_seconds)
         self.dataflow = Dataflow(self.log, self.coordinator, self.targets, epochs, background)
+        self.dataflow.resume()
 
     def epoch(self, batch: Batch) -> None:
         """Run one batch until its record exists, as `foreachBatch` does.

@@ -14,7 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from binshift.engine.epoch_plan import BatchOffsets, EpochPlan
+from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
 from binshift.model import Epoch, Worker
@@ -65,34 +65,6 @@ class SimulatedExecutors:
     def alive(self) -> Mapping[Worker, Executor]:
         """See `Executors`."""
         return {slot: self.world.machines[slot].registered for slot in self.world.alive}
-
-
-@dataclass
-class SimulatedBatches:
-    """A world's stream for one driver; see `binshift.engine.ports.Batches`.
-
-    Attributes:
-        world: the owner of the stream.
-        woken: whether an epoch is wanted, with or without input.
-    """
-
-    world: World
-    woken: bool = False
-
-    def offsets(self, epoch: Epoch) -> BatchOffsets:
-        """See `Batches`."""
-        self.woken = False
-        batch = self.world.stream.batches[epoch]
-        return BatchOffsets(batch.time_ms, batch.watermark_ms, batch.digest)
-
-    def next_watermark_ms(self) -> int | None:
-        """See `Batches`."""
-        return self.world.stream.watermark_ms if self.world.stream.marks else None
-
-    def wake(self, *, final: bool) -> None:
-        """See `Batches`."""
-        self.woken = True
-        self.world.stream.final_epoch_required |= final
 
 
 class SimulatedJobs:

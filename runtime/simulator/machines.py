@@ -20,6 +20,7 @@ from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.worker.background_task import Budget, run_round
 from binshift.worker.epoch_task import EpochTask
+from binshift.worker.kept_expiries import KeptExpiries
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 from simulator.faults import Faults, Killed, Process
 from simulator.faulty import FaultyStorage, FaultyStore
@@ -80,6 +81,7 @@ class Machine:
         self._limits = limits
         self._faults = faults
         self._disk: dict[str, KeyValueStore] = {}
+        self._kept: dict[tuple[str, str], KeptExpiries] = {}
 
     @property
     def registered(self) -> Executor:
@@ -144,7 +146,8 @@ class Machine:
             report(summary)
 
         store = self._scratch() if spec.scratch else self._store(spec.operator)
-        task = EpochTask(spec, operator, store, self._storage(), attempt)
+        kept = KeptExpiries() if spec.scratch else self._kept.setdefault((process.name, spec.operator), KeptExpiries())
+        task = EpochTask(spec, operator, store, self._storage(), attempt, kept)
         return Task(spec, _stepped(task.run(batches, sent)))
 
     def background(self, spec: BackgroundSpec, budget: Budget) -> BackgroundReport:

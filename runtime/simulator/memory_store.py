@@ -116,6 +116,14 @@ class MemoryTransaction:
             some = keys[at : at + step]
             yield from cut(make([bin] * len(some), some, values[at : at + step]), self._limits.scan_bytes_max)
 
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """The beginning of each bin's first key in a space."""
+        self._check()
+        found = [
+            min(filter(lambda key: key.startswith(space), self.rows.get(b, {})), default=b"") for b in bins.tolist()
+        ]
+        return [key[:length] for key in found]
+
     def put_many(self, entries: Entries) -> None:
         """Write rows; a null value deletes."""
         self._check(writing=True)

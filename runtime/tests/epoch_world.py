@@ -80,6 +80,8 @@ class EpochWorld:
         runs: what the jobs received.
         published: the epochs whose results readers see.
         wakes: for each requested epoch, whether it was a final one.
+        woken_at: the times at which epochs were requested.
+        due: when bins of workers need an epoch, as their tasks report it.
         unreadable: the errors of the coming reads of offsets.
     """
 
@@ -91,6 +93,8 @@ class EpochWorld:
         self.runs: list[Run] = []
         self.published: list[int] = []
         self.wakes: list[bool] = []
+        self.woken_at: list[int | None] = []
+        self.due: dict[Worker, int] = {}
         self.watermark_ms = WATERMARK_MS
         self.next_watermark: int | None = WATERMARK_MS + 1
         self.executors = {Worker(w): executor(w, 1) for w in range(workers)}
@@ -138,6 +142,9 @@ class EpochWorld:
     def wake(self, *, final: bool) -> None:
         self.wakes.append(final)
 
+    def wake_at(self, time_ms: int | None) -> None:
+        self.woken_at.append(time_ms)
+
     def publish(self, epoch: Epoch) -> None:
         self.published.append(epoch)
 
@@ -171,7 +178,9 @@ class EpochWorld:
     def summary(self, spec: EpochSpec) -> Summary:
         """The report of a task."""
         stamp = Stamp(spec.epoch, f"{spec.run_prefix}{spec.worker}") if spec.replay is None else spec.replay.stamp
-        return Summary(spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, 0, {})
+        return Summary(
+            spec.fence, spec.operator, spec.worker, stamp, None, 5, 1, 0, {}, wake_at_ms=self.due.get(spec.worker)
+        )
 
 
 def begun(world: EpochWorld, epochs: int = 2) -> EpochWorld:

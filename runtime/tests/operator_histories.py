@@ -88,6 +88,11 @@ class OwnedReader:
         assert set(bins.tolist()) <= set(self.owned)
         return self.reader.get_many(bins, keys)
 
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """See `StateReader`."""
+        assert set(bins.tolist()) <= set(self.owned)
+        return self.reader.first_keys(bins, space, length)
+
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """See `StateReader`."""
         assert bin in self.owned

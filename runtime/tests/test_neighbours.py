@@ -105,10 +105,11 @@ def test_nothing_is_kept_of_a_query_that_has_ended(spark: SparkSession) -> None:
     java = jvm.install(spark)
     for required in (False, True):
         java.wake_up("over", require_final_epoch=required)
+    java.wake_up_at("over", 1 << 60)
     kind = java._class(jvm.NUDGE_FORMAT)
-    fields = [field for field in kind.getDeclaredFields() if field.getName() in ("OFFSETS", "REQUIRED")]
+    fields = [field for field in kind.getDeclaredFields() if field.getName() in ("DUE", "OFFSETS", "REQUIRED")]
     for field in fields:
         field.setAccessible(True)
-    assert [field.get(None).containsKey("over") for field in fields] == [True, True]
+    assert [field.get(None).containsKey("over") for field in fields] == [True] * 3
     java.forget("over")
-    assert [field.get(None).containsKey("over") for field in fields] == [False, False]
+    assert [field.get(None).containsKey("over") for field in fields] == [False] * 3

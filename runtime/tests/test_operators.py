@@ -16,8 +16,9 @@ from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
 from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator, states_changed
 from binshift.operators.expiry import EXPIRY_COLUMN, expiry_keys
+from binshift.operators.grouping import bin_groups
 from binshift.operators.merge import Merge, MergeSpec
-from binshift.operators.vectorised import StateFunction, VectorisedState, bin_groups
+from binshift.operators.vectorised import StateFunction, VectorisedState
 from binshift.store.bins.binstore import BinStore
 from simulator.memory_store import MemoryStore
 

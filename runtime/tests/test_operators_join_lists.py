@@ -42,6 +42,10 @@ class Counting:
         self.values += len(found)
         return found
 
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """See `StateReader`."""
+        return self.reader.first_keys(bins, space, length)
+
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """See `StateReader`."""
         for part in self.reader.scan(bin, start, stop):

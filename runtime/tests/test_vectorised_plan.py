@@ -16,7 +16,10 @@ import binshift
 from binshift.errors import InvalidQuery, Unsupported
 from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
+from binshift.operators.group_states import GroupStates
+from binshift.operators.timed_states import Timeout
 from binshift.operators.vectorised import VectorisedState
+from binshift.operators.vectorised_timeouts import TimedVectorisedState
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.graph import has_state
@@ -103,14 +106,25 @@ def test_spark_itself_cannot_call_it() -> None:
         object.__new__(Vectorised)((1,), iter(()), None)
 
 
-@pytest.mark.parametrize("much", [b"", bytes(1 << 21)], ids=["small", "large"])
-def test_a_function_of_one_key_is_refused(much: bytes, clicks: DataFrame) -> None:
-    """However large it is: the message has the alternative."""
+def test_a_function_of_one_key_is_called_for_each(clicks: DataFrame) -> None:
+    """An ordinary function is carried to the tasks as PySpark has pickled it."""
+
+    def once_a_key(key: Any, frames: Any, state: Any) -> Any:
+        return iter([])
+
+    found = compiled(applied(clicks, func=once_a_key)).stages[0].operator
+    assert isinstance(found, GroupStates)
+    assert (found.keys.names, found.timeout, found.late) == (["user"], Timeout.NONE, False)
+
+
+def test_a_function_that_pyspark_broadcasts_is_refused(clicks: DataFrame) -> None:
+    """The message has the reason."""
+    much = bytes(1 << 21)
 
     def once_a_key(key: Any, frames: Any, state: Any) -> Any:
         return iter([much])
 
-    with pytest.raises(Unsupported, match=r"once a key.*binshift.vectorised\(function\)"):
+    with pytest.raises(Unsupported, match=r"broadcast variables, or is itself larger than a megabyte"):
         compiled(applied(clicks, func=once_a_key))
 
 
@@ -121,11 +135,21 @@ def test_only_functions_can_be_vectorised(given: Any) -> None:
         binshift.vectorised(given)
 
 
-@pytest.mark.parametrize("timeout", ["ProcessingTimeTimeout", "EventTimeTimeout"])
-def test_timeouts_are_refused(timeout: str, clicks: DataFrame) -> None:
-    """They need calls for keys without rows."""
-    with pytest.raises(Unsupported, match=f"{timeout}: timeouts are not supported yet; give it 'NoTimeout'"):
-        compiled(applied(clicks.withWatermark("ts", "1 second"), timeoutConf=timeout))
+@pytest.mark.parametrize(("timeout", "late"), [("ProcessingTimeTimeout", False), ("EventTimeTimeout", True)])
+def test_timeouts_reach_the_operator(timeout: str, late: bool, clicks: DataFrame) -> None:
+    """Rows can be late with timeouts of event time only, and only these owe an epoch when the watermark has moved."""
+    stage = compiled(applied(clicks.withWatermark("ts", "1 second"), timeoutConf=timeout)).stages[0]
+    found = stage.operator
+    assert isinstance(found, TimedVectorisedState)
+    assert (found.timeout.value, found.late, stage.stage.ends_groups) == (timeout, late, late)
+
+
+@pytest.mark.parametrize("name", ["timeout", "timed_out", "now"])
+def test_columns_of_timeouts_are_not_columns_of_states(name: str, clicks: DataFrame) -> None:
+    """The function could not distinguish them."""
+    state = StructType([StructField(name, LongType())])
+    with pytest.raises(InvalidQuery, match=rf"several columns named \['{name}'\]"):
+        compiled(applied(clicks, stateStructType=state, timeoutConf="ProcessingTimeTimeout"))
 
 
 def test_output_modes_of_operator_and_writer_agree(clicks: DataFrame) -> None:

@@ -63,6 +63,12 @@ class Coordinator:
         """The newest recorded epoch; -1 before the first."""
         return self._log.index.last
 
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When an epoch is due even without input (milliseconds since 1970), as of the newest record; None: never."""
+        last = self._log.index.last
+        return self._log.index.record(last).wake_at_ms if last > BEFORE_FIRST else None
+
     def plan(self, epoch: Epoch, batch: BatchOffsets, alive: Sequence[Worker]) -> EpochPlan:
         """Decide what ``epoch`` will do.
 
@@ -110,18 +116,8 @@ class Coordinator:
                 f"({record.offsets_hash}): was Spark's checkpoint edited, or is the source not replayable?"
             )
         before = index.route_at(Epoch(epoch - 1)) if epoch > 0 else None
-        route = index.route_at(epoch)
-        return EpochPlan(
-            epoch,
-            route,
-            before,
-            tuple(Worker(w) for w in record.workers),
-            NO_MOVES if before is None else before.moves_to(route.owners),
-            BatchOffsets(record.batch_time_ms, record.watermark_ms, batch.digest),
-            self._watermark_before(epoch),
-            record,
-            moving=not self.migrations.idle,
-        )
+        earlier = self._watermark_before(epoch)
+        return EpochPlan.again(record, index.route_at(epoch), before, earlier, moving=not self.migrations.idle)
 
     def check_newest(self) -> None:
         """Raise `Fenced` if another driver has taken over."""
@@ -250,6 +246,7 @@ class Coordinator:
             snapshots=self.migrations.snapshots.take(self._log.index),
             watermark_ms=plan.batch.watermark_ms,
             manifest=self._house.manifest,
+            wake_at_ms=min((s.wake_at_ms for s in parts if s.wake_at_ms is not None), default=None),
         )
 
     def background(self) -> list[BackgroundSpec]:

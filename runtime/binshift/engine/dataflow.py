@@ -32,3 +32,8 @@ class Dataflow:
     targets: TargetController
     epochs: EpochLoop[Any]
     background: BackgroundLoop
+
+    def resume(self) -> None:
+        """Before the first epoch: take up the recorded target, and have an idle stream woken when an epoch is due."""
+        self.targets.resume()
+        self.epochs.ports.batches.wake_at(self.coordinator.wake_at_ms)

@@ -256,9 +256,9 @@ class EpochLoop(Generic[Batch]):
     def _recorded(self, plan: EpochPlan, timings: EpochTimings) -> None:
         """What follows from an epoch that is recorded and published."""
         self.timings.append(timings)
-        watermark_ms = self.ports.batches.next_watermark_ms()
-        if watermark_ms is not None and watermark_ms > plan.batch.watermark_ms:
+        if (self.ports.batches.next_watermark_ms() or 0) > plan.batch.watermark_ms:
             self.ports.batches.wake(final=True)
+        self.ports.batches.wake_at(self.coordinator.wake_at_ms)
 
 
 def _pause(run: int) -> float:

@@ -56,6 +56,18 @@ class EpochPlan:
     absent: frozenset[Worker] = frozenset()
     moving: bool = False
 
+    @classmethod
+    def again(
+        cls, record: CommitRecord, route: Route, before: Route | None, previous_watermark_ms: int, *, moving: bool
+    ) -> EpochPlan:
+        """The plan of a recorded epoch that the stream repeats."""
+        moves = Moves([], [], []) if before is None else before.moves_to(route.owners)
+        batch = BatchOffsets(record.batch_time_ms, record.watermark_ms, record.offsets_hash)
+        workers = tuple(Worker(w) for w in record.workers)
+        return cls(
+            Epoch(record.epoch), route, before, workers, moves, batch, previous_watermark_ms, record, moving=moving
+        )
+
     @property
     def needed(self) -> tuple[Worker, ...]:
         """The workers whose own executors must be registered."""

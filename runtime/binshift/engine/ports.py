@@ -115,6 +115,11 @@ class Batches(Protocol):
     def wake(self, *, final: bool) -> None:
         """Trigger one more epoch, even if there is no input; ``final``: even if the stream would otherwise end first."""
 
+    def wake_at(self, time_ms: int | None) -> None:
+        """Trigger one more epoch once the stream's clock has reached this time (milliseconds since 1970), unless one begins after
+        it anyway. It takes the place of the time given before; None: no time. A stream that ends by itself does not wait for it.
+        """
+
 
 @dataclass(frozen=True)
 class Ports(Generic[Batch]):

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from binshift import entries
 from binshift.entries import Entries
 from binshift.model import Bin, BinSet, Epoch, IntArray
+from binshift.operators.first_times import FirstTimes, KeyFinder
 
 BIN_COLUMN = "__bin"
 """The column that F adds: each row's bin."""
@@ -62,7 +63,7 @@ class EpochContext:
         return self.watermark_ms != self.previous_watermark_ms
 
 
-class StateReader(Protocol):
+class StateReader(KeyFinder, Protocol):
     """One snapshot of a worker's state."""
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
@@ -76,15 +77,23 @@ class StateReader(Protocol):
 class EpochState:
     """The state after the previous epoch, and the changes of this one.
 
-    reader: the snapshot that is read.
+    Attributes:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         rows_late: rows that were dropped because they are at or before the previous watermark.
+        wake_at_ms: set by the operator at the end of its run: the earliest moment of processing time (milliseconds since 1970)
+            at which the owned bins need an epoch, with or without input; None if they never do.
+        expiries: what is known of the expiry index of the owned bins.
+        wake_after_expiry_ms: set by an operator whose expiry index has moments of processing time: how long after the first one
+            the owned bins need an epoch, in milliseconds. The first one is found when the epoch is committed.
     """
 
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
     rows_late: int = 0
+    wake_at_ms: int | None = None
+    expiries: FirstTimes = field(default_factory=lambda: FirstTimes(EXPIRY_SPACE))
+    wake_after_expiry_ms: int | None = None
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key before this epoch, null where absent."""

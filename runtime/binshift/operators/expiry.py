@@ -2,7 +2,7 @@
 
 This module owns the form of the index rows (`EXPIRY_SPACE`, 8 bytes of time, the state's packed key; an empty value), the test
 for late rows, and the search for states that end. An operator writes an index row with each state that can expire, and
-deletes both together. Finding the states that end in an epoch therefore costs one seek per bin.
+deletes both together. Only bins whose first index row is due are read (`FirstTimes`).
 
 It must never scan states. A state ends in the first epoch whose watermark reaches its expiry; rows of that epoch still
 count, and later ones are late (Spark's rule).
@@ -13,21 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from binshift.model import Bin
+from binshift.model import Bin, BinSet
 from binshift.operators.contract import EXPIRY_SPACE, EpochContext, EpochState, without_space
+from binshift.operators.first_times import TIME_BYTES, TIME_OFFSET
 
 EXPIRY_COLUMN = "__expiry_ms"
 """Input column, present with a watermark: the expiry of the row's group (milliseconds since 1970); null means never."""
-
-TIME_BYTES = 8
-"""Bytes of a time in a key."""
-
-EXPIRY_OFFSET = 1 << 63
-"""Added to signed milliseconds so that their big-endian bytes sort by time."""
 
 
 def expiry_bytes(ms: int) -> bytes:
@@ -36,20 +30,15 @@ def expiry_bytes(ms: int) -> bytes:
     >>> expiry_bytes(-1) < expiry_bytes(0) < expiry_bytes(1)
     True
     """
-    return (ms + EXPIRY_OFFSET).to_bytes(TIME_BYTES, "big")
+    return (ms + TIME_OFFSET).to_bytes(TIME_BYTES, "big")
 
 
 def time_bytes(times: pa.Int64Array) -> pa.BinaryArray:
     """Each time, in any unit and never null, as 8 bytes that sort by time."""
-    ordered = (times.to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(EXPIRY_OFFSET)).astype(">u8")
+    ordered = (times.to_numpy().astype(np.int64).view(np.uint64) ^ np.uint64(TIME_OFFSET)).astype(">u8")
     return pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(TIME_BYTES), len(ordered), [None, pa.py_buffer(ordered.tobytes())]
     ).cast(pa.binary())
-
-
-def times_of(content: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    """The times of the concatenated bytes that `time_bytes` returned."""
-    return (content.view(">u8").astype(np.uint64) ^ np.uint64(EXPIRY_OFFSET)).view(np.int64)
 
 
 def expiry_keys(expiry_ms: pa.Int64Array, packed: pa.BinaryArray) -> pa.BinaryArray:
@@ -65,10 +54,14 @@ def indexed(index_keys: pa.BinaryArray) -> pa.BinaryArray:
 
 def due(state: EpochState, context: EpochContext) -> Iterator[tuple[Bin, pa.BinaryArray]]:
     """The index keys of the stored states that this epoch ends, by bin and time; none if the watermark has not moved."""
-    if not context.watermark_moved:
-        return
-    stop = EXPIRY_SPACE + expiry_bytes(context.watermark_ms + 1)
-    for bin in context.owned:
+    if context.watermark_moved:
+        yield from due_before(state, context.owned, context.watermark_ms + 1)
+
+
+def due_before(state: EpochState, owned: BinSet, time_ms: int) -> Iterator[tuple[Bin, pa.BinaryArray]]:
+    """The index keys with times before ``time_ms`` as stored before this epoch, by bin and time."""
+    stop = EXPIRY_SPACE + expiry_bytes(time_ms)
+    for bin in state.expiries.before(state.reader, owned, time_ms):
         for found in state.scan(bin, EXPIRY_SPACE, stop):
             yield bin, found.column("key")
 

@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 from binshift.invariants import invariant
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.grouping import bin_groups
 from binshift.operators.join_epoch import MATCHES_COLUMN, SIDE_COLUMN, JoinEpoch
 from binshift.operators.join_lists import ListStore
 from binshift.operators.join_output import Output
 from binshift.operators.join_pairs import LEFT, RIGHT, Comparison, JoinType
-from binshift.operators.vectorised import bin_groups
 from binshift.rows import RowCodec
 
 __all__ = ["EXPIRY_COLUMN", "LATE_COLUMN", "MATCHES_COLUMN", "SIDE_COLUMN", "Comparison", "Join", "JoinType"]

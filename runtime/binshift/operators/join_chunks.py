@@ -25,7 +25,8 @@ from binshift import binary
 from binshift.binary import BoolArray
 from binshift.errors import LogDamaged
 from binshift.model import IntArray
-from binshift.operators.expiry import TIME_BYTES, time_bytes, times_of
+from binshift.operators.expiry import time_bytes
+from binshift.operators.first_times import TIME_BYTES, times_of
 from binshift.operators.session_rows import Int64s, runs
 
 NEVER: Final = np.iinfo(np.int64).max

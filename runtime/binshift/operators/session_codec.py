@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from binshift import binary
 from binshift.invariants import invariant
-from binshift.operators.expiry import TIME_BYTES, time_bytes, times_of
+from binshift.operators.expiry import time_bytes
+from binshift.operators.first_times import TIME_BYTES, times_of
 from binshift.operators.session_rows import Int64s
 from binshift.rows import RowCodec
 

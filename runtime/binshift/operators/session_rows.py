@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from binshift import binary
-from binshift.operators.expiry import TIME_BYTES, time_bytes, times_of
+from binshift.operators.expiry import time_bytes
+from binshift.operators.first_times import TIME_BYTES, times_of
 from binshift.operators.merge import MergeSpec, merge
 
 Int64s = npt.NDArray[np.int64]

@@ -24,10 +24,10 @@ from binshift.invariants import invariant
 from binshift.operators.aggregate import OutputMode
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState, without_space
 from binshift.operators.current import current
+from binshift.operators.grouping import bin_groups
 from binshift.operators.merge import MergeSpec
 from binshift.operators.session_codec import SESSION_END_COLUMN, SESSION_START_COLUMN, SessionCodec
 from binshift.operators.session_epoch import SessionEpoch
-from binshift.operators.vectorised import bin_groups
 
 
 @dataclass(frozen=True)

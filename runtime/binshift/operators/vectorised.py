@@ -8,17 +8,17 @@ returns output rows and the new state. It must be deterministic: an epoch may ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.errors import UserFunctionFailed
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState, prefixed
-from binshift.rows import RowCodec, of_type
+from binshift.operators.grouping import bin_groups, of_types, one_batch, run_starts
+from binshift.rows import RowCodec
 
 StateFunction = Callable[[pa.RecordBatch, pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
 """``func(keys, rows, state) -> (output, state)``, see `VectorisedState`."""
@@ -61,10 +61,10 @@ class VectorisedState:
             yield from self._call(group, state)
 
     def _call(self, group: pa.Table, state: EpochState) -> Iterator[pa.RecordBatch]:
-        rows = _of_types(group.columns[-len(self.rows) :], self.rows).combine_chunks()
-        keyed = _one_batch(rows.select(self.keys.names), self.keys)
+        rows = of_types(group.columns[-len(self.rows) :], self.rows).combine_chunks()
+        keyed = one_batch(rows.select(self.keys.names), self.keys)
         packed = RowCodec(self.keys).pack(keyed)
-        first = _run_starts(packed)
+        first = run_starts(packed)
         bins: IntArray = group.column(BIN_COLUMN).to_numpy().take(first)
         keys = keyed.take(pa.array(first))
         touched = packed.take(pa.array(first))
@@ -76,7 +76,8 @@ class VectorisedState:
         ]
         before = pa.Table.from_arrays(state_columns, schema=self._state_schema)
         output, after = self._invoke(keys, rows, before)
-        values = self._new_values(touched, after)
+        batch, placed = self._placed(touched, after)
+        values = RowCodec(self.state, canonical=False).pack(batch.select(self.state.names)).take(placed)
         kept = pc.or_(present, values.is_valid())  # a key without state before and after is no change
         state.put(
             bins[kept.to_numpy(zero_copy_only=False)], prefixed(STATE_SPACE, touched.filter(kept)), values.filter(kept)
@@ -96,43 +97,17 @@ class VectorisedState:
         output, after = result
         return _conform("output", output, self.output), _conform("state", after, self._state_schema)
 
-    def _new_values(self, touched: pa.BinaryArray, after: pa.Table) -> pa.BinaryArray:
-        """The new value of each touched key in their order, null where the function returned none."""
-        batch = _one_batch(after, self._state_schema)
+    def _placed(self, touched: pa.BinaryArray, after: pa.Table) -> tuple[pa.RecordBatch, pa.Int32Array]:
+        """The new state in one batch, and for each touched key the position of its row, null where the function returned none."""
+        batch = one_batch(after, self._state_schema)
         returned = RowCodec(self.keys).pack(batch.select(self.keys.names))
-        values = RowCodec(self.state, canonical=False).pack(batch.select(self.state.names))
         unknown = pc.invert(pc.is_in(returned, value_set=touched))
         if pc.any(unknown).as_py():
             key = _shown(batch.select(self.keys.names).filter(unknown), returned.filter(unknown))
             raise UserFunctionFailed(f"the function returned state for the key {key}, which this call did not touch")
         if pc.count_distinct(returned).as_py() != len(returned):
             raise UserFunctionFailed("the function returned two state rows for one key; return one row per key")
-        return values.take(pc.index_in(touched, value_set=returned))
-
-
-def bin_groups(batches: Iterator[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Table]:
-    """Cut rows sorted by bin into tables of whole bins, each of about ``bytes_max`` bytes or a single bin."""
-    held: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        if size >= bytes_max:
-            bins = batch.column(BIN_COLUMN).to_numpy()
-            cut = int(np.searchsorted(bins, held[-1].column(BIN_COLUMN)[-1].as_py(), side="right"))
-            if cut < batch.num_rows:
-                yield pa.Table.from_batches([*held, batch.slice(0, cut)])
-                held, size, batch = [], 0, batch.slice(cut)
-        held.append(batch)
-        size += batch.nbytes
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def _run_starts(packed: pa.BinaryArray) -> IntArray:
-    """The positions where a run of equal values starts."""
-    changed = pc.not_equal(packed[1:], packed[:-1]).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(np.concatenate(([True], changed))).astype(np.int32)
+        return batch, pc.index_in(touched, value_set=returned)
 
 
 def _shown(keys: pa.RecordBatch, packed: pa.BinaryArray) -> str:
@@ -143,21 +118,6 @@ def _shown(keys: pa.RecordBatch, packed: pa.BinaryArray) -> str:
         return f"{keys.schema.names} packed as {packed[0].as_py()!r}"
 
 
-def _of_types(columns: Sequence[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
-    """The columns with the names and types of ``schema``."""
-    typed = [
-        pa.chunked_array([of_type(chunk, field.type) for chunk in column.chunks], field.type)
-        for column, field in zip(columns, schema, strict=True)
-    ]
-    return pa.Table.from_arrays(typed, schema=schema)
-
-
-def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    combined = table.combine_chunks()
-    columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in combined.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def _conform(what: str, table: object, schema: pa.Schema) -> pa.Table:
     if not isinstance(table, pa.Table):
         raise UserFunctionFailed(f"the function's {what} is a {type(table).__name__}; it must be a pyarrow.Table")
@@ -166,7 +126,7 @@ def _conform(what: str, table: object, schema: pa.Schema) -> pa.Table:
             f"the function's {what} has the columns {table.column_names}; it must have {schema.names}"
         )
     try:
-        typed = _of_types(table.select(schema.names).columns, schema)
+        typed = of_types(table.select(schema.names).columns, schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise UserFunctionFailed(f"the function's {what} does not have the declared types {schema}: {error}") from None
     missing = [field.name for field in schema if not field.nullable and typed.column(field.name).null_count]

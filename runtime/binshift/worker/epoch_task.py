@@ -29,6 +29,7 @@ from binshift.operators.contract import EpochContext, EpochState, Processor, sta
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
+from binshift.worker.kept_expiries import KeptExpiries
 from binshift.worker.messages import EpochSpec, Summary
 from binshift.worker.record_counter import RecordCounter
 
@@ -46,6 +47,7 @@ class EpochTask:
         store: this worker's bins of this operator.
         storage: the log's files.
         attempt: the id of this attempt, unique forever; starts with the spec's ``run_prefix``.
+        kept: what this process knows of the store's expiry index.
         clock: measures the parts.
         seconds: the parts measured so far.
     """
@@ -55,6 +57,7 @@ class EpochTask:
     store: BinStore
     storage: Storage
     attempt: str
+    kept: KeptExpiries = field(default_factory=KeptExpiries)
     clock: Clock = time.perf_counter
     seconds: dict[str, float] = field(default_factory=dict)
     _counter: RecordCounter = field(init=False)
@@ -81,7 +84,7 @@ class EpochTask:
         base = self.store.status().stamp  # another task of this very run may commit before this one does
         started = self.clock()
         with self.store.reader() as reader:
-            state = EpochState(reader)
+            state = EpochState(reader, expiries=self.kept.at(base))
             for output in self.operator.run(self._counted(batches), state, self._context()):
                 self._rows_out += output.num_rows
                 yield output
@@ -99,6 +102,7 @@ class EpochTask:
                 undo=self.spec.undo,
             )
         failpoints.reached("commit.after")
+        self._keep_expiries(state, stamp, changes)
         report(self._summary(stamp, delta, changes, state))
 
     def add_stored(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -155,6 +159,18 @@ class EpochTask:
             failpoints.reached("delta.after")
             return stamp, delta, merged
 
+    def _keep_expiries(self, state: EpochState, stamp: Stamp, changes: Entries) -> None:
+        """Keep what is known of the expiry index after the epoch; find its first time where the operator is woken by it."""
+        state.expiries.change(changes, self.spec.owned)
+        self.kept.keep(stamp, state.expiries)
+        if state.wake_after_expiry_ms is None:
+            return
+        with self.store.reader() as reader:
+            first = state.expiries.earliest(reader, self.spec.owned)
+        if first is not None:
+            due = first + state.wake_after_expiry_ms
+            state.wake_at_ms = due if state.wake_at_ms is None else min(due, state.wake_at_ms)
+
     def _context(self) -> EpochContext:
         spec = self.spec
         return EpochContext(spec.epoch, spec.batch_time_ms, spec.watermark_ms, spec.previous_watermark_ms, spec.owned)
@@ -185,6 +201,7 @@ class EpochTask:
             bytes_stored=self.store.size_bytes(),
             records_in=self._counter.records,
             bin_records=self._counter.packed(),
+            wake_at_ms=state.wake_at_ms,
         )
 
     def _timed(self, part: str) -> _Timer:

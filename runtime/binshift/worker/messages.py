@@ -100,6 +100,7 @@ class Summary:
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
         bin_records: records by bin, as `binshift.worker.record_counter.RecordCounter.packed` has them; empty if not requested.
+        wake_at_ms: when the worker's bins need an epoch; see `EpochState.wake_at_ms`.
     """
 
     fence: Fence
@@ -120,6 +121,7 @@ class Summary:
     bytes_stored: int = 0
     records_in: int = 0
     bin_records: bytes = b""
+    wake_at_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,11 @@ from conformance.programs import (
     keys,
     limits,
     outer_joins,
+    pandas_clock,
+    pandas_errors,
+    pandas_state,
+    pandas_timeouts,
+    pandas_types,
     python_functions,
     sessions,
     sketches,
@@ -22,5 +27,6 @@ from conformance.programs import (
 KINDS = (
     *(aggregation.case, functions.case, sketches.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
     *(joins.case, outer_joins.case, combined.case, chains.case, sql.case, python_functions.case),
+    *(pandas_state.case, pandas_types.case, pandas_timeouts.case, pandas_clock.case, pandas_errors.case),
 )
 PROGRAMS = tuple(program for kind in KINDS for program in kind.programs)

@@ -150,6 +150,7 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         watermark_ms: Spark's for this batch, from its offset log, milliseconds since 1970; 0 before the first.
         watermarks: only in records of an earlier binshift, which followed the event time itself.
         manifest: epoch of the newest manifest known to be durable; None before the first.
+        wake_at_ms: when an epoch is due even without input, milliseconds since 1970 by the stream's clock; None: never.
     """
 
     format: int = FORMAT_VERSION
@@ -167,6 +168,7 @@ class CommitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     watermark_ms: int = 0
     watermarks: dict[str, int | None] = {}
     manifest: int | None = None
+    wake_at_ms: int | None = None
 
 
 def fingerprint(record: CommitRecord) -> str:

@@ -38,7 +38,7 @@ from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.frontend.definition import Definition
 from binshift.spark.frontend.host import Host
 from binshift.spark.frontend.threads import BackgroundThread, BatchCallback
-from binshift.spark.jobs.batches import SparkBatches, ends_groups, with_nudge_source
+from binshift.spark.jobs.batches import SparkBatches, with_nudge_source
 from binshift.spark.jobs.jobs import SparkJobs
 from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.watch import JobWatch
@@ -155,7 +155,7 @@ class _Parts:
         dataflow = self._dataflow(jobs, name)
         _warm(jobs, self.executors)
         self.coordinator.migrations.mark_warm(frozenset(self.executors))
-        dataflow.targets.resume()
+        dataflow.resume()
         query = self._stream(dataflow, name)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
@@ -185,16 +185,14 @@ class _Parts:
 
     def _dataflow(self, jobs: SparkJobs, name: str) -> Dataflow:
         """The engine's parts, built on Spark's."""
-        settings = self.definition.settings
-        wait_seconds = settings.executor_wait_seconds
+        settings, waits = self.definition.settings, self.definition.settings.executor_wait_seconds
         options = MigrationOptions().override(settings.strategy, settings.batch_size, settings.pre_copy)
         targets = TargetController(self.log, self.coordinator, options)
-        query = self.log.format.query
-        batches = SparkBatches(self.spark, self.files, self.java, name, query, ends_groups(self.pipeline))
-        limits = EpochLimits(settings.epoch_attempts_max, wait_seconds, settings.lost_worker_timeout_seconds)
+        batches = SparkBatches.of(self.pipeline, self.spark, self.files, self.java, name, self.log.format.query)
+        limits = EpochLimits(settings.epoch_attempts_max, waits, settings.lost_worker_timeout_seconds)
         ports = Ports(self.view, jobs, batches)
         epochs = EpochLoop(self.coordinator, ports, targets.replace_lost, limits)
-        background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, wait_seconds)
+        background = BackgroundLoop(self.coordinator, ports, targets, self.house, epochs.in_epoch, waits)
         return Dataflow(self.log, self.coordinator, targets, epochs, background)
 
     def _stream(self, dataflow: Dataflow, name: str) -> Any:

@@ -23,12 +23,15 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A streaming source without rows whose offset moves only on request, so that an idle query runs an epoch when a flip
- * or a timer is due. Offsets are milliseconds, so that they grow across restarts of the driver.
+ * A streaming source without rows whose offset moves only on request, now or at a given time, so that an idle query
+ * runs an epoch when a flip or a timer is due. Spark asks for the offset before each batch and takes the batch's time
+ * afterwards: an offset that has moved by the clock belongs to a batch that is not earlier. Offsets are milliseconds,
+ * so that they grow across restarts of the driver.
  */
 public class NudgeSource implements TableProvider {
   private static final ConcurrentHashMap OFFSETS = new ConcurrentHashMap();
   private static final ConcurrentHashMap REQUIRED = new ConcurrentHashMap();
+  private static final ConcurrentHashMap DUE = new ConcurrentHashMap();
 
   public static synchronized long wakeUp(String name, boolean requireFinalEpoch) {
     Long before = (Long) OFFSETS.get(name);
@@ -40,8 +43,26 @@ public class NudgeSource implements TableProvider {
     return after;
   }
 
+  /** Move the offset once when the clock reaches that time, in milliseconds since 1970; never, if it is negative. */
+  public static synchronized void wakeUpAt(String name, long timeMs) {
+    if (timeMs < 0) {
+      DUE.remove(name);
+    } else {
+      DUE.put(name, Long.valueOf(timeMs));
+    }
+  }
+
+  private static synchronized void wakeUpIfDue(String name) {
+    Long due = (Long) DUE.get(name);
+    if (due != null && System.currentTimeMillis() >= due.longValue()) {
+      DUE.remove(name);
+      wakeUp(name, false);
+    }
+  }
+
   /** The query of that name has ended. */
   public static synchronized void forget(String name) {
+    DUE.remove(name);
     OFFSETS.remove(name);
     REQUIRED.remove(name);
   }
@@ -111,11 +132,15 @@ public class NudgeSource implements TableProvider {
     }
 
     public synchronized void prepareForTriggerAvailableNow() {
+      wakeUpIfDue(name);
       last = (Long) OFFSETS.get(name);
       ends = true;
     }
 
     public synchronized Offset latestOffset(Offset start, ReadLimit limit) {
+      if (!ends) {
+        wakeUpIfDue(name);
+      }
       Long offset = (Long) (ends ? REQUIRED : OFFSETS).get(name);
       if (ends && last != null && (offset == null || offset.longValue() < last.longValue())) {
         offset = last;

@@ -35,6 +35,7 @@ class SparkBatches:
         name: the name of the query's nudge source.
         query: Spark's id of the query.
         ends_groups: whether the watermark closes groups, see `ends_groups`.
+        wakes: whether batches without data are enabled, see `without_data`.
     """
 
     spark: SparkSession
@@ -43,6 +44,14 @@ class SparkBatches:
     name: str
     query: str
     ends_groups: bool
+    wakes: bool
+
+    @classmethod
+    def of(
+        cls, pipeline: Pipeline, spark: SparkSession, files: Storage, jvm: Jvm, name: str, query: str
+    ) -> SparkBatches:
+        """The batches of a query with that program."""
+        return cls(spark, files, jvm, name, query, ends_groups(pipeline), without_data(pipeline))
 
     def offsets(self, epoch: Epoch) -> BatchOffsets:
         """See `Batches`."""
@@ -56,11 +65,21 @@ class SparkBatches:
         """See `Batches`."""
         self.jvm.wake_up(self.name, require_final_epoch=final)
 
+    def wake_at(self, time_ms: int | None) -> None:
+        """See `Batches`; the clock is Spark's own, which also gives a batch its time."""
+        if self.wakes:
+            self.jvm.wake_up_at(self.name, time_ms)
+
 
 def ends_groups(pipeline: Pipeline) -> bool:
     """Whether an advancing watermark closes groups of this query, and batches without data are enabled."""
     if not any(stage.stage.ends_groups for stage in pipeline.stages) or not has_watermark(pipeline.source):
         return False
+    return without_data(pipeline)
+
+
+def without_data(pipeline: Pipeline) -> bool:
+    """Whether the user's session enables batches without data. Where it does not, due timers wait for input, as in Spark."""
     return str(pipeline.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
 
 

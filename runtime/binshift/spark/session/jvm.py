@@ -44,13 +44,11 @@ class Jvm:
     def __init__(self, spark: SparkSession) -> None:
         self._gateway: Any = spark.sparkContext._gateway
         self._jvm: Any = spark._jvm
-        jar = _compile(self._jvm)
-        spark.sql(f"ADD JAR '{jar}'")
+        spark.sql(f"ADD JAR '{_compile(self._jvm)}'")
         self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
-        self._wake_up = self._method(NUDGE_FORMAT, "wakeUp")
-        self._frame, self._hole, self._fill = (self._method(PLAN_TEMPLATE, name) for name in ("frame", "hole", "fill"))
-        self._forget = self._method(NUDGE_FORMAT, "forget")
-        self._take = self._method(STAGED_FILES, "take")
+        self._methods: dict[tuple[str, str], Any] = {}
+        for nudge, fill in zip(("wakeUp", "wakeUpAt", "forget"), ("frame", "hole", "fill"), strict=True):
+            self._method(NUDGE_FORMAT, nudge), self._method(PLAN_TEMPLATE, fill)
 
     def pin(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
         """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
@@ -72,11 +70,11 @@ class Jvm:
 
     def frame(self, spark: SparkSession, plan: Any) -> DataFrame:
         """The frame of an analysed plan, which is not analysed again."""
-        return DataFrame(self._call(self._frame, _java(spark), plan), spark)
+        return DataFrame(self.call(PLAN_TEMPLATE, "frame", _java(spark), plan), spark)
 
     def hole(self, spark: SparkSession, attributes: Any) -> DataFrame:
         """A frame without rows for a template; see `binshift.spark.plan.template`."""
-        return DataFrame(self._call(self._hole, _java(spark), attributes), spark)
+        return DataFrame(self.call(PLAN_TEMPLATE, "hole", _java(spark), attributes), spark)
 
     def fill(
         self, template: DataFrame, filling: Sequence[tuple[DataFrame, DataFrame]], time_ms: int | None
@@ -87,7 +85,9 @@ class Jvm:
         """
         session = filling[-1][1].sparkSession
         holes, frames = (self._array("java.lang.Object", [_java_frame(each[at]) for each in filling]) for at in (0, 1))
-        return DataFrame(self._call(self._fill, _java(session), _java_frame(template), holes, frames, time_ms), session)
+        return DataFrame(
+            self.call(PLAN_TEMPLATE, "fill", _java(session), _java_frame(template), holes, frames, time_ms), session
+        )
 
     def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
         """An analysed plan without common table expressions, after some of the optimiser's rules, by their names."""
@@ -103,7 +103,7 @@ class Jvm:
 
     def call(self, name: str, method: str, *arguments: Any) -> Any:
         """Call a static method of one of the classes."""
-        return self._call(self._method(name, method), *arguments)
+        return self._method(name, method).invoke(None, self._array("java.lang.Object", list(arguments)))
 
     def next_watermark(self, spark: SparkSession, query: str) -> int:
         """Spark's watermark for the batch after the running one, all rows of which have been read.
@@ -121,18 +121,17 @@ class Jvm:
         return int(tracker.currentWatermark())
 
     def wake_up(self, name: str, *, require_final_epoch: bool = False) -> None:
-        """Move the offset of the nudge source ``name``: the query runs one more epoch, with or without input.
+        """The query of nudge source ``name`` runs one more epoch, if required even after its last input (AvailableNow)."""
+        self.call(NUDGE_FORMAT, "wakeUp", name, require_final_epoch)
 
-        Args:
-            name: the name of the source.
-            require_final_epoch: run the epoch even if the query ends after its input (AvailableNow).
-        """
-        self._call(self._wake_up, name, require_final_epoch)
+    def wake_up_at(self, name: str, time_ms: int | None) -> None:
+        """Move that offset when Spark's clock reaches ``time_ms`` (milliseconds since 1970); None: not at any time."""
+        self.call(NUDGE_FORMAT, "wakeUpAt", name, -1 if time_ms is None else time_ms)
 
     def forget(self, name: str) -> None:
         """Release the nudge source ``name``; its query has ended."""
         with suppress(Exception):  # any py4j error: Spark may have ended
-            self._call(self._forget, name)
+            self.call(NUDGE_FORMAT, "forget", name)
 
     def await_interrupt(self, seconds: float) -> None:
         """Let this thread's Java thread sleep until it is interrupted; Spark interrupts a query's thread when it stops the query."""
@@ -171,7 +170,7 @@ class Jvm:
         Raises:
             TaskFailed: no job has reported files for it; that is not the same as a job without files.
         """
-        lines = self._call(self._take, folder)
+        lines = self.call(STAGED_FILES, "take", folder)
         if lines is None:
             raise TaskFailed(
                 f"no job has reported its files in {folder}: Spark did not write it by {STAGED_FILES}; does the program "
@@ -179,11 +178,12 @@ class Jvm:
             )
         return str(lines)
 
-    def _call(self, method: Any, *arguments: Any) -> Any:
-        return method.invoke(None, self._array("java.lang.Object", list(arguments)))
-
     def _method(self, of: str, name: str) -> Any:
-        return next(method for method in self._class(of).getMethods() if method.getName() == name)
+        """A static method, found once; another thread than the first may have a class loader that does not find its class."""
+        if (of, name) not in self._methods:
+            methods = self._class(of).getMethods()
+            self._methods[of, name] = next(method for method in methods if method.getName() == name)
+        return self._methods[of, name]
 
     def _class(self, name: str) -> Any:
         return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)

@@ -19,9 +19,9 @@ from binshift.spark.plan.template import Templates
 from binshift.spark.stages.aggregates import compile_aggregate, session_key
 from binshift.spark.stages.aggregation import AggregationStage
 from binshift.spark.stages.joins import compile_join
+from binshift.spark.stages.pandas_state import compile_pandas_state
 from binshift.spark.stages.rowstages import compile_deduplication, compile_limit
 from binshift.spark.stages.sessions import SessionStage
-from binshift.spark.stages.vectorised import compile_vectorised
 
 UNSUPPORTED = {
     "FlatMapGroupsWithState": "flatMapGroupsWithState",
@@ -71,7 +71,7 @@ def compile_program(frame: DataFrame, templates: Templates, output_mode: str, bi
             case "GlobalLimit":
                 return compile_limit(inputs[0], node.plan, bins)
             case "FlatMapGroupsInPandasWithState":
-                return compile_vectorised(inputs[0], node.plan, output_mode, bins)
+                return compile_pandas_state(inputs[0], node.plan, output_mode, bins)
             case other:
                 raise Unsupported(f"{UNSUPPORTED.get(other, other)} on a stream is not supported yet")
 

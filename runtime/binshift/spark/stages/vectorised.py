@@ -7,19 +7,12 @@ PySpark's. The node's pickled function is a `Vectorised`, by which binshift reco
 from __future__ import annotations
 
 import itertools
-import json
 from typing import Any, cast
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from binshift.errors import InvalidQuery, Unsupported
-from binshift.operators.vectorised import StateFunction, VectorisedState
-from binshift.spark.plan.catalyst import analyzed, sequence
-from binshift.spark.plan.stage import RowsStage
-from binshift.spark.stages.buffers import is_storable
+from binshift.operators.vectorised import StateFunction
 
 _NUMBERS = itertools.count()
 _MADE: dict[int, Vectorised] = {}
@@ -60,6 +53,11 @@ def vectorised(function: StateFunction) -> Vectorised:
     of the keys that have a state). It returns output rows and the new state; a key without a row in the new state loses its
     state. It must be deterministic: an epoch may run again.
 
+    With a timeout, ``keys`` has two more columns: ``timed_out``, whether the key gets this call because it has timed out and has no
+    rows, and ``now``, the time of the batch or the watermark. ``state`` and the new state have a last column ``timeout``
+    (`pyarrow.int64`): the key times out when ``now`` is later; null means never. All are milliseconds since 1970. A timeout stays
+    until the function returns another one, so a key with a timeout that has passed times out in every epoch.
+
     Strings are Spark's: bytes that need not be UTF-8. As in `DataFrame.mapInArrow`, most functions of
     `pyarrow.compute` take any bytes; `to_pylist` and `to_pandas` raise an error for a string that is not UTF-8.
 
@@ -74,64 +72,11 @@ def vectorised(function: StateFunction) -> Vectorised:
     return Vectorised(function)
 
 
-def compile_vectorised(rows: DataFrame, node: Any, output_mode: str, bins: int) -> RowsStage:
-    """Compile Spark's analysed ``FlatMapGroupsInPandasWithState`` of ``rows``.
-
-    Raises:
-        Unsupported: the function is not `vectorised`, a timeout, or a key of a type with an equality of its own (a map, a
-            collated string).
-        InvalidQuery: two columns have the same name, or the output modes differ.
-    """
-    function = _function(node)
-    timeout = str(node.timeout())
-    if timeout != "NoTimeout":
-        raise Unsupported(f"applyInPandasWithState with {timeout}: timeouts are not supported yet; give it 'NoTimeout'")
-    mode = str(node.outputMode()).lower()
-    if mode != output_mode:
-        raise InvalidQuery(
-            f"applyInPandasWithState was given the output mode {mode!r}, and the writer {output_mode!r}; give both the same"
-        )
-    output, state = (StructType.fromJson(json.loads(each.json())) for each in (node.schema(), node.stateType()))
-    keys_at = _key_positions(rows, node)
-    keyed = StructType([rows.schema[at] for at in keys_at])
-    _check_names(rows, keyed, state)
-    zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
-    schemas = (to_arrow_schema(StructType(list(each)), timezone=zone) for each in (keyed, rows.schema, state, output))
-    described = f"keys {keyed.simpleString()}; state {state.simpleString()}"
-    return RowsStage(
-        "applyInPandasWithState", VectorisedState(function, *schemas), keys_at, output, bins, f"vectorised: {described}"
-    )
-
-
-def _function(node: Any) -> StateFunction:
+def vectorised_of(node: Any) -> StateFunction | None:
+    """The vectorised function of Spark's ``FlatMapGroupsInPandasWithState``; None if it has an ordinary one."""
     command = bytes(node.functionExpr().func().command().unsafeArray())
     try:
         found = cast(Any, cloudpickle).loads(command)[0]
     except RuntimeError:  # broadcast variables, which only executors can unpickle; a vectorised function has none
-        found = None
-    if not isinstance(found, Vectorised):
-        raise Unsupported(
-            "applyInPandasWithState calls its function once a key, which is not supported yet; give it "
-            "binshift.vectorised(function), which gets the rows and states of many keys as Arrow tables"
-        )
-    return found.function
-
-
-def _key_positions(rows: DataFrame, node: Any) -> tuple[int, ...]:
-    known = [attribute.exprId().id() for attribute in sequence(analyzed(rows).output())]
-    keys = tuple(known.index(attribute.exprId().id()) for attribute in sequence(node.groupingAttributes()))
-    for key in (rows.schema[at] for at in keys):
-        if not is_storable(key.dataType):
-            raise Unsupported(
-                f"applyInPandasWithState groups by {key.name!r}, a key of type {key.dataType.simpleString()}; "
-                "group by a string made of it"
-            )
-    return keys
-
-
-def _check_names(rows: DataFrame, keys: StructType, state: StructType) -> None:
-    names: list[str] = rows.columns
-    for where, given in (("the rows", names), ("keys and state", [*keys.names, *state.names])):
-        repeated = sorted({name for name in given if given.count(name) > 1})
-        if repeated:
-            raise InvalidQuery(f"{where} of a vectorised function have several columns named {repeated}; rename them")
+        return None
+    return found.function if isinstance(found, Vectorised) else None

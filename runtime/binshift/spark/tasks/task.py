@@ -30,6 +30,7 @@ from binshift.store import abandoned
 from binshift.store.bins.binstore import BinStore
 from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
 from binshift.worker.epoch_task import EpochTask
+from binshift.worker.kept_expiries import KeptExpiries
 from binshift.worker.messages import EpochSpec, LogLocation, Summary
 
 Result = TypeVar("Result")
@@ -132,12 +133,14 @@ def epoch_task(
         raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
     attempt = f"{spec.run_prefix}{context.taskAttemptId()}"
     with ExitStack() as opened:
+        kept = KeptExpiries()
         if spec.scratch:
             directory = store_path(environment, f"{spec.operator}.{stand_in}", spec.worker)
             store = opened.enter_context(scratch_store(directory, attempt, environment.bins, environment.store))
         else:
             store = store_of(environment, spec.operator, spec.worker)
-        yield EpochTask(spec, operator_from(operator), store, storage_of(environment.log), attempt)
+            kept = kept_of(store_path(environment, spec.operator, spec.worker))
+        yield EpochTask(spec, operator_from(operator), store, storage_of(environment.log), attempt, kept)
 
 
 def check_place(place: Place) -> None:
@@ -181,6 +184,12 @@ def store_of(environment: Environment, operator: str, worker: Worker) -> BinStor
     store = open_store(path, environment.bins, environment.store, identity)
     abandoned.mark(path.parent)
     return store
+
+
+@functools.lru_cache(maxsize=64)
+def kept_of(path: Path) -> KeptExpiries:
+    """What this process knows of the expiry index of the store at ``path``."""
+    return KeptExpiries()
 
 
 def pickled(operator: Processor) -> bytes:

@@ -55,6 +55,15 @@ class Reader:
         invariant(bool(self._visible[bin]), f"bin {bin} is scanned, and is neither owned nor a copy")
         return self._transaction.scan(bin, start, stop)
 
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """The first ``length`` bytes of each bin's first key that begins with ``space``; empty where there is none.
+
+        Raises:
+            InvariantViolated: a bin is neither owned nor a copy.
+        """
+        invariant(bool(self._visible[bins].all()), "keys are read of a bin that is neither owned nor a copy")
+        return self._transaction.first_keys(bins, space, length)
+
 
 class FencedStore:
     """A key-value store that holds a status, for a dataflow of ``bins`` bins; one made for another number is emptied."""

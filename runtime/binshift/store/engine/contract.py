@@ -26,6 +26,9 @@ from binshift.model import Bin, IntArray
 
 MIB = 1 << 20
 
+KEY_PREFIX_BYTES_MAX = 480
+"""As much of a key as every store keeps in order."""
+
 
 @dataclass(frozen=True)
 class StoreLimits:
@@ -75,6 +78,15 @@ class Transaction(Protocol):
         """The rows of ``bin`` with ``start <= key < stop`` (None: to the end), ascending, in bounded batches.
 
         What the same transaction writes while a scan runs may be seen by it or not.
+        """
+
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """The first ``length`` bytes of each bin's first key that begins with ``space``, empty where there is none.
+
+        Args:
+            bins: in any order; ascending ones are fastest.
+            space: a short prefix.
+            length: at most `KEY_PREFIX_BYTES_MAX`.
         """
 
     def put_many(self, entries: Entries) -> None:

@@ -25,7 +25,7 @@ from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_la
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
 from binshift.store.engine import long_keys, room, row_checksums
-from binshift.store.engine.contract import StoreLimits, check_sizes
+from binshift.store.engine.contract import KEY_PREFIX_BYTES_MAX, StoreLimits, check_sizes
 from binshift.store.engine.users import Presence
 
 _PAGE_BYTES = 4096
@@ -173,6 +173,18 @@ class LmdbTransaction:
             if len(stored) < step or last < len(keys):
                 return
             position = stored[-1][0] + b"\0"
+
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """The beginning of each bin's first key in a space."""
+        invariant(length <= KEY_PREFIX_BYTES_MAX, f"{length} bytes of a key are more than is stored in order")
+        cursor = self._handle.cursor(self._rows)
+        start = len(long_keys.bin_prefix(0))
+        prefixes = [long_keys.bin_prefix(b) + space for b in bins.tolist()]
+        found = [cursor.key() if cursor.set_range(prefix) else b"" for prefix in prefixes]
+        return [
+            key[start : start + length] if key.startswith(prefix) else b""
+            for key, prefix in zip(found, prefixes, strict=True)
+        ]
 
     def _scan_step(self) -> int:
         """How many rows of average size make a batch."""

@@ -1,0 +1,157 @@
+"""States with a timeout: their rows in the store, and the keys that time out, by the rules of Spark's ``applyInPandasWithState``.
+
+A key has a value, a timeout, or both. Its row holds the columns of the value, whether there is one, and the timeout; a timeout has
+a row in the expiry index, too, so that both move with their bin. A key times out in the first epoch whose *threshold* is later
+than its timeout: the time of the batch, or the watermark. Its timeout then stands until a call changes it.
+
+A key is written at most once in an epoch. One whose rows changed nothing although its timeout has passed is read again, as it
+was before the epoch, when it times out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from binshift.binary import BoolArray
+from binshift.model import IntArray
+from binshift.operators.contract import STATE_SPACE, EpochContext, EpochState, prefixed
+from binshift.operators.expiry import due_before, expiry_keys, indexed
+from binshift.rows import RowCodec
+
+KEYS_AT_ONCE = 8192
+"""How many keys that time out are read at once, or those of one bin."""
+
+
+class Timeout(enum.Enum):
+    """When keys time out; the values are Spark's names."""
+
+    NONE = "NoTimeout"
+    PROCESSING_TIME = "ProcessingTimeTimeout"
+    EVENT_TIME = "EventTimeTimeout"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The states of some keys, in their order.
+
+    Attributes:
+        values: the columns of the values; nulls where there is none.
+        exists: whether there is a value.
+        timeouts: milliseconds since 1970; null: none.
+    """
+
+    values: pa.RecordBatch
+    exists: pa.BooleanArray
+    timeouts: pa.Int64Array
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What has become of some keys.
+
+    Attributes:
+        states: of all of them; a key with neither value nor timeout has no state.
+        changed: the keys whose states are written; the others stay as they were.
+    """
+
+    states: Stored
+    changed: BoolArray
+
+
+class TimedStates:
+    """The states of one epoch.
+
+    Args:
+        keys: the grouping columns.
+        columns: of the values.
+        timeout: when keys time out.
+        state: of the epoch.
+        context: of the epoch.
+    """
+
+    def __init__(
+        self, keys: pa.Schema, columns: pa.Schema, timeout: Timeout, state: EpochState, context: EpochContext
+    ) -> None:
+        row = pa.schema([*columns, ("exists", pa.bool_()), ("timeout", pa.int64())])
+        self.keys = RowCodec(keys)
+        self._columns, self._rows = columns, RowCodec(row, canonical=False)
+        self._timeout, self._state, self._context = timeout, state, context
+        self._changed: list[pa.BinaryArray] = []
+        if timeout is Timeout.PROCESSING_TIME:
+            state.wake_after_expiry_ms = 1
+
+    @property
+    def threshold_ms(self) -> int:
+        """Keys with earlier timeouts time out; milliseconds since 1970."""
+        by_event = self._timeout is Timeout.EVENT_TIME
+        return self._context.watermark_ms if by_event else self._context.batch_time_ms
+
+    def read(self, bins: IntArray, packed: pa.BinaryArray) -> Stored:
+        """The stored states of these keys."""
+        rows = self._rows.unpack(self._state.get(bins, prefixed(STATE_SPACE, packed))).columns
+        values = pa.RecordBatch.from_arrays(rows[:-2], schema=self._columns)
+        return Stored(values, rows[-2].fill_null(False), rows[-1])
+
+    def write(self, bins: IntArray, packed: pa.BinaryArray, before: Stored, after: Changed) -> None:
+        """Store what has become of these keys.
+
+        Args:
+            bins: of the keys.
+            packed: the keys; each once.
+            before: as `read` returned it.
+            after: of the same keys.
+        """
+        known = pc.or_(before.exists, before.timeouts.is_valid())
+        kept = pc.or_(after.states.exists, after.states.timeouts.is_valid())
+        # A key without state before and after is no change.
+        at = np.flatnonzero(after.changed & pc.or_(known, kept).to_numpy(zero_copy_only=False))
+        if not len(at):
+            return
+        chosen = pa.array(at)
+        states, bins, packed, kept = after.states, bins[at], packed.take(chosen), kept.take(chosen)
+        columns: Sequence[pa.Array] = [*states.values.columns, states.exists, states.timeouts]
+        rows = self._rows.pack_columns([each.take(chosen) for each in columns], len(at))
+        nothing = pa.scalar(None, pa.binary())
+        self._state.put(bins, prefixed(STATE_SPACE, packed), pc.if_else(kept, rows, nothing))
+        if self._timeout is not Timeout.NONE:
+            self._index(bins, packed, before.timeouts.take(chosen), states.timeouts.take(chosen))
+
+    def _index(self, bins: IntArray, packed: pa.BinaryArray, old: pa.Int64Array, new: pa.Int64Array) -> None:
+        """Move the rows of the expiry index to the new timeouts."""
+        differs = pc.invert(pc.equal(old, new).fill_null(False))
+        for times, value in ((old, None), (new, b"")):
+            moved = pc.and_(differs, times.is_valid())
+            keys = expiry_keys(times.filter(moved), packed.filter(moved))
+            self._state.put(
+                bins[moved.to_numpy(zero_copy_only=False)], keys, pa.array([value] * len(keys), pa.binary())
+            )
+        passed = pc.less(old, self.threshold_ms).fill_null(False)
+        self._changed.append(packed.filter(passed))
+
+    def timed_out(self) -> Iterator[tuple[IntArray, pa.BinaryArray]]:
+        """The keys that time out, with their bins, by bin and time; without the keys that this epoch has written so far."""
+        if self._timeout is Timeout.NONE:
+            return
+        changed = pa.chunked_array(self._changed, pa.binary()).combine_chunks()
+        held: list[tuple[int, pa.BinaryArray]] = []
+        for bin, index_keys in due_before(self._state, self._context.owned, self.threshold_ms):
+            if held and (sum(len(keys) for _, keys in held) >= KEYS_AT_ONCE and held[-1][0] != bin):
+                yield _joined(held)
+                held = []
+            packed = indexed(index_keys)
+            packed = packed.filter(pc.invert(pc.is_in(packed, value_set=changed)))
+            if len(packed):
+                held.append((bin, packed))
+        if held:
+            yield _joined(held)
+
+
+def _joined(parts: Sequence[tuple[int, pa.BinaryArray]]) -> tuple[IntArray, pa.BinaryArray]:
+    bins = np.repeat([bin for bin, _ in parts], [len(keys) for _, keys in parts]).astype(np.int32)
+    return bins, pa.concat_arrays([keys for _, keys in parts])

@@ -1,0 +1,155 @@
+"""``applyInPandasWithState`` as a stage, with an ordinary function or a vectorised one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from binshift.errors import InvalidQuery, Unsupported
+from binshift.operators.contract import Operator
+from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.group_states import GroupStates
+from binshift.operators.timed_states import Timeout
+from binshift.operators.vectorised import StateFunction, VectorisedState
+from binshift.operators.vectorised_timeouts import NOW_COLUMN, TIMED_OUT_COLUMN, TIMEOUT_COLUMN, TimedVectorisedState
+from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
+from binshift.spark.plan.eventtime import expiry_ms, marked
+from binshift.spark.plan.stage import RowsStage, numbered_schema
+from binshift.spark.stages.buffers import is_storable
+from binshift.spark.stages.vectorised import vectorised_of
+from binshift.spark.tasks.pandas_calls import PandasFunction
+from binshift.spark.tasks.pandas_frames import PandasConf
+
+ROWS_UNLIMITED = 2**31 - 1
+
+
+def compile_pandas_state(rows: DataFrame, node: Any, output_mode: str, bins: int) -> RowsStage:
+    """Compile Spark's analysed ``FlatMapGroupsInPandasWithState`` of ``rows``.
+
+    Raises:
+        Unsupported: a function that refers to broadcast variables, or a key of a type with an equality of its own (a map, a
+            collated string).
+        InvalidQuery: two columns have the same name, or the output modes differ.
+    """
+    mode = str(node.outputMode()).lower()
+    if mode != output_mode:
+        raise InvalidQuery(
+            f"applyInPandasWithState was given the output mode {mode!r}, and the writer {output_mode!r}; give both the same"
+        )
+    function = vectorised_of(node)
+    output, state = (StructType.fromJson(json.loads(each.json())) for each in (node.schema(), node.stateType()))
+    keys_at = _key_positions(rows, node)
+    keyed = StructType([rows.schema[at] for at in keys_at])
+    timeout = Timeout(str(node.timeout()))
+    _check_names(rows, keyed, state, vectorised=function is not None, timeouts=timeout is not Timeout.NONE)
+    times = marked(sequence(analyzed(rows).output()))
+    compiled = _Compiled(rows, keyed, state, output, timeout, bool(times))
+    late = timeout is Timeout.EVENT_TIME and bool(times)
+    kind = "a function of keys" if function is None else "vectorised"
+    return RowsStage(
+        "applyInPandasWithState",
+        compiled.ordinary(node, late) if function is None else compiled.vectorised(function, late),
+        keys_at,
+        output,
+        bins,
+        f"{kind}: keys {keyed.simpleString()}; state {state.simpleString()}; {timeout.value}",
+        [_late_by(rows, times[0])] if late else [],
+        ends_groups=timeout is Timeout.EVENT_TIME,
+    )
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """What a node declares."""
+
+    rows: DataFrame
+    keys: StructType
+    state: StructType
+    output: StructType
+    timeout: Timeout
+    watermark: bool
+
+    def vectorised(self, function: StateFunction, late: bool) -> Operator:
+        """Runs a vectorised function."""
+        if self.timeout is Timeout.NONE:
+            return VectorisedState(function, *self._schemas())
+        return TimedVectorisedState(function, *self._schemas(), timeout=self.timeout, late=late)
+
+    def ordinary(self, node: Any, late: bool) -> Operator:
+        """Runs an ordinary function."""
+        function = node.functionExpr().func()
+        if len(sequence(function.broadcastVars())):
+            raise Unsupported(
+                "the function given to applyInPandasWithState refers to broadcast variables, or is itself larger than a "
+                "megabyte, which PySpark broadcasts; read what it needs from a file"
+            )
+        keys, rows, state, output = self._schemas()
+        called = PandasFunction(
+            bytes(function.command().unsafeArray()),
+            self.state,
+            self.output,
+            output,
+            self.timeout.value,
+            self.watermark,
+            pandas_conf(self.rows.sparkSession),
+        )
+        return GroupStates(called, keys, rows, state, output, self.timeout, late)
+
+    def _schemas(self) -> tuple[pa.Schema, pa.Schema, pa.Schema, pa.Schema]:
+        """Of keys, rows, state and output."""
+        keys, rows, state, output = (
+            to_arrow_schema(StructType(list(each)), timezone=pandas_conf(self.rows.sparkSession).timezone)
+            for each in (self.keys, self.rows.schema, self.state, self.output)
+        )
+        return keys, rows, state, output
+
+
+def pandas_conf(spark: SparkSession) -> PandasConf:
+    """The user's conf; an epoch's session has another one."""
+
+    def enabled(key: str) -> bool:
+        return str(spark.conf.get(key)).lower() == "true"
+
+    rows_max = int(str(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")))
+    return PandasConf(
+        str(spark.conf.get("spark.sql.session.timeZone")),
+        enabled("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
+        enabled("spark.sql.execution.pandas.convertToArrowArraySafely"),
+        enabled("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
+        enabled("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
+        rows_max if rows_max > 0 else ROWS_UNLIMITED,
+    )
+
+
+def _late_by(rows: DataFrame, at: int) -> Column:
+    """When rows are late, by the column at a position."""
+    timed = numbered_schema(rows.schema)[at]
+    return expiry_ms(Catalyst(rows.sparkSession), timed.name, timed.dataType).alias(EXPIRY_COLUMN)
+
+
+def _key_positions(rows: DataFrame, node: Any) -> tuple[int, ...]:
+    known = [attribute.exprId().id() for attribute in sequence(analyzed(rows).output())]
+    keys = tuple(known.index(attribute.exprId().id()) for attribute in sequence(node.groupingAttributes()))
+    for key in (rows.schema[at] for at in keys):
+        if not is_storable(key.dataType):
+            raise Unsupported(
+                f"applyInPandasWithState groups by {key.name!r}, a key of type {key.dataType.simpleString()}; "
+                "group by a string made of it"
+            )
+    return keys
+
+
+def _check_names(rows: DataFrame, keys: StructType, state: StructType, *, vectorised: bool, timeouts: bool) -> None:
+    names: list[str] = rows.columns
+    added = [TIMED_OUT_COLUMN, NOW_COLUMN, TIMEOUT_COLUMN] if timeouts else []
+    together = [*keys.names, *state.names, *added] if vectorised else []
+    for where, given in (("the rows", names), ("keys and state", together)):
+        repeated = sorted({name for name in given if given.count(name) > 1})
+        if repeated:
+            raise InvalidQuery(f"{where} of applyInPandasWithState have several columns named {repeated}; rename them")
