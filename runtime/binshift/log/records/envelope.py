@@ -20,11 +20,12 @@ import xxhash
 from binshift.errors import ForeignLog, LogDamaged, StateTooLarge
 from binshift.log.storage.contract import Bytes
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """Of every JSON file and of the blocks of data files; raised when an older binshift could misread a newer log, or would take it
 for a damaged one, as it does with a field that it does not know."""
-FORMATS_READ: Final = (2, FORMAT_VERSION)
-"""Format 2 has less: no watermark in records, no weights in targets; both have defaults."""
+FORMATS_READ: Final = (2, 3, FORMAT_VERSION)
+"""Older formats have less, and defaults for it: format 2 no watermark in records and no weights in targets, format 3 no schemas of
+the state."""
 
 RESTORE = "restore it from a backup of the checkpoint, or start the query with another checkpoint location"
 """How to repair a file that nothing else can replace."""
@@ -103,6 +104,6 @@ def check_version(name: str, version: int) -> None:
     """
     if version not in FORMATS_READ:
         raise ForeignLog(
-            f"{name} has format {version}; this binshift reads formats {' and '.join(map(str, FORMATS_READ))}. Run the binshift "
+            f"{name} has format {version}; this binshift reads formats {', '.join(map(str, FORMATS_READ))}. Run the binshift "
             "that wrote it, or start the query with another checkpoint location"
         )

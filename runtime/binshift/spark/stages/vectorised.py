@@ -98,9 +98,8 @@ def compile_vectorised(rows: DataFrame, node: Any, output_mode: str, bins: int) 
     zone = rows.sparkSession.conf.get("spark.sql.session.timeZone")
     schemas = (to_arrow_schema(StructType(list(each)), timezone=zone) for each in (keyed, rows.schema, state, output))
     described = f"keys {keyed.simpleString()}; state {state.simpleString()}"
-    return RowsStage(
-        "applyInPandasWithState", VectorisedState(function, *schemas), keys_at, output, bins, f"vectorised: {described}"
-    )
+    operator, text = VectorisedState(function, *schemas), f"vectorised: {described}"
+    return RowsStage("applyInPandasWithState", operator, keys_at, output, bins, text, stored=operator.stored())
 
 
 def _function(node: Any) -> StateFunction:
