@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from binshift.spark.frontend.dataflow import StreamingQuery
     from binshift.spark.frontend.installing import install, writeStream
     from binshift.spark.frontend.listening import state_listener
+    from binshift.spark.reading.sources import register_state_sources
     from binshift.spark.stages.vectorised import vectorised
 
-__all__ = ["StreamingQuery", "install", "state_listener", "vectorised", "writeStream"]
+__all__ = ["StreamingQuery", "install", "register_state_sources", "state_listener", "vectorised", "writeStream"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "StreamingQuery": "binshift.spark.frontend.dataflow",
     "install": "binshift.spark.frontend.installing",
+    "register_state_sources": "binshift.spark.reading.sources",
     "state_listener": "binshift.spark.frontend.listening",
     "vectorised": "binshift.spark.stages.vectorised",
     "writeStream": "binshift.spark.frontend.installing",

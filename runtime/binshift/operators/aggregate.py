@@ -39,6 +39,7 @@ from binshift.operators.contract import (
 from binshift.operators.current import current
 from binshift.operators.expiry import EXPIRY_COLUMN, due, expiry_keys, indexed, on_time, over
 from binshift.operators.merge import MergeSpec, merge
+from binshift.operators.stored import SINGLE_STORE, Form, StoredRows
 from binshift.rows import RowCodec, of_type
 
 
@@ -78,6 +79,21 @@ class Aggregate:
     def output_schema(self) -> pa.Schema:
         """Keys, then merged buffers."""
         return pa.schema([*self.keys, *self.buffers])
+
+    def stored(self) -> tuple[StoredRows, ...]:
+        """A row for each group."""
+        if self.keyless:
+            return (StoredRows(SINGLE_STORE, Form.SINGLE, pa.schema([]), self.buffers),)
+        return (StoredRows(SINGLE_STORE, Form.PACKED, self.keys, self.buffers),)
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store groups without state; ``rows`` is as the input of `run`."""
+        bins: IntArray = rows.column(BIN_COLUMN).to_numpy()
+        packed = RowCodec(self.keys).pack(keys_of(rows, self.keys))
+        values = RowCodec(self.buffers, canonical=False).pack(keys_of(rows, self.buffers))
+        state.put(bins, prefixed(STATE_SPACE, packed), values)
+        if self.expires:
+            self._index_expiry(rows, bins, packed, pa.nulls(len(packed), pa.binary()), state)
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
@@ -185,7 +201,7 @@ class Aggregate:
 
 
 def keys_of(batch: pa.RecordBatch, keys: pa.Schema) -> pa.RecordBatch:
-    """The key columns of a batch, in the types that are stored."""
+    """Some columns of a batch, such as its keys, in the types that are stored."""
     return pa.RecordBatch.from_arrays([of_type(batch.column(key.name), key.type) for key in keys], schema=keys)
 
 

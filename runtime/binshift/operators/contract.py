@@ -63,6 +63,10 @@ class EpochContext:
         return self.watermark_ms != self.previous_watermark_ms
 
 
+NO_TIME = EpochContext(Epoch(0), 0, 0, 0, BinSet())
+"""Where nothing ends: adopted rows are the ones their own query has left."""
+
+
 class StateReader(KeyFinder, Protocol):
     """One snapshot of a worker's state."""
 

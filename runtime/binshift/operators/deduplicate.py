@@ -26,6 +26,7 @@ from binshift.invariants import invariant
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState, prefixed
 from binshift.operators.expiry import EXPIRY_COLUMN, due, expiry_keys, indexed, on_time, time_bytes
+from binshift.operators.stored import DUMMY, EXPIRES, SINGLE_STORE, Form, StoredRows
 from binshift.rows import RowCodec, of_type
 
 
@@ -75,6 +76,18 @@ class Deduplicate:
         """The input columns."""
         return self.rows
 
+    def stored(self) -> tuple[StoredRows, ...]:
+        """A row for each key."""
+        timed = self.retention is Retention.WATERMARK
+        form, value = (Form.EXPIRY, EXPIRES) if timed else (Form.KEY, DUMMY)
+        return (StoredRows(SINGLE_STORE, form, self.keys, pa.schema([value])),)
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store keys without state: ``rows`` has `BIN_COLUMN`, the keys and `EXPIRY_COLUMN`, when they end (never: null)."""
+        columns = [of_type(rows.column(key.name), key.type) for key in self.keys]
+        packed = RowCodec(self.keys).pack_columns(columns, rows.num_rows)
+        self._put(rows.column(BIN_COLUMN), packed, rows.column(EXPIRY_COLUMN), state)
+
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
     ) -> Iterator[pa.RecordBatch]:
@@ -116,6 +129,10 @@ class Deduplicate:
         # Whether or not the watermark has moved: without an event time, a row's expiry can be long past.
         stays = pc.greater(expiry, context.watermark_ms).fill_null(True)
         bins, packed, expiry = (each.filter(stays) for each in (bins, packed, expiry))
+        self._put(bins, packed, expiry, state)
+
+    def _put(self, bins: pa.Int32Array, packed: pa.BinaryArray, expiry: pa.Int64Array, state: EpochState) -> None:
+        nothing = pa.scalar(b"", pa.binary())
         stores_expiry = self.retention is Retention.WATERMARK
         values = time_bytes(expiry) if stores_expiry else pa.repeat(nothing, len(packed))
         state.put(bins, prefixed(STATE_SPACE, packed), values)

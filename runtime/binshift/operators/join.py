@@ -22,16 +22,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.invariants import invariant
-from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.aggregate import keys_of
+from binshift.operators.contract import BIN_COLUMN, NO_TIME, EpochContext, EpochState
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.grouping import bin_groups
+from binshift.operators.join_chunks import NEVER, Rows
 from binshift.operators.join_epoch import MATCHES_COLUMN, SIDE_COLUMN, JoinEpoch
 from binshift.operators.join_lists import ListStore
 from binshift.operators.join_output import Output
 from binshift.operators.join_pairs import LEFT, RIGHT, Comparison, JoinType
+from binshift.operators.session_rows import Int64s
+from binshift.operators.stored import SIDES, Form, StoredRows
 from binshift.rows import RowCodec
 
 __all__ = ["EXPIRY_COLUMN", "LATE_COLUMN", "MATCHES_COLUMN", "SIDE_COLUMN", "Comparison", "Join", "JoinType"]
+
+MATCHED_COLUMN = "__matched"
+"""Column of adopted rows: whether a row was in a pair that holds."""
 
 LATE_COLUMN = "__late_ms"
 """Input column: the time (int64, milliseconds since 1970) by which a row can be late; null: never."""
@@ -88,9 +95,24 @@ class Join:
         """The output columns of the left side, then those of the right; nullable where rows come out without that side."""
         return self._output.schema
 
+    def stored(self) -> tuple[StoredRows, ...]:
+        """The rows of each side."""
+        sides = (self.left, self.right)
+        return tuple(
+            StoredRows(name, Form.SIDE, self.keys, sides[side], len(sides[side]) - self.outputs[side])
+            for name, side in SIDES.items()
+        )
+
     @property
     def _output(self) -> Output:
         return Output((self.left, self.right), (self.left_outputs, self.right_outputs), self.type, self.batch_rows_max)
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store rows of keys without state; ``rows`` is as the input of `run`, and has `MATCHED_COLUMN`: whether a row was in a pair."""
+        outer = self.type.is_outer(LEFT), self.type.is_outer(RIGHT)
+        sides = RowCodec(self.left, canonical=False), RowCodec(self.right, canonical=False)
+        packed = RowCodec(self.keys).pack(keys_of(rows, self.keys))
+        ListStore(outer, state, NO_TIME).append(rows.column(BIN_COLUMN).to_numpy(), packed, *_kept(rows, sides))
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
@@ -107,6 +129,16 @@ class Join:
             yield from epoch.apply(group)
         for chunks, out in store.evict():
             yield from epoch.ended(chunks, out)
+
+
+def _kept(rows: pa.RecordBatch, sides: tuple[RowCodec, RowCodec]) -> tuple[Int64s, Rows]:
+    """The side of each row, and what is stored of it."""
+    side = rows.column(SIDE_COLUMN).to_numpy().astype(np.int64)
+    expiry = rows.column(EXPIRY_COLUMN).fill_null(NEVER).to_numpy().astype(np.int64)
+    matched = rows.column(MATCHED_COLUMN).to_numpy(zero_copy_only=False)
+    both = [codec.pack(keys_of(rows, codec.schema)) for codec in sides]
+    at = side * rows.num_rows + np.arange(rows.num_rows)
+    return side, Rows(np.arange(rows.num_rows), expiry, matched, pa.concat_arrays(both).take(pa.array(at)))
 
 
 def _on_time(batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext) -> Iterator[pa.RecordBatch]:

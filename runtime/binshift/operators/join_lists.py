@@ -62,6 +62,18 @@ class ListStore:
         invariant(bool((binary.valid(values) | (number == HEAD)).all()), "a sealed chunk of a head has no row")
         return chunks_of(list, number, values)
 
+    def append(self, bins: IntArray, keys: pa.BinaryArray, side: Int64s, rows: Rows) -> None:
+        """Store rows of keys without lists; each has its bin, its packed key and its side, and ``rows`` in the same order."""
+        encoded = keys.dictionary_encode()
+        number = encoded.indices.to_numpy().astype(np.int64)
+        lists = Lists(bins[np.unique(number, return_index=True)[1]], encoded.dictionary)
+        of = 2 * number + side
+        order = np.argsort(of, kind="stable")
+        heads = np.unique(of)
+        chunks = chunks_of(heads, np.zeros_like(heads), pa.nulls(len(heads), pa.binary()))
+        nothing = np.zeros(0, dtype=np.bool_)
+        self.settle(lists, chunks, nothing, nothing, rows.take(order).renumbered(of[order]))
+
     def settle(self, lists: Lists, chunks: Chunks, matched: BoolArray, gone: BoolArray, added: Rows) -> Int64s:
         """Store what is left of these chunks, and added rows.
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from binshift.invariants import invariant
 from binshift.operators.contract import BIN_COLUMN, KEYLESS_BIN, STATE_SPACE, EpochContext, EpochState
+from binshift.operators.stored import NO_KEY, SINGLE_STORE, Form, StoredRows
 from binshift.rows import RowCodec, of_type
 
 COUNTER = RowCodec(pa.schema([("rows", pa.int64())]))
@@ -43,6 +44,17 @@ class Limit:
     def output_schema(self) -> pa.Schema:
         """The input columns."""
         return self.rows
+
+    def stored(self) -> tuple[StoredRows, ...]:
+        """The counter."""
+        rows = StoredRows(SINGLE_STORE, Form.SINGLE, pa.schema([NO_KEY]), COUNTER.schema)
+        return (rows.named(["key"], ["value"]),)
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store the counter: ``rows`` has it as ``rows``, in at most one row."""
+        if rows.num_rows:
+            counter = COUNTER.pack_columns([of_type(rows.column("rows"), pa.int64())], rows.num_rows)
+            state.put(rows.column(BIN_COLUMN), pa.array([STATE_SPACE], pa.binary()), counter)
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext

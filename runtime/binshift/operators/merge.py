@@ -53,6 +53,32 @@ class Merge(enum.Enum):
     UNION = "union"  # list without duplicates: the stored elements, then those new ones that it lacks
 
 
+_BUFFER_NAMES = {
+    Merge.COUNTED_SUM: ("sum", "count"),
+    Merge.BIT_AND: ("bitAnd",),
+    Merge.BIT_OR: ("bitOr",),
+    Merge.BIT_XOR: ("bitXor",),
+    Merge.FIRST: ("first", "valueSet"),
+    Merge.LAST: ("last", "valueSet"),
+    Merge.MIN_BY: ("valueWithExtremumOrdering", "extremumOrdering"),
+    Merge.MAX_BY: ("valueWithExtremumOrdering", "extremumOrdering"),
+    Merge.MOMENTS: ("n", "avg", "m2", "m3", "m4"),
+    Merge.COMOMENTS: ("n", "xAvg", "yAvg", "ck", "xMk", "yMk"),
+    Merge.CONCAT: ("buf",),
+    Merge.REPLACE: ("buf",),
+    Merge.UNION: ("buf",),
+}
+
+
+def buffer_names(rule: Merge, columns: int) -> tuple[str, ...]:
+    """Spark's names of the buffers that a rule of so many columns merges.
+
+    >>> buffer_names(Merge.MOMENTS, 3), buffer_names(Merge.MAX, 1)
+    (('n', 'avg', 'm2'), ('max',))
+    """
+    return _BUFFER_NAMES.get(rule, (rule.value,))[:columns]
+
+
 @dataclass(frozen=True, slots=True)
 class MergeSpec:
     """One rule and the buffer columns it merges.

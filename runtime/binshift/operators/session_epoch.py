@@ -93,6 +93,16 @@ class SessionEpoch:
             ended = sessions.only(over)
             yield self.codec.rows(keys.take(pa.array(ended.key)), ended.start, ended.end, ended.buffers)
 
+    def adopt(self, batch: pa.RecordBatch) -> None:
+        """Store sessions of keys without state, which neither overlap nor touch; rows are sorted as for `apply`."""
+        columns = [of_type(batch.column(key.name), key.type) for key in self.codec.keys.schema]
+        number, keys, first = numbered(self.codec.keys.pack_columns(columns, batch.num_rows))
+        bins: IntArray = batch.column(BIN_COLUMN).to_numpy()[first]
+        sessions = self._rows(batch, number)
+        self._store(bins, keys, sessions)
+        found = directories(sessions.key, sessions.start, len(keys))
+        self._keep_directories(bins, keys, pa.nulls(len(keys), pa.binary()), found)
+
     def _rows(self, batch: pa.RecordBatch, number: Int64s) -> _Sessions:
         """The input as sessions, with buffers in the form of merged ones."""
         start, end = (batch.column(name).to_numpy() for name in (SESSION_START_COLUMN, SESSION_END_COLUMN))

@@ -22,12 +22,15 @@ import pyarrow.compute as pc
 
 from binshift.invariants import invariant
 from binshift.operators.aggregate import OutputMode
-from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState, without_space
+from binshift.operators.contract import BIN_COLUMN, NO_TIME, STATE_SPACE, EpochContext, EpochState, without_space
 from binshift.operators.current import current
 from binshift.operators.grouping import bin_groups
 from binshift.operators.merge import MergeSpec
 from binshift.operators.session_codec import SESSION_END_COLUMN, SESSION_START_COLUMN, SessionCodec
 from binshift.operators.session_epoch import SessionEpoch
+from binshift.operators.stored import SINGLE_STORE, Form, StoredRows
+
+MICROSECONDS = pa.timestamp("us")
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,17 @@ class Sessions:
         """Keys, start and end of the session, merged buffers."""
         times = [pa.field(name, pa.int64()) for name in (SESSION_START_COLUMN, SESSION_END_COLUMN)]
         return pa.schema([*self.keys, *times, *self.buffers])
+
+    def stored(self, time: pa.DataType = MICROSECONDS) -> tuple[StoredRows, ...]:
+        """A row for each session; ``time`` is the type of its times."""
+        window = pa.field("session_window", pa.struct([("start", time), ("end", time)]))
+        keys = pa.schema([*self.keys, ("sessionStartTime", time)])
+        return (StoredRows(SINGLE_STORE, Form.SESSION, keys, pa.schema([window, *self.buffers])),)
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store the sessions of keys without state; ``rows`` is as the input of `run`, one row for each session."""
+        codec = SessionCodec(self.keys, self.buffers, self.output_schema)
+        SessionEpoch(codec, self.merges, self.mode is OutputMode.APPEND, state, NO_TIME).adopt(rows)
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext

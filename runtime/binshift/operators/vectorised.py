@@ -18,7 +18,8 @@ from binshift.errors import UserFunctionFailed
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState, prefixed
 from binshift.operators.grouping import bin_groups, of_types, one_batch, run_starts
-from binshift.rows import RowCodec
+from binshift.operators.stored import SINGLE_STORE, Form, StoredRows
+from binshift.rows import RowCodec, of_type
 
 StateFunction = Callable[[pa.RecordBatch, pa.Table, pa.Table], tuple[pa.Table, pa.Table]]
 """``func(keys, rows, state) -> (output, state)``, see `VectorisedState`."""
@@ -52,6 +53,19 @@ class VectorisedState:
     def output_schema(self) -> pa.Schema:
         """The columns of the function's first result."""
         return self.output
+
+    def stored(self) -> tuple[StoredRows, ...]:
+        """A row for each key with a state."""
+        return (StoredRows(SINGLE_STORE, Form.PACKED, self.keys, self.state),)
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store the states of keys without one; ``rows`` has `BIN_COLUMN`, the keys and the state's columns."""
+        keys, values = (
+            [of_type(rows.column(each.name), each.type) for each in schema] for schema in (self.keys, self.state)
+        )
+        packed = RowCodec(self.keys).pack_columns(keys, rows.num_rows)
+        stored = RowCodec(self.state, canonical=False).pack_columns(values, rows.num_rows)
+        state.put(rows.column(BIN_COLUMN), prefixed(STATE_SPACE, packed), stored)
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext

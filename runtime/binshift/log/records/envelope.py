@@ -25,7 +25,7 @@ FORMAT_VERSION: Final = 4
 for a damaged one, as it does with a field that it does not know."""
 FORMATS_READ: Final = (2, 3, FORMAT_VERSION)
 """Older formats have less, and defaults for it: format 2 no watermark in records and no weights in targets, format 3 no time of
-the next wake-up."""
+the next wake-up and no schemas of the state."""
 
 RESTORE = "restore it from a backup of the checkpoint, or start the query with another checkpoint location"
 """How to repair a file that nothing else can replace."""

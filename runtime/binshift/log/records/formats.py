@@ -20,6 +20,26 @@ from binshift.model import BINS_MAX
 FORMAT_BYTES_MAX = 1024 * 1024
 
 
+class VariableFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind of row in the state of an operator, as its description by the operator (`binshift.operators.stored`).
+
+    Attributes:
+        name: unique in the operator: of a store or side, as in Spark, or the user's name of a variable.
+        form: how keys and values are stored, by name.
+        keys: the columns of the key: an Arrow schema, serialised by Arrow, as base64.
+        values: the columns of the value, likewise.
+        hidden: how many of the last columns of the value are not the user's.
+        delay_ms: how far the watermark that ends the rows is behind the query's, in milliseconds.
+    """
+
+    name: str
+    form: str
+    keys: str
+    values: str
+    hidden: int = 0
+    delay_ms: int = 0
+
+
 class OperatorFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A stateful operator of the query.
 
@@ -27,11 +47,13 @@ class OperatorFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         name: part of file names.
         fingerprint: equal for operators that read each other's state.
         description: what the fingerprint stands for, for people: keys, aggregates, types.
+        state: what its rows are, for tools; empty if an earlier binshift wrote it, or the operator does not describe them.
     """
 
     name: str
     fingerprint: str
     description: str = ""
+    state: tuple[VariableFormat, ...] = ()
 
 
 class LogFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

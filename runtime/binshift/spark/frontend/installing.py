@@ -16,6 +16,7 @@ from binshift.settings import ENABLED_CONF, resolve
 from binshift.spark.frontend.writer import StatefulStreamWriter
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.graph import has_state
+from binshift.spark.reading.sources import register_state_sources
 
 
 def writeStream(frame: DataFrame, **settings: object) -> StatefulStreamWriter:
@@ -42,7 +43,7 @@ def writeStream(frame: DataFrame, **settings: object) -> StatefulStreamWriter:
 
 
 def install(spark: SparkSession | None = None) -> None:
-    """Let binshift run every stateful query that this process starts with ``DataFrame.writeStream``.
+    """Let binshift run every stateful query that this process starts with ``DataFrame.writeStream``; register its sources of state.
 
     Args:
         spark: a session in which it is enabled. Others are by the conf ``spark.binshift.enabled``.
@@ -50,6 +51,7 @@ def install(spark: SparkSession | None = None) -> None:
     ClassicDataFrame.writeStream = property(_writer)  # type: ignore[assignment,method-assign]
     if spark is not None:
         spark.conf.set(ENABLED_CONF, "true")
+        register_state_sources(spark)
 
 
 def _writer(frame: ClassicDataFrame) -> DataStreamWriter:

@@ -49,6 +49,11 @@ public abstract class AggregateBuffer implements Serializable {
     return serialize(mergeBuffers(deserialize(one), deserialize(other)));
   }
 
+  /** A buffer of several columns, which a struct has, as bytes. */
+  public byte[] pack(InternalRow columns) {
+    return serialize(columns);
+  }
+
   /** The function's value for all of these buffers together; over no rows, if there are none. */
   public Object evaluate(ArrayData buffers) {
     Object all = create();

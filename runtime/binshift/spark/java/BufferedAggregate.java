@@ -38,6 +38,11 @@ public class BufferedAggregate extends TypedImperativeAggregate implements java.
     return call(function, "merge", DataTypes.BinaryType, new Expression[] {one, other});
   }
 
+  /** The expression that makes bytes of a struct of a buffer's columns. */
+  public static Expression packed(AggregateFunction function, Expression columns) {
+    return call(function, "pack", DataTypes.BinaryType, new Expression[] {columns});
+  }
+
   /** The expression that evaluates a column of lists of buffers. */
   public static Expression evaluated(AggregateFunction function, Expression buffers) {
     return call(function, "evaluate", function.dataType(), new Expression[] {buffers});

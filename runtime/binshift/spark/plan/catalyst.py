@@ -145,6 +145,14 @@ class Catalyst:
         """The value of a resolved aggregate function for each list of its buffers."""
         return install(self._spark).call(BUFFERED_AGGREGATE, "evaluated", function, buffers)
 
+    def packed_buffer(self, function: Expression, columns: Expression) -> Column:
+        """A buffer of a resolved aggregate function as bytes, from a struct of its columns."""
+        return self.column(install(self._spark).call(BUFFERED_AGGREGATE, "packed", function, columns))
+
+    def decimal(self, unscaled: Expression, precision: int, scale: int) -> Expression:
+        """The decimal with this unscaled value, a long."""
+        return self._sql.catalyst.expressions.MakeDecimal(unscaled, precision, scale)
+
     def asks_for_time(self, tree: Any) -> bool:
         """Whether a plan or an expression contains the current time."""
         patterns = getattr(self._sql.catalyst.trees, "TreePattern$").__getattr__("MODULE$")

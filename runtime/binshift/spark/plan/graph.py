@@ -68,10 +68,12 @@ class Node:
     Attributes:
         plan: Spark's analysed node, whose children are those of the program.
         inputs: its input rows; two for a join.
+        spark: the number that Spark gives the operator: as it meets them from the result down.
     """
 
     plan: Any
     inputs: tuple[Segment, ...]
+    spark: int
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class _Cutter:
     complete: bool
     leaves: list[DataFrame] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
+    entered: int = 0
 
     def segment(self, plan: Any) -> Segment:
         """The template that ends with ``plan``; the nodes and leaves below it are recorded."""
@@ -153,15 +156,25 @@ class _Cutter:
         return analyzed(hole)
 
     def _node(self, plan: Any) -> Output:
+        spark = self.entered
+        self.entered += 1
         for number, known in enumerate(self.nodes):
             if plan.deterministic() and known.plan.sameResult(plan):
+                self.entered += self._operators(plan) - 1  # Spark runs it again, with what is below it
                 return Output(number)
         children = sequence(plan.children())
         if class_name(plan) == "GlobalLimit":  # the local limit below it saves work only
             children = [each.child() if class_name(each) == "LocalLimit" else each for each in children]
         inputs = tuple(self.segment(child) for child in children)
-        self.nodes.append(Node(plan, inputs))
+        self.nodes.append(Node(plan, inputs, spark))
         return Output(len(self.nodes) - 1)
+
+    def _operators(self, plan: Any) -> int:
+        """The number of stateful operators in a plan."""
+        if not plan.isStreaming():
+            return 0
+        own = _is_stateful(plan) and not self._limits_all_groups(plan)
+        return own + sum(map(self._operators, sequence(plan.children())))
 
     def _leaf(self, plan: Any) -> Leaf:
         for number, known in enumerate(self.leaves):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from pyspark.sql import DataFrame
@@ -21,6 +21,7 @@ from binshift.invariants import invariant
 from binshift.model import Worker
 from binshift.operators.contract import Operator
 from binshift.operators.delayed import Delayed
+from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed, class_name, contains, optimized, sequence
 from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment
@@ -49,6 +50,7 @@ class CompiledStage:
         inputs: templates of its input rows.
         merged: the hole for the rows that S returns.
         delay_ms: how far its watermark is behind the query's, in milliseconds.
+        node: what it was compiled of.
     """
 
     name: str
@@ -56,6 +58,7 @@ class CompiledStage:
     inputs: tuple[DataFrame, ...]
     merged: DataFrame
     delay_ms: int = 0
+    node: Node | None = None
     _routed: tuple[Route, tuple[Worker, ...], DataFrame] | None = field(default=None, init=False)
     _merged_by_spark: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
 
@@ -63,6 +66,11 @@ class CompiledStage:
     def operator(self) -> Operator:
         """What S runs."""
         return Delayed(self.stage.operator, self.delay_ms) if self.delay_ms else self.stage.operator
+
+    @property
+    def stored(self) -> tuple[StoredRows, ...]:
+        """The rows that it keeps, for readers."""
+        return tuple(replace(rows, delay_ms=self.delay_ms) for rows in self.stage.stored)
 
     @functools.cached_property
     def pickled(self) -> bytes:
@@ -160,7 +168,7 @@ def assemble(graph: Graph, compile: Compile, templates: Templates) -> Pipeline:
         inputs = tuple(rows(each) for each in node.inputs)
         stage = compile(node, inputs)
         merged, delay_ms = templates.hole_of(stage.merged_schema), max(delay_of(each) for each in node.inputs)
-        stages.append(CompiledStage(f"{number}.{stage.kind}", stage, inputs, merged, delay_ms))
+        stages.append(CompiledStage(f"{number}.{stage.kind}", stage, inputs, merged, delay_ms, node))
     result = rows(graph.result)
     shared = frozenset(hole for hole, count in reads.items() if count > 1)
     drained = frozenset(each.merged for each in stages if _may_leave_rows(each.merged, stages, result))

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN, Operator
+from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.opaque import SparkMerge
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
@@ -48,6 +49,10 @@ class Stage(Protocol):
     @property
     def description(self) -> str:
         """The fingerprint in readable form."""
+
+    @property
+    def stored(self) -> tuple[StoredRows, ...]:
+        """The rows that the operator keeps, with the user's names; empty if they are not described."""
 
     @property
     def ends_groups(self) -> bool:
@@ -86,6 +91,7 @@ class RowsStage:
         description: what the state is, and its layout: see `Stage.fingerprint`.
         further: other columns for the operator, over the numbered ones.
         ends_groups: see `Stage`.
+        stored: see `Stage`.
     """
 
     kind: str
@@ -97,6 +103,7 @@ class RowsStage:
     further: Sequence[Column] = ()
     ends_groups: bool = False
     holds_back_ms: int = 0
+    stored: tuple[StoredRows, ...] = ()
     spark_merge: ClassVar[None] = None
     _keys: list[Column] = field(init=False)
     _columns: RouteColumns = field(init=False)

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from binshift.operators.merge import MergeSpec
 from binshift.spark.stages.buffers import ORDER_COLUMN
+from binshift.spark.stages.decomposition import Decomposition
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class AggregatePlan:
         description: one line for each property that determines the layout of the state.
         keyless: whether it is a global aggregate.
         ordered: whether the partial aggregates depend on the order of rows, as the ones that only Spark understands may.
+        parts: how the program's aggregates are cut into buffers.
+        key_names: of the grouping columns in the program.
+        buffer_names: of the buffers as Spark has them, with the arguments where a name is not unique.
         merged_by_spark: by buffer that Spark merges: that merge, over the new and the stored buffer (see `opaque`).
     """
 
@@ -55,6 +59,9 @@ class AggregatePlan:
     description: tuple[str, ...]
     keyless: bool = False
     ordered: bool = False
+    parts: Decomposition | None = None
+    key_names: tuple[str, ...] = ()
+    buffer_names: tuple[str, ...] = ()
     merged_by_spark: Mapping[str, Column] = field(default_factory=dict)
 
     @property

@@ -29,7 +29,7 @@ from binshift.spark.plan.catalyst import Catalyst, Expression, children, class_n
 from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.stages.aggregateplan import AggregatePlan, difference
 from binshift.spark.stages.buffers import ORDER_COLUMN, is_groupable
-from binshift.spark.stages.decomposition import Decomposition
+from binshift.spark.stages.decomposition import Decomposition, by_name
 from binshift.spark.stages.windows import key_text
 
 __all__ = ["AggregatePlan", "compile_aggregate", "difference"]
@@ -91,8 +91,7 @@ class _Compilation:
         if self.catalyst.asks_for_time(self.node):
             self._check_times()
         names = [f"k{i}" for i in range(len(self.keys))]
-        prepared = self.frame.select(*self.keys, *self.inputs)
-        partial = prepared.groupBy(*names).agg(*self.partials)
+        partial = self.frame.select(*self.keys, *self.inputs).groupBy(*names).agg(*self.partials)
         fields = [_plain(field) for field in partial.schema]
         key_type, buffer_type, merged = (
             StructType(part) for part in (fields[: len(names)], fields[len(names) :], fields)
@@ -118,6 +117,9 @@ class _Compilation:
             description=self._description(merged, position),
             keyless=not self.grouping,
             ordered=bool(self.parts.opaque),
+            parts=self.parts,
+            key_names=self._key_names,
+            buffer_names=self.parts.buffer_names(),
             merged_by_spark={
                 name: each.merged(f"{STORED_PREFIX}{name}", name)
                 for group, each in self.parts.opaque.items()
@@ -187,6 +189,13 @@ class _Compilation:
                 "withWatermark or a window over it; add one, or use output mode update or complete"
             )
         return found[0] if found and output_mode != "complete" else None
+
+    @property
+    def _key_names(self) -> tuple[str, ...]:
+        named = ("AttributeReference", "Alias")
+        return tuple(
+            str(tree.name()) if class_name(tree) in named else by_name(self.catalyst, tree) for tree in self.grouping
+        )
 
     def _check_times(self) -> None:
         """Let Spark reject what it rejects in a stream's first batch: the batch's time within an aggregate."""

@@ -18,6 +18,7 @@ from binshift.operators.add_stored import AddStored
 from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.opaque import SparkMerge
 from binshift.spark.plan.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
@@ -82,6 +83,12 @@ class AggregationStage:
     def holds_back_ms(self) -> int:
         """Nothing."""
         return 0
+
+    @property
+    def stored(self) -> tuple[StoredRows, ...]:
+        """A row for each group."""
+        keys = () if self.plan.keyless else self.plan.key_names
+        return tuple(each.named(keys, self.plan.buffer_names) for each in self.operator.stored())
 
     @property
     def fingerprint(self) -> str:

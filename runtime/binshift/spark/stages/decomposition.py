@@ -9,6 +9,7 @@ It owns the names (inputs ``i0..``, keys ``k0..``, buffers ``p0..``). It must ne
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from binshift.errors import Unsupported
-from binshift.operators.merge import Merge
+from binshift.operators.merge import Merge, buffer_names
 from binshift.spark.plan.catalyst import Catalyst, Expression, children, class_name, sequence
 from binshift.spark.plan.opaque import Opaque
 from binshift.spark.stages.buffers import Call, Group, decompose
@@ -62,6 +63,7 @@ class Decomposition:
             does not depend on the order in which the user lists aggregates.
         labels: the user's expression for each group of buffers.
         opaque: the groups whose buffers only Spark understands.
+        found: the aggregates in the order of the expressions, repeated ones included.
 
     Raises:
         Unsupported: an aggregate that Spark does not run on streams either; the message names it.
@@ -76,10 +78,10 @@ class Decomposition:
         self._listed = listed
         self.opaque: dict[Group, Opaque] = {}
         self._inputs: list[tuple[int, Expression]] = []
-        self._found: list[Found] = []
+        self.found: list[Found] = []
         for output in outputs:
             self._catalyst.rebuild(output, self._collect)
-        self.labels = {group: found.label for found in reversed(self._found) for group in found.groups}
+        self.labels = {group: found.label for found in reversed(self.found) for group in found.groups}
         if not self.labels:  # a key must have a row in the state
             self.labels = {Group(Merge.COUNT, ("count(1)",)): "count(1)"}
         inputs = [by_name(catalyst, tree) for _, tree in self._inputs]
@@ -94,13 +96,23 @@ class Decomposition:
         """What a group keeps, as text that is the same in every run of the same program."""
         return self._described[group]
 
+    def buffer_names(self) -> tuple[str, ...]:
+        """What the columns of the buffers hold, in Spark's names; with the call where several have the same."""
+        found = [
+            (name, self.labels[group])
+            for group, columns in self.columns.items()
+            for name in buffer_names(group.merge, len(columns))
+        ]
+        counts = Counter(name for name, _ in found)
+        return tuple(name if counts[name] == 1 else f"{name} of {label}" for name, label in found)
+
     def inputs(self) -> list[Column]:
         """The arguments of the aggregates, each once, as Columns ``i0..`` over a micro-batch."""
         return [self._catalyst.column(tree).alias(f"i{i}") for i, (_, tree) in enumerate(self._inputs)]
 
     def finals(self) -> list[Expression]:
         """The output expressions, over keys and merged buffers instead of rows."""
-        found = iter(self._found)  # visited again in the same order; they cannot be compared, as first() equals nothing
+        found = iter(self.found)  # visited again in the same order; they cannot be compared, as first() equals nothing
 
         def replace(expression: Expression) -> Expression | None:
             key = self._key(expression)
@@ -119,7 +131,7 @@ class Decomposition:
             raise Unsupported(f"{expression.sql()} is neither grouped by nor aggregated")
         if kind != "AggregateExpression":
             return None
-        self._found.append(self._understand(expression))
+        self.found.append(self._understand(expression))
         return expression
 
     def _key(self, expression: Expression) -> int | None:

@@ -21,6 +21,7 @@ from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.join import LATE_COLUMN, MATCHES_COLUMN, SIDE_COLUMN, Join, JoinType
+from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
@@ -81,6 +82,16 @@ class JoinStage:
         return max(0, *(side.waits_ms for side in self.plan.sides))
 
     @property
+    def stored(self) -> tuple[StoredRows, ...]:
+        """The rows of each side; keys are named as in Spark."""
+        keys = [f"field{at}" for at in range(len(self._types[0]))]
+        compared = [[f"compared{at}" for at in range(len(side.compared))] for side in self.plan.sides]
+        return tuple(
+            rows.named(keys, [*frame.columns, *more])
+            for rows, frame, more in zip(self.operator.stored(), self.inputs, compared, strict=True)
+        )
+
+    @property
     def fingerprint(self) -> str:
         """Of the description."""
         return text_fingerprint(self.description)
@@ -95,7 +106,7 @@ class JoinStage:
 
     def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """Both sides in one exchange, sorted by bin, side, key and source order."""
-        left, right = (self._side(number, frame) for number, frame in enumerate(inputs))
+        left, right = (self.side_rows(number, frame) for number, frame in enumerate(inputs))
         rows = left.unionByName(right).withColumn(ORDER_COLUMN, F.monotonically_increasing_id())
         rows = exchanged(rows.select("*", *self._columns.added(route, workers)), len(workers))
         return rows.sortWithinPartitions(BIN_COLUMN, SIDE_COLUMN, *self._types[0].names, ORDER_COLUMN)
@@ -104,7 +115,8 @@ class JoinStage:
         """The pairs for which the remaining condition holds."""
         return merged if self.plan.behind is None else merged.where(self.plan.behind)
 
-    def _side(self, number: int, frame: DataFrame) -> DataFrame:
+    def side_rows(self, number: int, frame: DataFrame, more: Sequence[Column] = ()) -> DataFrame:
+        """The rows of one side as S takes them, without bins, and with more columns."""
         side, other = self.plan.sides[number], self._types[2 - number]
         keys = [key.cast(type.dataType).alias(type.name) for key, type in zip(side.keys, self._types[0], strict=True)]
         never = F.lit(None).cast("long")
@@ -115,7 +127,7 @@ class JoinStage:
         matches = F.coalesce(side.matches, F.lit(False)).alias(MATCHES_COLUMN)
         absent = [F.lit(None).cast(each.dataType).alias(each.name) for each in other]
         tag = F.lit(number).cast("byte").alias(SIDE_COLUMN)
-        return frame.select(tag, *keys, *times, matches, *_columns(side, frame), *absent)
+        return frame.select(tag, *keys, *times, matches, *_columns(side, frame), *absent, *more)
 
 
 def _own(side: Side, frame: DataFrame) -> DataFrame:

@@ -52,15 +52,17 @@ def compile_pandas_state(rows: DataFrame, node: Any, output_mode: str, bins: int
     compiled = _Compiled(rows, keyed, state, output, timeout, bool(times))
     late = timeout is Timeout.EVENT_TIME and bool(times)
     kind = "a function of keys" if function is None else "vectorised"
+    operator = compiled.ordinary(node, late) if function is None else compiled.vectorised(function, late)
     return RowsStage(
         "applyInPandasWithState",
-        compiled.ordinary(node, late) if function is None else compiled.vectorised(function, late),
+        operator,
         keys_at,
         output,
         bins,
         f"{kind}: keys {keyed.simpleString()}; state {state.simpleString()}; {timeout.value}",
         [_late_by(rows, times[0])] if late else [],
         ends_groups=timeout is Timeout.EVENT_TIME,
+        stored=operator.stored() if type(operator) is VectorisedState else (),
     )
 
 

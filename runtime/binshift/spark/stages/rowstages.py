@@ -43,18 +43,21 @@ def compile_deduplication(rows: DataFrame, node: Any, bins: int) -> RowsStage:
     if times:
         timed = schema[times[0]]
         further = [expiry_ms(Catalyst(rows.sparkSession), timed.name, timed.dataType).alias(EXPIRY_COLUMN)]
+    operator = Deduplicate(
+        _arrow(rows, StructType([schema[at] for at in keys])), _arrow(rows, schema), bool(times), retention, delay
+    )
+    stored = operator.stored()[0]
     names = ", ".join(f"{rows.columns[at]} as {schema[at].dataType.simpleString()}" for at in keys)
     return RowsStage(
         "dedupeWithinWatermark" if within else "dedupe",
-        Deduplicate(
-            _arrow(rows, StructType([schema[at] for at in keys])), _arrow(rows, schema), bool(times), retention, delay
-        ),
+        operator,
         keys,
         schema,
         bins,
         f"distinct by {names}; kept {retention.value}",
         further,
         ends_groups=True,
+        stored=(stored.named([rows.columns[at] for at in keys], stored.values.names),),
     )
 
 
@@ -62,7 +65,9 @@ def compile_limit(rows: DataFrame, node: Any, bins: int) -> RowsStage:
     """Compile Spark's analysed ``GlobalLimit`` of ``rows``."""
     limit = json.loads(str(node.limitExpr().eval(None)))
     schema = numbered_schema(rows.schema)
-    return RowsStage("globalLimit", Limit(_arrow(rows, schema), limit), (), schema, bins, f"the first {limit} rows")
+    operator = Limit(_arrow(rows, schema), limit)
+    text = f"the first {limit} rows"
+    return RowsStage("globalLimit", operator, (), schema, bins, text, stored=operator.stored())
 
 
 def _arrow(rows: DataFrame, schema: StructType) -> Any:

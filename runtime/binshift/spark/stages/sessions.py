@@ -19,6 +19,7 @@ from binshift.operators.aggregate import OutputMode
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN
 from binshift.operators.session_codec import SESSION_END_COLUMN, SESSION_START_COLUMN
 from binshift.operators.sessions import Sessions
+from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst
 from binshift.spark.plan.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
@@ -84,6 +85,14 @@ class SessionStage:
         return 0
 
     @property
+    def stored(self) -> tuple[StoredRows, ...]:
+        """A row for each session."""
+        (rows,) = self.operator.stored(self.plan.key_schema.field(self.session).type.field(0).type)
+        keys = [name for at, name in enumerate(self.plan.key_names) if at != self.session]
+        own = list(rows.keys.names)[-1], rows.values.names[0]
+        return (rows.named([*keys, own[0]], [own[1], *self.plan.buffer_names]),)
+
+    @property
     def fingerprint(self) -> str:
         """Of the description."""
         return text_fingerprint(self.description)
@@ -99,13 +108,15 @@ class SessionStage:
         exchange = exchanged(rows.select("*", *self._columns.added(route, workers)), len(workers))
         records = F.count(F.lit(1)).alias(RECORDS_COLUMN)
         partial = self.plan.partial(exchange, [PARTITION_COLUMN, BIN_COLUMN], [records])
-        times = [
-            self.catalyst.micros(self.catalyst.expression(F.col(f"{self._session.name}.{part}")), self._time).alias(
-                name
-            )
-            for part, name in (("start", SESSION_START_COLUMN), ("end", SESSION_END_COLUMN))
-        ]
-        return partial.select("*", *times).sortWithinPartitions(BIN_COLUMN, *self._keys, SESSION_START_COLUMN)
+        return partial.select("*", *self.times(self._session.name)).sortWithinPartitions(
+            BIN_COLUMN, *self._keys, SESSION_START_COLUMN
+        )
+
+    def times(self, session: str) -> list[Column]:
+        """Start and end of a column with sessions, as S takes them."""
+        parts = (("start", SESSION_START_COLUMN), ("end", SESSION_END_COLUMN))
+        expressions = [(self.catalyst.expression(F.col(f"{session}.{part}")), name) for part, name in parts]
+        return [self.catalyst.micros(each, self._time).alias(name) for each, name in expressions]
 
     def finish(self, merged: DataFrame) -> DataFrame:
         """The user's columns, computed by Catalyst."""
