@@ -46,16 +46,16 @@ class Reference:
 
     def epoch(self, rows: Sequence[Row]) -> list[Row]:
         """Process one epoch's rows; returns its output, in no particular order. The flow's own watermark counts."""
-        output = self.step([rows], self.watermark_ms)
+        output = self.step([rows], self.watermark_ms, self._watermark_before)
         if self.flow.delay_ms is not None:
             times = [row[self.flow.time] - self.flow.delay_ms for row in rows]
             self.watermark_ms = max([self.watermark_ms, *times])
         return output
 
-    def step(self, inputs: Sequence[Sequence[Row]], watermark: int) -> list[Row]:
-        """Process one epoch's rows of each input by a given watermark."""
+    def step(self, inputs: Sequence[Sequence[Row]], watermark: int, before: int) -> list[Row]:
+        """Process one epoch's rows of each input by given watermarks: its own, and that of the epoch before."""
         rows = [row for each in inputs for row in each]
-        before, self._watermark_before = self._watermark_before, watermark
+        self._watermark_before = watermark
         match self.flow:
             case Totals():
                 output = self._totals(self.flow, rows, watermark, before)
@@ -128,14 +128,17 @@ class GraphReference:
         self.graph = graph
         self.references = {name: Reference(node.flow) for name, node in graph.nodes.items()}
         self._seen: list[Row] = []
+        self._watermark_before = 0
 
     def epoch(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
         """Process one epoch's rows; returns the output of each operator."""
         watermark, outputs = self._watermark_ms(), dict[str, list[Row]]()
         for name, reference in self.references.items():
             inputs = self.graph.inputs(name, rows, outputs)
-            outputs[name] = reference.step(inputs, watermark - self.graph.delay_ms(name))
+            delay = self.graph.delay_ms(name)
+            outputs[name] = reference.step(inputs, watermark - delay, self._watermark_before - delay)
         self._seen += rows
+        self._watermark_before = watermark
         return outputs
 
     def _watermark_ms(self) -> int:

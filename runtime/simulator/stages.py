@@ -16,6 +16,7 @@ from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor
 from binshift.errors import EpochFailed
 from binshift.model import Worker
+from binshift.routing import Route
 from binshift.worker.messages import EpochSpec, Summary
 from simulator.faults import Process
 from simulator.flows import Row, shares
@@ -94,7 +95,7 @@ class EpochRun:
     def _tasks_of(self, name: str) -> list[Task]:
         world, graph = self.world, self.world.graph
         inputs = self._inputs(name)
-        rows = shares(graph.nodes[name].flow.arranged(inputs, world.bins), self.plan.route.owners, self.plan.workers)
+        rows = shares(graph.nodes[name].flow.arranged(inputs, world.bins), self._route(name).owners, self.plan.workers)
         operator, tasks = graph.operator(name), list[Task]()
         for spec in self.specs:
             if spec.operator == name:
@@ -104,6 +105,10 @@ class EpochRun:
                     raise EpochFailed(f"the executor of worker {spec.worker} was lost")
                 tasks.append(machine.run(spec, operator, pieces, attempt, self.report))
         return tasks
+
+    def _route(self, name: str) -> Route:
+        """By which the rows for an operator are exchanged: for all of them the epoch's."""
+        return self.plan.route
 
     def _inputs(self, name: str) -> list[list[Row]]:
         """The rows of each input of an operator."""

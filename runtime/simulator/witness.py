@@ -203,13 +203,14 @@ class Witness:
     def _check_owners(self, epoch: Epoch) -> None:
         """Check that the workers of the newest epoch own exactly the bins of its route, in the state of its record.
 
-        The stores of a missing worker do not count: they are brought up to date when it returns.
+        The stores of a missing worker, and lost stores, do not count: they are brought up to date when they are needed.
         """
         for name in self._world.flows:
             for worker, stamp in self._stamps(name, epoch).items():
-                if not self._world.machines[worker].alive:
+                machine = self._world.machines[worker]
+                if not machine.alive or name in machine.emptied:
                     continue
-                status = self._world.machines[worker].open_unfaulted(name).status()
+                status = machine.open_unfaulted(name).status()
                 owned = BinSet([b for b, owner in enumerate(self.owners[epoch]) if owner == worker])
                 if status.stamp != stamp or status.owned != owned:
                     raise Contradiction(
