@@ -16,6 +16,7 @@ It must never use pickle, process rows one at a time, or crash on damaged bytes:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
@@ -58,7 +59,6 @@ class RowCodec:
         nulls = (len(self._slots) + 7) // 8
         parts = [(f"{at}", slot.dtype) for at, slot in enumerate(self._slots) if slot.dtype is not None]
         self._dtype = np.dtype([("nulls", np.dtype((np.uint8, (nulls,)))), *parts])
-        self._absent = self._absent_row()
 
     @property
     def fingerprint(self) -> str:
@@ -146,7 +146,9 @@ class RowCodec:
         found: npt.NDArray[np.void] = content.view(self._dtype)
         return found
 
-    def _absent_row(self) -> bytes:
+    @functools.cached_property
+    def _absent(self) -> bytes:
+        """The row with null in every column."""
         nothing = [pa.nulls(1, field.type) for field in self.schema]
         row: bytes = self.pack_columns(nothing, 1)[0].as_py()
         return row

@@ -32,6 +32,7 @@ from binshift.store.engine.contract import KeyValueStore
 from simulator.driver import Driver
 from simulator.faults import Faults, Killed
 from simulator.flows import Flow, Key, Row
+from simulator.graph import Graph
 from simulator.jobs import Call
 from simulator.machines import NewStore
 from simulator.memory_store import MemoryStore
@@ -50,7 +51,7 @@ class SimulatedCluster:
     """See the module.
 
     Args:
-        flow: the stateful operator; or several by name, each of which receives all rows.
+        flow: the stateful operator; several by name, each of which receives all rows; or a graph of them.
         bins: the number of bins; a power of two.
         workers: the number of workers at the start: slots 0 to workers-1.
         slots: the number of machines; by default two more than ``workers``.
@@ -70,7 +71,7 @@ class SimulatedCluster:
 
     def __init__(
         self,
-        flow: Flow | Mapping[str, Flow],
+        flow: Flow | Mapping[str, Flow] | Graph,
         *,
         bins: int = 16,
         workers: int = 2,
@@ -82,14 +83,13 @@ class SimulatedCluster:
         seed: int = 0,
         deterministic: bool = True,
     ) -> None:
-        flows = flow if isinstance(flow, Mapping) else {flow.name: flow}
-        tuning = tuning or Tuning()
+        graph, tuning = Graph.of(flow), tuning or Tuning()
 
         def in_memory(operator: str, worker: Worker) -> KeyValueStore:
             return MemoryStore(tuning.stores)
 
         slots = workers + 2 if slots is None else slots
-        self.world = World(flows, bins, workers, slots, tuning, files, new_store or in_memory, faults or Faults(), seed)
+        self.world = World(graph, bins, workers, slots, tuning, files, new_store or in_memory, faults or Faults(), seed)
         self.witness = Witness(self.world, deterministic)
         self.ends: list[BinshiftError] = []
         self._driver: Driver | None = None

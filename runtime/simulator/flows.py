@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -58,14 +58,18 @@ class Flow(Protocol):
         """The column with the event time."""
 
     @property
+    def holds_back_ms(self) -> int:
+        """How much older than the watermark its output can be."""
+
+    @property
     def operator(self) -> Operator:
         """The operator that tasks run."""
 
-    def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
-        """F: an epoch's rows as S takes them, with their bins, in S's order."""
+    def arranged(self, inputs: Sequence[Sequence[Row]], bins: int) -> pa.RecordBatch:
+        """F: an epoch's rows of each input as S takes them, with their bins, in S's order."""
 
-    def packed(self, state: State, bins: int) -> Packed:
-        """The bytes that a state has in stores and log."""
+    def packed(self, state: State, bins: int) -> Packed | None:
+        """The bytes that a state has in stores and log; None if they depend on more than the state."""
 
 
 def bin_of(key: Key, bins: int) -> Bin:
@@ -100,6 +104,7 @@ class Totals:
     delay_ms: int | None = None
     where: Callable[[Row], bool] | None = None
     mode: OutputMode = OutputMode.UPDATE
+    holds_back_ms: ClassVar[int] = 0
 
     @property
     def key_schema(self) -> pa.Schema:
@@ -134,14 +139,15 @@ class Totals:
         """The end of a group in milliseconds: the end of its window."""
         return int(key[1] + self.window_ms)
 
-    def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
+    def arranged(self, inputs: Sequence[Sequence[Row]], bins: int) -> pa.RecordBatch:
         """One row per group, with partial aggregates."""
+        rows = union(inputs)
         groups: dict[Key, list[Row]] = {}
         for row in filter(self.where, rows) if self.where else rows:
             groups.setdefault(self.key_of(row), []).append(row)
         columns: dict[str, Any] = {
             BIN_COLUMN: pa.array([bin_of(key, bins) for key in groups], pa.int32()),
-            **_columns(self.key_schema, groups),
+            **columns_of(self.key_schema, groups),
             **self._partials(list(groups.values())),
             RECORDS_COLUMN: pa.array([len(group) for group in groups.values()], pa.int64()),
         }
@@ -163,9 +169,9 @@ class Totals:
 
     def packed(self, state: State, bins: int) -> Packed:
         """State rows, and the expiry index if groups expire."""
-        found = _packed(state, bins, self.key_schema, self.buffer_schema)
+        found = packed_rows(state, bins, self.key_schema, self.buffer_schema)
         if self.expires:
-            codes = RowCodec(self.key_schema).pack(_batch(self.key_schema, state)).to_pylist()
+            codes = RowCodec(self.key_schema).pack(keys_batch(self.key_schema, state)).to_pylist()
             for key, code in zip(state, codes, strict=True):
                 found[bin_of(key, bins)][EXPIRY_SPACE + expiry_bytes(self.expiry_of(key)) + code] = b""
         return found
@@ -196,6 +202,7 @@ class StateFlow:
     group_bytes_max: int = 200
     delay_ms: int | None = field(default=None, init=False)
     time: str = field(default="", init=False)
+    holds_back_ms: ClassVar[int] = 0
 
     @classmethod
     def of(
@@ -225,8 +232,9 @@ class StateFlow:
         """The key of a row."""
         return tuple(row[column] for column in self.keys)
 
-    def arranged(self, rows: Sequence[Row], bins: int) -> pa.RecordBatch:
+    def arranged(self, inputs: Sequence[Sequence[Row]], bins: int) -> pa.RecordBatch:
         """All rows by bin, key and input order."""
+        rows = union(inputs)
         keys = [self.key_of(row) for row in rows]
         order = sorted(range(len(rows)), key=lambda at: (bin_of(keys[at], bins), keys[at], at))
         columns = {name: [rows[at][name] for at in order] for name in self.rows.names}
@@ -236,11 +244,17 @@ class StateFlow:
 
     def packed(self, state: State, bins: int) -> Packed:
         """State rows."""
-        return _packed(state, bins, self.key_schema, self.state)
+        return packed_rows(state, bins, self.key_schema, self.state)
 
 
-def _packed(state: State, bins: int, key_schema: pa.Schema, value_schema: pa.Schema) -> Packed:
-    keys = RowCodec(key_schema).pack(_batch(key_schema, state)).to_pylist()
+def union(inputs: Sequence[Sequence[Row]]) -> list[Row]:
+    """The rows of all inputs."""
+    return [row for rows in inputs for row in rows]
+
+
+def packed_rows(state: State, bins: int, key_schema: pa.Schema, value_schema: pa.Schema) -> Packed:
+    """State rows: packed keys and values."""
+    keys = RowCodec(key_schema).pack(keys_batch(key_schema, state)).to_pylist()
     rows = pa.RecordBatch.from_pylist([dict(row) for row in state.values()], schema=value_schema)
     values = RowCodec(value_schema).pack(rows).to_pylist()
     found: Packed = {}
@@ -249,13 +263,14 @@ def _packed(state: State, bins: int, key_schema: pa.Schema, value_schema: pa.Sch
     return found
 
 
-def _columns(schema: pa.Schema, keys: Mapping[Key, object]) -> dict[str, pa.Array]:
+def columns_of(schema: pa.Schema, keys: Mapping[Key, object]) -> dict[str, pa.Array]:
     """The key columns of some keys."""
     return {name: pa.array([key[at] for key in keys], schema.field(name).type) for at, name in enumerate(schema.names)}
 
 
-def _batch(schema: pa.Schema, keys: Mapping[Key, object]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(_columns(schema, keys), schema=schema)
+def keys_batch(schema: pa.Schema, keys: Mapping[Key, object]) -> pa.RecordBatch:
+    """The same as a batch."""
+    return pa.RecordBatch.from_pydict(columns_of(schema, keys), schema=schema)
 
 
 def _for_many_keys(one_key: OneKey, keys: pa.Schema, state: pa.Schema, output: pa.Schema) -> StateFunction:

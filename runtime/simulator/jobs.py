@@ -1,7 +1,6 @@
 """The engine's ports on simulated machines: executors, jobs and batches, with real tasks and stores.
 
-Tasks are advanced in random order, one output batch at a time. A run is all or nothing, as on Spark: when one task fails, the
-others stop where they are (see `World.leave`). Epochs may pass while a background job runs: the calls in ``concurrent`` run between
+The tasks of an epoch are in `stages`. Epochs may pass while a background job runs: the calls in ``concurrent`` run between
 its tasks.
 """
 
@@ -12,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-import pyarrow as pa
-
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
 from binshift.errors import BinshiftError, EpochFailed, InvalidSettings
@@ -22,8 +19,8 @@ from binshift.worker.background_task import Budget
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 from simulator.clock import ManualClock
 from simulator.faults import Killed, Process
-from simulator.flows import shares
-from simulator.machines import Machine, Task
+from simulator.machines import Machine
+from simulator.stages import EpochRun
 from simulator.stream import Batch
 from simulator.world import World
 
@@ -100,55 +97,22 @@ class SimulatedJobs:
         world, summaries = self._world, list[Summary]()
         world.faults.step(self._process, f"starting run {specs[0].fence.run} of epoch {plan.epoch}")
         ready()
-        tasks = list(self._tasks_of(batch, plan, specs, on, summaries.append))
-        self._to_the_end(tasks)
+        run = EpochRun(world, self._process, batch, plan, specs, on.parts, self._attempt, summaries.append)
+        try:
+            outputs = run.outputs()
+        except Killed as death:
+            self._world.died(death.process)
+            if death.process is not self._process:
+                raise EpochFailed(str(death)) from death
+            raise
         world.faults.step(self._process, f"delivering epoch {plan.epoch}")
-        outputs = {name: [row for t in tasks if t.spec.operator == name for row in t.rows] for name in world.flows}
         world.stream.deliver(plan.epoch, outputs)
         world.clock.sleep(world.tuning.epoch_seconds + len(plan.moves) * world.tuning.flip_seconds)
         return summaries
 
-    def _tasks_of(
-        self,
-        batch: Batch,
-        plan: EpochPlan,
-        specs: Sequence[EpochSpec],
-        on: Placement,
-        report: Callable[[Summary], None],
-    ) -> Iterator[Task]:
-        world = self._world
-        rows = {
-            name: shares(flow.arranged(batch.rows, world.bins), plan.route.owners, plan.workers)
-            for name, flow in world.flows.items()
-        }
-        for spec in specs:
-            self._tasks += 1
-            attempt, operator = f"{spec.run_prefix}{self._tasks}", world.flows[spec.operator].operator
-            pieces = self._cut(rows[spec.operator][spec.worker])
-            yield world.machine(on.parts[spec.worker]).run(spec, operator, pieces, attempt, report)
-
-    def _cut(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
-        step = self._world.rng.randint(1, self._world.tuning.rows_at_once)
-        return [rows.slice(start, step) for start in range(0, rows.num_rows, step)]
-
-    def _to_the_end(self, tasks: list[Task]) -> None:
-        running = list(tasks)
-        while running:
-            task = self._world.rng.choice(running)
-            try:
-                if not task.advance():
-                    running.remove(task)
-            except BaseException as error:
-                self._world.leave(each for each in running if each is not task)
-                if isinstance(error, Killed):
-                    self._lost(error, f"worker {task.spec.worker}")
-                raise
-
-    def _lost(self, death: Killed, who: str) -> None:
-        """An executor died: this fails its tasks. The death of this process itself is raised."""
-        self._world.died(death.process)
-        if death.process is not self._process:
-            raise EpochFailed(f"{who}: {death}") from death
+    def _attempt(self, spec: EpochSpec) -> str:
+        self._tasks += 1
+        return f"{spec.run_prefix}{self._tasks}"
 
     # ------------------------------------------------------------------------------------------------------ background
 

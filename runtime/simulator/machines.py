@@ -63,6 +63,8 @@ class Machine:
         executor: counts the executors so far; a new one has the next number.
         process: the current executor, or the last one.
         alive: whether an executor is running.
+        emptied: the operators whose stores were lost, and were not opened by an epoch since.
+        summaries_lost: the operators whose next summary will not arrive.
         broken: why no background task can run there; "killed" also kills the task's process.
     """
 
@@ -75,6 +77,8 @@ class Machine:
         self.alive = True
         self.broken = ""
         self.unfit = ""
+        self.emptied: set[str] = set()
+        self.summaries_lost: set[str] = set()
         self._bins = bins
         self._files = files
         self._new_store = new_store
@@ -102,12 +106,13 @@ class Machine:
 
     def wipe(self) -> None:
         """Empty the disk and end its processes."""
-        self._disk.clear()
+        self.forget()
         if self.alive:
             self.restart()
 
     def forget(self) -> None:
         """Empty the stores without a report: as after damage that a store detects itself."""
+        self.emptied |= self._disk.keys()
         self._disk.clear()
 
     def disk(self, operator: str) -> KeyValueStore:
@@ -143,8 +148,12 @@ class Machine:
 
         def sent(summary: Summary) -> None:
             self._faults.step(process, f"sending its summary of epoch {spec.epoch}")
-            report(summary)
+            if spec.operator in self.summaries_lost:
+                self.summaries_lost.remove(spec.operator)
+            else:
+                report(summary)
 
+        self.emptied.discard(spec.operator)
         store = self._scratch() if spec.scratch else self._store(spec.operator)
         kept = KeptExpiries() if spec.scratch else self._kept.setdefault((process.name, spec.operator), KeptExpiries())
         task = EpochTask(spec, operator, store, self._storage(), attempt, kept)

@@ -11,7 +11,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from binshift.operators.aggregate import OutputMode
+from simulator import folds
 from simulator.flows import Flow, Key, Row, StateFlow, Totals
+from simulator.graph import LEAF, Graph
+from simulator.joinflow import Held, Pairs
+from simulator.rowflows import Distinct, First
+from simulator.sessionflow import SessionTotals
 
 
 class Reference:
@@ -20,6 +25,7 @@ class Reference:
     Attributes:
         flow: what it runs.
         state: each key's current state.
+        waiting: the rows that a join keeps.
         watermark_ms: the watermark of the next epoch; 0 before the first event.
         outputs: the output of each epoch.
 
@@ -33,24 +39,47 @@ class Reference:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.state: dict[Key, Row] = {}
+        self.waiting: list[folds.Waiting] = []
         self.watermark_ms = 0
         self.outputs: list[list[Row]] = []
         self._watermark_before = 0
 
     def epoch(self, rows: Sequence[Row]) -> list[Row]:
-        """Process one epoch's rows; returns its output, in no particular order."""
+        """Process one epoch's rows; returns its output, in no particular order. The flow's own watermark counts."""
+        output = self.step([rows], self.watermark_ms, self._watermark_before)
+        if self.flow.delay_ms is not None:
+            times = [row[self.flow.time] - self.flow.delay_ms for row in rows]
+            self.watermark_ms = max([self.watermark_ms, *times])
+        return output
+
+    def step(self, inputs: Sequence[Sequence[Row]], watermark: int, before: int) -> list[Row]:
+        """Process one epoch's rows of each input by given watermarks: its own, and that of the epoch before."""
+        rows = [row for each in inputs for row in each]
+        self._watermark_before = watermark
         match self.flow:
             case Totals():
-                output = self._totals(self.flow, rows)
+                output = self._totals(self.flow, rows, watermark, before)
             case StateFlow():
                 output = self._function(self.flow, rows)
+            case Distinct():
+                output = folds.distinct(self.flow, self.state, inputs, watermark, before)
+            case First():
+                output = folds.first(self.flow, self.state, inputs)
+            case SessionTotals():
+                output = folds.sessions(self.flow, self.state, inputs, watermark, before)
+            case Pairs():
+                output = folds.pairs(self.flow, self.waiting, inputs, watermark, before)
             case _:
                 raise TypeError(f"the reference cannot run {self.flow!r}")
         self.outputs.append(output)
         return output
 
-    def _totals(self, flow: Totals, rows: Sequence[Row]) -> list[Row]:
-        watermark, before, changed = self.watermark_ms, self._watermark_before, set()
+    def held(self) -> Held | None:
+        """What a join keeps; None for other operators."""
+        return folds.held(self.flow, self.waiting, self._watermark_before) if isinstance(self.flow, Pairs) else None
+
+    def _totals(self, flow: Totals, rows: Sequence[Row], watermark: int, before: int) -> list[Row]:
+        changed = set()
         for row in rows:
             if flow.where is not None and not flow.where(row):
                 continue
@@ -59,20 +88,17 @@ class Reference:
                 continue  # late: the group was closed in an earlier epoch
             self.state[key] = _added(self.state.get(key), row[flow.value])
             changed.add(key)
-        finished = self._finished(flow, watermark)
+        finished = self._finished(flow, watermark, before)
         emitted = {OutputMode.UPDATE: changed, OutputMode.APPEND: finished, OutputMode.COMPLETE: self.state}[flow.mode]
         output: list[Row] = [
             {**dict(zip(flow.key_schema.names, key, strict=True)), **self.state[key]} for key in emitted
         ]
         for key in finished:
             del self.state[key]
-        self._watermark_before = watermark
-        if flow.delay_ms is not None:
-            self.watermark_ms = max([watermark, *(row[flow.time] - flow.delay_ms for row in rows)])
         return output
 
-    def _finished(self, flow: Totals, watermark: int) -> list[Key]:
-        if not flow.expires or watermark == self._watermark_before:
+    def _finished(self, flow: Totals, watermark: int, before: int) -> list[Key]:
+        if not flow.expires or watermark == before:
             return []
         return [key for key in self.state if flow.expiry_of(key) <= watermark]
 
@@ -88,6 +114,43 @@ class Reference:
             if after is not None:
                 self.state[key] = after
         return output
+
+
+class GraphReference:
+    """Runs all operators of a query, one after the other, epoch by epoch.
+
+    Attributes:
+        graph: what it runs.
+        references: of each operator.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.references = {name: Reference(node.flow) for name, node in graph.nodes.items()}
+        self._seen: list[Row] = []
+        self._watermark_before = 0
+
+    def epoch(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
+        """Process one epoch's rows; returns the output of each operator."""
+        watermark, outputs = self._watermark_ms(), dict[str, list[Row]]()
+        for name, reference in self.references.items():
+            inputs = self.graph.inputs(name, rows, outputs)
+            delay = self.graph.delay_ms(name)
+            outputs[name] = reference.step(inputs, watermark - delay, self._watermark_before - delay)
+        self._seen += rows
+        self._watermark_before = watermark
+        return outputs
+
+    def _watermark_ms(self) -> int:
+        """Of all rows so far: the lowest of all marks; 0 before the first row of any of them."""
+        latest = [
+            max(
+                (row[mark.column] - mark.delay_ms for row in self._seen if mark.leaf in (None, row.get(LEAF))),
+                default=0,
+            )
+            for mark in self.graph.marks
+        ]
+        return max(0, min(latest, default=0))
 
 
 def _added(before: Row | None, value: int | None) -> Row:

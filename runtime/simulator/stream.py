@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from binshift.model import BEFORE_FIRST, Epoch
 from simulator.flows import Row
+from simulator.graph import LEAF, Mark
 
 Outputs = Mapping[str, Sequence[Row]]
 """An epoch's output, by flow."""
@@ -45,7 +46,7 @@ class Stream:
     """Spark's checkpoint and the sink.
 
     Attributes:
-        marks: the event-time columns, and how far in milliseconds the watermark is behind each.
+        marks: the watermarks of its leaves.
         batches: the offset log.
         committed: the newest epoch in the commit log.
         outputs: the contents of the sink, by epoch.
@@ -54,7 +55,7 @@ class Stream:
         watch: is called with every delivery before the sink takes it.
     """
 
-    marks: Sequence[tuple[str, int]] = ()
+    marks: Sequence[Mark] = ()
     batches: list[Batch] = field(default_factory=list)
     committed: Epoch = BEFORE_FIRST
     outputs: dict[Epoch, Outputs] = field(default_factory=dict)
@@ -77,9 +78,11 @@ class Stream:
     @property
     def watermark_ms(self) -> int:
         """The watermark as Spark computes it: 0 before the first event, then the lowest of all marks."""
-        seen = [row for batch in self.batches for row in batch.rows]
-        latest = (max((row[column] - delay for row in seen), default=0) for column, delay in self.marks)
-        return max(0, min(latest, default=0))
+        return max(0, min(map(self._latest, self.marks), default=0))
+
+    def _latest(self, mark: Mark) -> int:
+        seen = (row for batch in self.batches for row in batch.rows if mark.leaf is None or row[LEAF] == mark.leaf)
+        return max((int(row[mark.column]) - mark.delay_ms for row in seen), default=0)
 
     def deliver(self, epoch: Epoch, outputs: Outputs) -> None:
         """The sink takes a whole epoch's output."""

@@ -24,8 +24,9 @@ from binshift.store.bins.fenced_store import Reader
 from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
 from simulator.flows import Packed, Row
+from simulator.joinflow import Held
 from simulator.memory_store import MemoryStore
-from simulator.reference import Reference
+from simulator.reference import GraphReference
 from simulator.stream import Batch, Outputs
 from simulator.world import World
 
@@ -50,12 +51,14 @@ class Witness:
     def __init__(self, world: World, deterministic: bool) -> None:
         self._world = world
         self._deterministic = deterministic
-        self.references = {name: Reference(flow) for name, flow in world.flows.items()}
+        self._reference = GraphReference(world.graph)
+        self.references = self._reference.references
         self.records: list[CommitRecord] = []
         self.owners: list[list[int]] = []
         self.spoiled: frozenset[str] = frozenset()
         self._expected: list[dict[str, list[Row]]] = []
-        self._images: dict[str, list[Packed]] = {name: [] for name in world.flows}
+        self._images: dict[str, list[Packed | None]] = {name: [] for name in world.flows}
+        self._held: dict[str, list[Held | None]] = {name: [] for name in world.flows}
         self._truth: dict[str, list[Packed]] = {name: [] for name in world.flows}
         self._contents: dict[str, tuple[bytes, Packed]] = {}
         world.stream.watch = self._delivered
@@ -64,9 +67,10 @@ class Witness:
 
     def expect(self, batch: Batch) -> None:
         """Run the references on the next batch."""
-        self._expected.append({name: reference.epoch(batch.rows) for name, reference in self.references.items()})
+        self._expected.append(self._reference.epoch(batch.rows))
         for name, reference in self.references.items():
             self._images[name].append(self._world.flows[name].packed(reference.state, self._world.bins))
+            self._held[name].append(reference.held())
 
     def _delivered(self, epoch: Epoch, outputs: Outputs) -> None:
         """Check that every delivery of an epoch is the same."""
@@ -127,8 +131,12 @@ class Witness:
         return image
 
     def _compare_with_reference(self, name: str, epoch: Epoch) -> None:
-        if self._deterministic:
-            _same(f"I5: {name} as recorded for epoch {epoch}", self.image(name, epoch), self._images[name][epoch])
+        what, wanted = f"I5: {name} as recorded for epoch {epoch}", self._images[name][epoch]
+        if self._deterministic and wanted is not None:
+            _same(what, self.image(name, epoch), wanted)
+        held = self._held[name][epoch]
+        if self._deterministic and held is not None and (unlike := held.unlike(self.image(name, epoch))):
+            raise Contradiction(f"{what}: {unlike}")
 
     def _stamps(self, name: str, epoch: Epoch) -> Mapping[Worker, Stamp]:
         if epoch <= BEFORE_FIRST or epoch >= len(self.records):
@@ -172,10 +180,15 @@ class Witness:
         epoch = status.stamp.epoch
         if self._stamps(name, epoch).get(worker) == status.stamp:
             wanted = self.image(name, epoch)
-        elif status.stamp == GENESIS or epoch >= len(self._images[name]) or not self._deterministic:
+        elif (
+            status.stamp == GENESIS
+            or epoch >= len(self._images[name])
+            or not self._deterministic
+            or (expected := self._images[name][epoch]) is None
+        ):
             return
         else:
-            wanted = self._images[name][epoch]
+            wanted = expected
         _same(f"I2: {what} at {status.stamp}", _held(reader, status.owned), wanted, status.owned)
 
     def _check_kept(self, what: str, worker: Worker, status: Status) -> None:
@@ -190,13 +203,14 @@ class Witness:
     def _check_owners(self, epoch: Epoch) -> None:
         """Check that the workers of the newest epoch own exactly the bins of its route, in the state of its record.
 
-        The stores of a missing worker do not count: they are brought up to date when it returns.
+        The stores of a missing worker, and lost stores, do not count: they are brought up to date when they are needed.
         """
         for name in self._world.flows:
             for worker, stamp in self._stamps(name, epoch).items():
-                if not self._world.machines[worker].alive:
+                machine = self._world.machines[worker]
+                if not machine.alive or name in machine.emptied:
                     continue
-                status = self._world.machines[worker].open_unfaulted(name).status()
+                status = machine.open_unfaulted(name).status()
                 owned = BinSet([b for b, owner in enumerate(self.owners[epoch]) if owner == worker])
                 if status.stamp != stamp or status.owned != owned:
                     raise Contradiction(

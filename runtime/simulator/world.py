@@ -7,7 +7,7 @@ batches.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from binshift.engine.migration_options import MigrationOptions
@@ -21,7 +21,7 @@ from binshift.store.engine.contract import StoreLimits
 from simulator.clock import ManualClock
 from simulator.faults import Faults, Process
 from simulator.faulty import Files
-from simulator.flows import Flow
+from simulator.graph import Graph
 from simulator.machines import Machine, NewStore, Task
 from simulator.stream import Stream
 
@@ -76,7 +76,7 @@ class World:
     ``calm`` is whether every process and disk so far still exists.
 
     Args:
-        flows: the stateful operators; each receives all input.
+        graph: the stateful operators, and what each of them reads.
         bins: the number of bins.
         workers: the number of workers of a new query.
         slots: the number of machines.
@@ -89,7 +89,7 @@ class World:
 
     def __init__(
         self,
-        flows: Mapping[str, Flow],
+        graph: Graph,
         bins: int,
         workers: int,
         slots: int,
@@ -99,7 +99,8 @@ class World:
         faults: Faults,
         seed: int,
     ) -> None:
-        self.flows = flows
+        self.graph = graph
+        self.flows = graph.flows
         self.bins = bins
         self.workers = workers
         self.tuning = tuning
@@ -107,8 +108,7 @@ class World:
         self.faults = faults
         self.rng = random.Random(seed)
         self.clock = ManualClock()
-        marks = [(flow.time, flow.delay_ms) for flow in flows.values() if flow.delay_ms is not None]
-        self.stream = Stream(marks)
+        self.stream = Stream(graph.marks)
         self.machines = {
             Worker(slot): Machine(Worker(slot), bins, self.files, new_store, tuning.stores, faults)
             for slot in range(slots)

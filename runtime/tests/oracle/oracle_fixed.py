@@ -15,7 +15,8 @@ from binshift.errors import Fenced, Retryable
 from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.store.engine.contract import StoreLimits
-from simulator import Effect, Fault, Faults, Flow, Killed, Meanwhile, Plan, SimulatedCluster, Tuning
+from simulator import Effect, Fault, Faults, Flow, Killed, Meanwhile, Plan, Row, SimulatedCluster, Tuning
+from simulator.graph import Graph
 
 EPOCHS = 8
 RESCALE_AT = 3
@@ -30,12 +31,12 @@ TUNING = Tuning(
 
 def fixed(
     plan: Plan | None = None,
-    flow: Flow | Mapping[str, Flow] | None = None,
+    flow: Flow | Mapping[str, Flow] | Graph | None = None,
     meanwhile: Callable[[SimulatedCluster], None] | None = None,
-    pre_copy: bool = True,
     deterministic: bool = True,
+    rows: Callable[[random.Random, int], list[Row]] = lambda rng, number: rows_for(rng, number, 8, 8),
 ) -> SimulatedCluster:
-    """Run it with the faults of ``plan``; for the fault `STAND_STILL`, ``meanwhile`` runs."""
+    """Run it with the faults of ``plan``, and ``rows`` as input; for the fault `STAND_STILL`, ``meanwhile`` runs."""
     faults = Faults()
     cluster = SimulatedCluster(
         flow or chain(), bins=8, workers=2, slots=3, tuning=TUNING, faults=faults, deterministic=deterministic
@@ -47,7 +48,7 @@ def fixed(
 
     faults.plan = planned
     try:
-        _play(cluster)
+        _play(cluster, rows)
     except BaseException as error:
         error.add_note("\n".join(["faults:", *faults.struck, "the last effects:", *list(faults.trace)[-15:]]))
         raise
@@ -58,15 +59,15 @@ def STAND_STILL() -> None:  # noqa: N802 (a constant of the type `Meanwhile`)
     """Represents the call that runs while the process is suspended."""
 
 
-def _play(cluster: SimulatedCluster) -> None:
+def _play(cluster: SimulatedCluster, rows: Callable[[random.Random, int], list[Row]]) -> None:
     rng = random.Random(5)
     for number in range(EPOCHS):
-        cluster.epoch(rows_for(rng, number, 8, 8))
+        cluster.epoch(rows(rng, number))
         if number == RESCALE_AT:
             _request(cluster)
         cluster.background()
     cluster.settle()
-    cluster.epoch(rows_for(rng, EPOCHS, 8, 8))
+    cluster.epoch(rows(rng, EPOCHS))
     assert cluster.route is not None
     assert cluster.route.workers == (Worker(0), Worker(1), Worker(2))
     cluster.witness.rebuild()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import random
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oracle_flows import flows_for, moody, rows_for
+from oracle_misfortune import Misfortune
 from oracle_tuning import tale, tuning_for
 
 from binshift.errors import Fenced, MigrationRefused, StorageUnavailable
@@ -21,7 +22,8 @@ from binshift.log.storage.contract import Storage
 from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.strategies import Strategy
-from simulator import Effect, Fault, Faults, Killed, Meanwhile, Row, SimulatedCluster
+from simulator import Faults, Flow, Killed, Row, SimulatedCluster
+from simulator.graph import Graph
 from simulator.jobs import Call
 from simulator.machines import NewStore
 
@@ -29,81 +31,6 @@ SLOTS = 4
 
 ROUND_EPOCHS = (0, 0, 0, 1, 2, 3, 4, 6, 8)
 """Epochs that pass while a round of background work runs: none on an idle stream, many if rounds are slow."""
-
-
-@dataclass
-class Misfortune:
-    """A plan of faults: each effect has a small chance of one, up to a maximum number.
-
-    Attributes:
-        rng: the source of randomness.
-        left: the number of remaining faults.
-        chance: of each effect.
-        cluster: the cluster.
-        nested: whether a suspension is in progress; faults are not nested.
-        in_round: whether a background round is running, during which an epoch may run.
-        at_commit: what happens after a record and before Spark's commit of its epoch; the driver then dies.
-    """
-
-    rng: random.Random
-    left: int
-    chance: float
-    cluster: SimulatedCluster | None = None
-    nested: bool = False
-    in_round: bool = False
-    at_commit: Callable[[], None] | None = None
-
-    def __call__(self, effect: Effect) -> Fault | Meanwhile | None:
-        """The fault of this effect."""
-        if self.at_commit is not None and effect.what.startswith("Spark's commit"):
-            befall, self.at_commit = self.at_commit, None
-            befall()
-            return Fault.KILL
-        if not self.left or self.nested or self.rng.random() > self.chance:
-            return None
-        self.left -= 1
-        kind = self.rng.choice(["kill", "kill", "kill", "refuse", "lose", "wait", "wait"])
-        match kind:
-            case "kill":
-                return Fault.KILL
-            case "refuse" if effect.kind != "step":
-                return Fault.REFUSE
-            case "lose" if effect.kind == "write":
-                return Fault.LOSE
-            case "wait":
-                return self._meanwhile(effect)
-            case _:
-                return None
-
-    def _meanwhile(self, effect: Effect) -> Meanwhile:
-        """What happens while the process is suspended: another driver, or work on this driver's other thread."""
-        assert self.cluster is not None
-        cluster, options = self.cluster, list[Callable[[], object]]([self._take_over])
-        if effect.process.name.startswith("executor"):
-            idle = cluster.world.stream.pending is None
-            options += ([self._epoch] if idle else []) if self.in_round else [cluster.background]
-        act = self.rng.choice(options)
-
-        def meanwhile() -> None:
-            self.nested = True
-            try:
-                act()
-            finally:
-                self.nested = False
-
-        return meanwhile
-
-    def _epoch(self) -> None:
-        assert self.cluster is not None
-        self.cluster.epoch(rows_for(self.rng, len(self.cluster.world.stream.batches), 8, 6))
-
-    def _take_over(self) -> None:
-        assert self.cluster is not None
-        self.cluster.take_over()
-        if self.rng.random() < 0.7:
-            self.cluster.finish()
-        if self.rng.random() < 0.5:
-            self.cluster.background()
 
 
 @dataclass
@@ -120,14 +47,13 @@ class History:
     def __post_init__(self) -> None:
         self.rng = rng = random.Random(self.seed)
         self.keys, self.rows_max = rng.choice([(4, 6), (12, 16), (40, 24)])
-        self.round_epochs = random.Random(f"rounds of {self.seed}").choice(ROUND_EPOCHS)
+        self.round_epochs = self.make_round_epochs()
         self.epochs = rng.randint(6, 12) + 3 * self.round_epochs
-        self.misfortune = Misfortune(random.Random(self.seed + 1), rng.randint(0, 5), rng.choice([0.003, 0.01, 0.03]))
-        flows, tuning = flows_for(rng), tuning_for(rng)
-        if self.moody:
-            flows = {"moody": moody()}
+        most, chance = rng.randint(0, 5), rng.choice([0.003, 0.01, 0.03])
+        self.misfortune = self.make_misfortune(random.Random(self.seed + 1), most, chance)
+        flows, tuning = self.make_flows(rng), tuning_for(rng)
         self.cluster = SimulatedCluster(
-            flows,
+            {"moody": moody()} if self.moody else flows,
             bins=rng.choices([4, 8, 16, 64], [4, 6, 4, 1])[0],
             workers=rng.randint(1, 3),
             slots=SLOTS,
@@ -144,7 +70,23 @@ class History:
     def next_rows(self) -> list[Row]:
         """The input of the next epoch; the same for every history of this seed."""
         number = len(self.cluster.world.stream.batches)
-        return rows_for(random.Random(f"{self.seed} {number}"), number, self.keys, self.rows_max)
+        return self.rows_at(random.Random(f"{self.seed} {number}"), number)
+
+    def make_flows(self, rng: random.Random) -> Mapping[str, Flow] | Graph:
+        """The operators."""
+        return flows_for(rng)
+
+    def make_misfortune(self, rng: random.Random, most: int, chance: float) -> Misfortune:
+        """The faults: at most so many, with this chance at each effect."""
+        return Misfortune(rng, most, chance)
+
+    def make_round_epochs(self) -> int:
+        """How many epochs pass during a round."""
+        return random.Random(f"rounds of {self.seed}").choice(ROUND_EPOCHS)
+
+    def rows_at(self, rng: random.Random, number: int) -> list[Row]:
+        """The input of one epoch."""
+        return rows_for(rng, number, self.keys, self.rows_max)
 
     @property
     def concurrent(self) -> list[Call]:
@@ -246,7 +188,7 @@ class History:
 
     def calm_down(self) -> None:
         """Without further faults, running migrations end, the target is reached, and all guarantees hold."""
-        self.misfortune.left = 0
+        self.misfortune.stop()
         cluster = self.cluster
         for machine in cluster.world.machines.values():
             machine.broken = ""
@@ -261,16 +203,19 @@ class History:
         if newest is not None:
             assert cluster.route is not None
             shares = {worker: len(cluster.route.bins_of(worker)) for worker in cluster.route.workers}
-            wanted = sorted(newest.workers)[: cluster.world.bins]
-            assert len(shares) == len(wanted), f"the newest target is {newest.workers}; bins are {shares}"
-            assert max(shares.values()) - min(shares.values()) <= 1, f"bins are {shares}"
             assert shares.keys() <= set(newest.workers), f"the newest target is {newest.workers}; bins are {shares}"
+            self.check_balance(shares, newest.workers)
         for _ in range(3):
             cluster.epoch(self.next_rows())
             cluster.background()
         cluster.witness.rebuild()
         assert cluster.leftovers() == {}, "these copies are not needed"
         assert verify(cluster.world.files) == []
+
+    def check_balance(self, shares: Mapping[Worker, int], wanted: Sequence[Worker]) -> None:
+        """Check the number of bins of each worker: all bins are about the same load."""
+        assert len(shares) == min(len(wanted), self.cluster.world.bins), f"the target is {wanted}; bins are {shares}"
+        assert max(shares.values()) - min(shares.values()) <= 1, f"bins are {shares}"
 
 
 def play(seed: int, **options: object) -> SimulatedCluster:

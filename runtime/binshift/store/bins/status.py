@@ -9,6 +9,7 @@ or being dropped, or left behind by a process that died doing so), and partial r
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -200,6 +201,7 @@ def pack_bins(bins: BinSet) -> bytes:
     return np.packbits(present).tobytes()
 
 
+@functools.lru_cache(maxsize=256)  # every transaction reads the status, whose sets rarely change
 def unpack_bins(bitmap: bytes) -> BinSet:
     """The set again."""
     return BinSet(np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, dtype=np.uint8))).astype(np.int32))
