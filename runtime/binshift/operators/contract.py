@@ -5,7 +5,7 @@ same epoch after a failure and must then give the same result, so it takes time,
 only. It changes nothing itself: `EpochState` collects changes, and the task commits all of them or none.
 
 An operator passes every key to `EpochState.get` in at most one call, so that no read depends on a write of the same
-epoch.
+epoch; one that must read a key again keeps its own changes (`processor.view`).
 """
 
 from __future__ import annotations
@@ -80,11 +80,14 @@ class EpochState:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         rows_late: rows that were dropped because they are at or before the previous watermark.
+        wake_at_ms: the earliest processing time at which the owned bins need an epoch, milliseconds since 1970; None: without input
+            they need none.
     """
 
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
     rows_late: int = 0
+    wake_at_ms: int | None = None
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key before this epoch, null where absent."""

@@ -12,6 +12,9 @@ from conformance.programs import (
     keys,
     limits,
     outer_joins,
+    processor_chains,
+    processor_times,
+    processors,
     python_functions,
     sessions,
     sketches,
@@ -22,5 +25,6 @@ from conformance.programs import (
 KINDS = (
     *(aggregation.case, functions.case, sketches.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
     *(joins.case, outer_joins.case, combined.case, chains.case, sql.case, python_functions.case),
+    *(processors.case, processor_times.case, processor_chains.case),
 )
 PROGRAMS = tuple(program for kind in KINDS for program in kind.programs)

@@ -20,6 +20,9 @@ from binshift.spark.plan.template import Templates
 WATERMARK_NODE = "EventTimeWatermark"
 """Keeps no state in a stream: Spark follows the event time there, and writes the watermark to its offset log."""
 
+EVENT_TIME_NODE = "UpdateEventTimeWatermarkColumn"
+"""Names the event time of a processor's output; right above the processor, or above a projection of it."""
+
 STATE_NODES = (
     "Aggregate",
     "Deduplicate",
@@ -68,10 +71,14 @@ class Node:
     Attributes:
         plan: Spark's analysed node, whose children are those of the program.
         inputs: its input rows; two for a join.
+        initial: the rows of the initial state of a processor; None without one.
+        event_time: the attribute of a processor's output that is the event time behind it; None without one.
     """
 
     plan: Any
     inputs: tuple[Segment, ...]
+    initial: DataFrame | None = None
+    event_time: Any = None
 
 
 @dataclass(frozen=True)
@@ -140,8 +147,22 @@ class _Cutter:
             raise Unsupported(
                 "withWatermark behind a stateful operator; call it before the first one, where the event time is read"
             )
+        if class_name(plan) == EVENT_TIME_NODE:
+            return self._with_event_time(plan, holes)
         children = [self._over_holes(child, holes) for child in sequence(plan.children())]
         return plan.withNewChildren(self.templates.scala_sequence(children))
+
+    def _with_event_time(self, plan: Any, holes: dict[DataFrame, Leaf | Output]) -> Any:
+        """The hole of a processor's output with its event time marked, in place of the node that only a stream has."""
+        projected = class_name(plan.child()) == "Project"  # without columns that nothing needs
+        processor = plan.child().child() if projected else plan.child()
+        marked = plan.withNewChildren(self.templates.scala_sequence([processor]))
+        hole = self._hole(marked, self._node(processor, plan.eventTime()), holes)
+        if not projected:
+            return hole
+        attributes = {each.exprId().id(): each for each in sequence(hole.output())}
+        needed = [attributes[each.exprId().id()] for each in sequence(plan.child().output())]
+        return plan.child().copy(self.templates.scala_sequence(needed), hole)
 
     def _limits_all_groups(self, plan: Any) -> bool:
         """Whether it is a limit behind an aggregation whose every group is emitted in every epoch."""
@@ -152,16 +173,21 @@ class _Cutter:
         holes[hole] = origin
         return analyzed(hole)
 
-    def _node(self, plan: Any) -> Output:
+    def _node(self, plan: Any, event_time: Any = None) -> Output:
         for number, known in enumerate(self.nodes):
             if plan.deterministic() and known.plan.sameResult(plan):
                 return Output(number)
         children = sequence(plan.children())
         if class_name(plan) == "GlobalLimit":  # the local limit below it saves work only
             children = [each.child() if class_name(each) == "LocalLimit" else each for each in children]
-        inputs = tuple(self.segment(child) for child in children)
-        self.nodes.append(Node(plan, inputs))
+        inputs = tuple(self.segment(child) for child in children if child.isStreaming())
+        self.nodes.append(Node(plan, inputs, self._initial(plan), event_time))
         return Output(len(self.nodes) - 1)
+
+    def _initial(self, plan: Any) -> DataFrame | None:
+        if class_name(plan) != "TransformWithStateInPySpark" or not plan.hasInitialState():
+            return None
+        return self.templates.frame(plan.initialState())
 
     def _leaf(self, plan: Any) -> Leaf:
         for number, known in enumerate(self.leaves):
