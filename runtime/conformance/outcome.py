@@ -26,7 +26,7 @@ class Outcome:
     """What one run returned.
 
     Attributes:
-        columns: names and types of the batches' columns; empty without a batch.
+        columns: names and types of the batches' columns; empty without a batch, and not compared if no step has ended.
         steps: the rows of each step, sorted unless the program sorts them.
         error: the condition of the error; empty without failure.
         detail: when it failed, and the message; not compared, as binshift reports before the start what Spark reports in a batch.
@@ -49,7 +49,7 @@ class Outcome:
         if self.error != other.error:
             detail = f" ({self.detail})" if self.detail else ""
             yield f"error {self.error or 'none'}{detail}, expected {other.error or 'none'}"
-        if self.columns != other.columns:
+        if self.columns != other.columns and (self.steps or other.steps or not self.error):
             yield f"columns {self.columns or 'none'}, expected {other.columns or 'none'}"
         for number in range(max(len(self.steps), len(other.steps))):
             found, expected = (each.steps[number] if number < len(each.steps) else () for each in (self, other))

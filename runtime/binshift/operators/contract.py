@@ -5,7 +5,7 @@ same epoch after a failure and must then give the same result, so it takes time,
 only. It changes nothing itself: `EpochState` collects changes, and the task commits all of them or none.
 
 An operator passes every key to `EpochState.get` in at most one call, so that no read depends on a write of the same
-epoch.
+epoch; one that must read a key again keeps its own changes (`processor.view`).
 """
 
 from __future__ import annotations

@@ -17,6 +17,9 @@ from conformance.programs import (
     pandas_state,
     pandas_timeouts,
     pandas_types,
+    processor_chains,
+    processor_times,
+    processors,
     python_functions,
     sessions,
     sketches,
@@ -28,5 +31,6 @@ KINDS = (
     *(aggregation.case, functions.case, sketches.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
     *(joins.case, outer_joins.case, combined.case, chains.case, sql.case, python_functions.case),
     *(pandas_state.case, pandas_types.case, pandas_timeouts.case, pandas_clock.case, pandas_errors.case),
+    *(processors.case, processor_times.case, processor_chains.case),
 )
 PROGRAMS = tuple(program for kind in KINDS for program in kind.programs)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
-from binshift.model import Epoch, Term, Worker
+from binshift.model import BEFORE_FIRST, Epoch, Term, Worker
 from binshift.spark import conf
 from binshift.spark.jobs.collecting import collecting, handed
 from binshift.spark.jobs.output import Output
@@ -128,7 +128,8 @@ class SparkJobs:
         def add_stored(stage: CompiledStage, places: tuple[Place, ...]) -> AddStoredFunction:
             return AddStoredFunction(own(stage), places, self.environment, stage.pickled_add_stored)
 
-        pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms)
+        first = plan.epoch == BEFORE_FIRST + 1
+        pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms, first)
         return pinned.result(self.pipeline, batch, run, add_stored)
 
     # ------------------------------------------------------------------------------------------------------ background

@@ -36,6 +36,7 @@ class PinnedRun:
         collected: gets what tasks report.
         shared: releases rows that were kept for several readers.
         time_ms: the batch's time, milliseconds since 1970.
+        first: whether it is a run of the first epoch.
     """
 
     jvm: Jvm
@@ -45,6 +46,7 @@ class PinnedRun:
     collected: Accumulator[list[object]]
     shared: ExitStack
     time_ms: int
+    first: bool = False
 
     def result(self, pipeline: Pipeline, rows: DataFrame, function: Function, add_stored: Function) -> DataFrame:
         """The result of a program over ``rows``, with a function in the place of each S, and one that adds what is stored before it."""
@@ -58,7 +60,7 @@ class PinnedRun:
 
         filling = {pipeline.batch: kept(pipeline.batch, rows)}
         for stage in pipeline.stages:
-            routed = pipeline.fill(stage.routed(self.route, self.workers), filling, self.time_ms)
+            routed = pipeline.fill(stage.routed(self.route, self.workers, first=self.first), filling, self.time_ms)
             given, places = placed(self.jvm, routed, self.workers, self.on)
             if stage.stage.spark_merge is not None:
                 hole, merged = stage.merged_by_spark(pipeline.templates)

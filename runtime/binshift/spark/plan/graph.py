@@ -20,6 +20,9 @@ from binshift.spark.plan.template import Templates
 WATERMARK_NODE = "EventTimeWatermark"
 """Keeps no state in a stream: Spark follows the event time there, and writes the watermark to its offset log."""
 
+EVENT_TIME_NODE = "UpdateEventTimeWatermarkColumn"
+"""Names the event time of a processor's output; right above the processor, or above a projection of it."""
+
 STATE_NODES = (
     "Aggregate",
     "Deduplicate",
@@ -69,11 +72,15 @@ class Node:
         plan: Spark's analysed node, whose children are those of the program.
         inputs: its input rows; two for a join.
         spark: the number that Spark gives the operator: as it meets them from the result down.
+        initial: the rows of the initial state of a processor; None without one.
+        event_time: the attribute of a processor's output that is the event time behind it; None without one.
     """
 
     plan: Any
     inputs: tuple[Segment, ...]
     spark: int
+    initial: DataFrame | None = None
+    event_time: Any = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +150,22 @@ class _Cutter:
             raise Unsupported(
                 "withWatermark behind a stateful operator; call it before the first one, where the event time is read"
             )
+        if class_name(plan) == EVENT_TIME_NODE:
+            return self._with_event_time(plan, holes)
         children = [self._over_holes(child, holes) for child in sequence(plan.children())]
         return plan.withNewChildren(self.templates.scala_sequence(children))
+
+    def _with_event_time(self, plan: Any, holes: dict[DataFrame, Leaf | Output]) -> Any:
+        """The hole of a processor's output with its event time marked, in place of the node that only a stream has."""
+        projected = class_name(plan.child()) == "Project"  # without columns that nothing needs
+        processor = plan.child().child() if projected else plan.child()
+        marked = plan.withNewChildren(self.templates.scala_sequence([processor]))
+        hole = self._hole(marked, self._node(processor, plan.eventTime()), holes)
+        if not projected:
+            return hole
+        attributes = {each.exprId().id(): each for each in sequence(hole.output())}
+        needed = [attributes[each.exprId().id()] for each in sequence(plan.child().output())]
+        return plan.child().copy(self.templates.scala_sequence(needed), hole)
 
     def _limits_all_groups(self, plan: Any) -> bool:
         """Whether it is a limit behind an aggregation whose every group is emitted in every epoch."""
@@ -155,7 +176,7 @@ class _Cutter:
         holes[hole] = origin
         return analyzed(hole)
 
-    def _node(self, plan: Any) -> Output:
+    def _node(self, plan: Any, event_time: Any = None) -> Output:
         spark = self.entered
         self.entered += 1
         for number, known in enumerate(self.nodes):
@@ -165,8 +186,8 @@ class _Cutter:
         children = sequence(plan.children())
         if class_name(plan) == "GlobalLimit":  # the local limit below it saves work only
             children = [each.child() if class_name(each) == "LocalLimit" else each for each in children]
-        inputs = tuple(self.segment(child) for child in children)
-        self.nodes.append(Node(plan, inputs, spark))
+        inputs = tuple(self.segment(child) for child in children if child.isStreaming())
+        self.nodes.append(Node(plan, inputs, spark, self._initial(plan), event_time))
         return Output(len(self.nodes) - 1)
 
     def _operators(self, plan: Any) -> int:
@@ -175,6 +196,11 @@ class _Cutter:
             return 0
         own = _is_stateful(plan) and not self._limits_all_groups(plan)
         return own + sum(map(self._operators, sequence(plan.children())))
+
+    def _initial(self, plan: Any) -> DataFrame | None:
+        if class_name(plan) != "TransformWithStateInPySpark" or not plan.hasInitialState():
+            return None
+        return self.templates.frame(plan.initialState())
 
     def _leaf(self, plan: Any) -> Leaf:
         for number, known in enumerate(self.leaves):

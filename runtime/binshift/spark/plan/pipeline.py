@@ -51,6 +51,7 @@ class CompiledStage:
         merged: the hole for the rows that S returns.
         delay_ms: how far its watermark is behind the query's, in milliseconds.
         node: what it was compiled of.
+        initial: rows that are a further input in the first epoch; None without such.
     """
 
     name: str
@@ -59,7 +60,8 @@ class CompiledStage:
     merged: DataFrame
     delay_ms: int = 0
     node: Node | None = None
-    _routed: tuple[Route, tuple[Worker, ...], DataFrame] | None = field(default=None, init=False)
+    initial: DataFrame | None = None
+    _routed: tuple[tuple[Route, tuple[Worker, ...], bool], DataFrame] | None = field(default=None, init=False)
     _merged_by_spark: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
 
     @property
@@ -93,16 +95,18 @@ class CompiledStage:
         """The hole for the rows with what is stored, and the template of the rows for S."""
         if self._merged_by_spark is None:
             invariant(self._routed is not None, "rows are routed before stored buffers are added")
-            routed = cast(tuple[Route, tuple[Worker, ...], DataFrame], self._routed)[2]
+            routed = cast(tuple[object, DataFrame], self._routed)[1]
             hole = templates.hole_of(self.spark_merge.with_stored(routed.schema))
             self._merged_by_spark = hole, self.spark_merge.merged(hole)
         return self._merged_by_spark
 
-    def routed(self, route: Route, workers: tuple[Worker, ...]) -> DataFrame:
-        """The template of F and the exchange; made again when the route changes."""
-        if self._routed is None or self._routed[:2] != (route, workers):
-            self._routed = (route, workers, self.stage.route(self.inputs, route, workers))
-        return self._routed[2]
+    def routed(self, route: Route, workers: tuple[Worker, ...], *, first: bool = False) -> DataFrame:
+        """The template of F and the exchange, in the first epoch or a later one; made again when the route changes."""
+        case = (route, workers, first)
+        if self._routed is None or self._routed[0] != case:
+            inputs = self.inputs if self.initial is None or not first else (*self.inputs, self.initial)
+            self._routed = (case, self.stage.route(inputs, route, workers))
+        return self._routed[1]
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,8 @@ def assemble(graph: Graph, compile: Compile, templates: Templates) -> Pipeline:
         inputs = tuple(rows(each) for each in node.inputs)
         stage = compile(node, inputs)
         merged, delay_ms = templates.hole_of(stage.merged_schema), max(delay_of(each) for each in node.inputs)
-        stages.append(CompiledStage(f"{number}.{stage.kind}", stage, inputs, merged, delay_ms, node))
+        made = CompiledStage(f"{number}.{stage.kind}", stage, inputs, merged, delay_ms, node, node.initial)
+        stages.append(made)
     result = rows(graph.result)
     shared = frozenset(hole for hole, count in reads.items() if count > 1)
     drained = frozenset(each.merged for each in stages if _may_leave_rows(each.merged, stages, result))

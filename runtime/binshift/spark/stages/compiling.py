@@ -20,12 +20,13 @@ from binshift.spark.stages.aggregates import compile_aggregate, session_key
 from binshift.spark.stages.aggregation import AggregationStage
 from binshift.spark.stages.joins import compile_join
 from binshift.spark.stages.pandas_state import compile_pandas_state
+from binshift.spark.stages.processors import compile_processor
 from binshift.spark.stages.rowstages import compile_deduplication, compile_limit
 from binshift.spark.stages.sessions import SessionStage
 
 UNSUPPORTED = {
     "FlatMapGroupsWithState": "flatMapGroupsWithState",
-    "TransformWithStateInPySpark": "transformWithState",
+    "TransformWithState": "transformWithState in Scala",
 }
 """What nodes are in a program."""
 
@@ -72,6 +73,8 @@ def compile_program(frame: DataFrame, templates: Templates, output_mode: str, bi
                 return compile_limit(inputs[0], node.plan, bins)
             case "FlatMapGroupsInPandasWithState":
                 return compile_pandas_state(inputs[0], node.plan, output_mode, bins)
+            case "TransformWithStateInPySpark":
+                return compile_processor(inputs[0], node.initial, node.plan, node.event_time, bins)
             case other:
                 raise Unsupported(f"{UNSUPPORTED.get(other, other)} on a stream is not supported yet")
 

@@ -1,0 +1,201 @@
+"""A variable with a list for each key: chunks of elements, and a header that knows where they are.
+
+An append rewrites the last chunk, if it has room, and the header; nothing else of the list is read. Short lists are read for many keys
+at once, when the first of them is needed; long ones in steps, so that they need not fit into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+import numpy as np
+import pyarrow as pa
+
+from binshift.operators.contract import STATE_SPACE
+from binshift.operators.processor.chunks import ChunkCodec, Element, Header, pack_headers, unpack_headers
+from binshift.operators.processor.keygroup import NO_KEYS, KeyGroup, Turn
+from binshift.operators.processor.layout import HEADER_SPACE, index_keys, numbered, variable_keys, with_rest
+from binshift.operators.processor.variables import NEVER_MS, Tuple, Variable
+from binshift.operators.processor.view import EpochView
+
+CHUNK_ELEMENTS = 64
+SHORT_CHUNKS = 8
+"""Lists of at most so many chunks are read together with those of the keys that follow."""
+CHUNKS_AT_ONCE = 4096
+
+_Place = tuple[int, int]
+"""A key's position, and the number of a chunk."""
+
+
+@dataclass
+class _Change:
+    """What a key's list becomes: what it was, unless it is replaced, and then these elements."""
+
+    replaces: bool
+    elements: list[Element] = field(default_factory=list)
+
+
+class Lists:
+    """The lists of a group of keys; changes are written at once by `flush`.
+
+    Args:
+        variable: which one.
+        view: the epoch's state.
+        turn: the key whose turn it is.
+    """
+
+    def __init__(self, variable: Variable, view: EpochView, turn: Turn) -> None:
+        self.variable = variable
+        self._view = view
+        self._turn = turn
+        self._codec = ChunkCodec(variable.schema)
+        self._group = NO_KEYS
+        self._headers: dict[int, Header] | None = None
+        self._read: dict[int, list[Element]] = {}
+        self._changed: dict[int, _Change] = {}
+
+    def bind(self, group: KeyGroup) -> None:
+        """Work on another group; the changes of the one before are written."""
+        self._group, self._headers, self._read = group, None, {}
+
+    def get(self) -> Iterator[Tuple]:
+        """The elements as they are now, that have not outlived their time to live."""
+        at, now = self._turn.at, self._turn.time_ms
+        change = self._changed.get(at)
+        stored = () if change is not None and change.replaces else self._elements(at)
+        added = [] if change is None else list(change.elements)
+        return (element for element, ends in chain(stored, added) if ends > now)
+
+    def exists(self) -> bool:
+        """Whether there is an element."""
+        if self.variable.ttl_ms is not None:
+            return next(self.get(), None) is not None
+        change = self._changed.get(self._turn.at)
+        if change is not None and (change.replaces or change.elements):
+            return bool(change.elements)
+        return self._turn.at in self._stored_headers()
+
+    def append(self, elements: list[Tuple]) -> None:
+        """Add elements at the end."""
+        self._changed.setdefault(self._turn.at, _Change(replaces=False)).elements.extend(self._expiring(elements))
+
+    def replace(self, elements: list[Tuple]) -> None:
+        """Make these the elements; none deletes the list."""
+        self._changed[self._turn.at] = _Change(True, self._expiring(elements))
+
+    def end_elements(self) -> None:
+        """Delete the elements that have outlived their time to live, in the lists of the whole group."""
+        for at in range(len(self._group)):
+            kept = [element for element in self._elements(at) if element[1] > self._turn.time_ms]
+            self._changed[at] = _Change(True, kept)
+
+    def flush(self) -> None:
+        """Write the group's changes."""
+        if not self._changed:
+            return
+        headers = {at: found for at in self._changed if (found := self._stored_headers().get(at)) is not None}
+        replaced = {at: headers[at] for at, change in self._changed.items() if change.replaces and at in headers}
+        self._delete(replaced)
+        kept = {at: header for at, header in headers.items() if at not in replaced}
+        new = self._write({at: change for at, change in self._changed.items() if change.elements}, kept)
+        self._reindex(headers, new)
+        self._changed = {}
+
+    def _expiring(self, elements: list[Tuple]) -> list[Element]:
+        ttl = self.variable.ttl_ms
+        ends = NEVER_MS if ttl is None else self._turn.time_ms + ttl
+        return [(element, ends) for element in elements]
+
+    # ------------------------------------------------------------------------------------------------------- reading
+
+    def _elements(self, at: int) -> Iterator[Element]:
+        header = self._stored_headers().get(at)
+        if header is None:
+            return iter(())
+        if at not in self._read and header.chunks <= SHORT_CHUNKS:
+            self._read_short(at)
+        return iter(self._read[at]) if at in self._read else self._long(at, header)
+
+    def _read_short(self, first: int) -> None:
+        """Read the list of a key, and those of the keys that follow."""
+        headers = self._stored_headers()
+        short = [(at, headers[at]) for at in range(first, len(self._group)) if at in headers and at not in self._read]
+        wanted = ((at, number) for at, header in short if header.chunks <= SHORT_CHUNKS for number in header.numbers)
+        places = list(islice(wanted, CHUNKS_AT_ONCE))
+        if len(places) == CHUNKS_AT_ONCE:  # the last list may lack chunks
+            last = places[-1][0]
+            places = [place for place in places if place[0] != last or last == first]
+        for (at, _), elements in zip(places, self._chunks(places), strict=True):
+            self._read.setdefault(at, []).extend(elements)
+
+    def _long(self, at: int, header: Header) -> Iterator[Element]:
+        for start in range(header.first, header.next, CHUNK_ELEMENTS):
+            numbers = range(start, min(start + CHUNK_ELEMENTS, header.next))
+            yield from chain.from_iterable(self._chunks([(at, number) for number in numbers]))
+
+    def _chunks(self, places: list[_Place]) -> list[list[Element]]:
+        return self._codec.unpack(self._view.get(self._bins(places), self._chunk_keys(places)))
+
+    def _stored_headers(self) -> dict[int, Header]:
+        if self._headers is None:
+            group = self._group
+            found = self._view.get(group.bins, variable_keys(HEADER_SPACE, self.variable.number, group.sized))
+            self._headers = unpack_headers(found)
+        return self._headers
+
+    # ------------------------------------------------------------------------------------------------------- writing
+
+    def _delete(self, headers: dict[int, Header]) -> None:
+        chunks = [(at, number) for at, header in headers.items() for number in header.numbers]
+        self._view.delete(self._bins(chunks), self._chunk_keys(chunks))
+        self._view.delete(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers))
+
+    def _write(self, changes: dict[int, _Change], kept: dict[int, Header]) -> dict[int, Header]:
+        """Write chunks and headers; returns the headers."""
+        open_chunks = [(at, kept[at].next - 1) for at in changes if at in kept and kept[at].last < CHUNK_ELEMENTS]
+        tails = dict(zip((at for at, _ in open_chunks), self._chunks(open_chunks), strict=True))
+        places, chunks, headers = list[_Place](), list[list[Element]](), dict[int, Header]()
+        for at, change in changes.items():
+            header = kept.get(at, Header(0, 0, 0, 0, NEVER_MS))
+            number = header.next - 1 if at in tails else header.next
+            elements = [*tails.get(at, ()), *change.elements]
+            for start in range(0, len(elements), CHUNK_ELEMENTS):
+                places.append((at, number))
+                chunks.append(elements[start : start + CHUNK_ELEMENTS])
+                number += 1
+            earliest = min(header.earliest_ms, min(ends for _, ends in change.elements))
+            headers[at] = Header(header.first, number, header.count + len(change.elements), len(chunks[-1]), earliest)
+        self._view.put(self._bins(places), self._chunk_keys(places), self._codec.pack(chunks))
+        self._view.put(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers), pack_headers(headers.values()))
+        return headers
+
+    def _reindex(self, before: dict[int, Header], after: dict[int, Header]) -> None:
+        """The index row of a list, by its earliest element."""
+        if self.variable.ttl_ms is None:
+            return
+        for headers, others, value in ((before, after, None), (after, before, b"")):
+            moved = {
+                at: header
+                for at, header in headers.items()
+                if at not in others or others[at].earliest_ms != header.earliest_ms
+            }
+            times = pa.array([header.earliest_ms for header in moved.values()], pa.int64())
+            keys = index_keys(times, self._keys_at(STATE_SPACE, moved))
+            self._view.put(self._bins_at(moved), keys, pa.repeat(pa.scalar(value, pa.binary()), len(moved)))
+
+    def _bins(self, places: list[_Place]) -> np.ndarray:
+        return self._group.bins_at(np.array([at for at, _ in places], dtype=np.int32))
+
+    def _bins_at(self, headers: dict[int, Header]) -> np.ndarray:
+        return self._group.bins_at(np.fromiter(headers, dtype=np.int32, count=len(headers)))
+
+    def _keys_at(self, space: bytes, headers: dict[int, Header]) -> pa.BinaryArray:
+        keys = self._group.sized.take(pa.array(list(headers), pa.int32()))
+        return variable_keys(space, self.variable.number, keys)
+
+    def _chunk_keys(self, places: list[_Place]) -> pa.BinaryArray:
+        keys = self._group.sized.take(pa.array([at for at, _ in places], pa.int32()))
+        numbers = numbered(pa.array([number for _, number in places], pa.int64()))
+        return variable_keys(STATE_SPACE, self.variable.number, with_rest(keys, numbers))

@@ -1,0 +1,235 @@
+"""``transformWithState`` and ``transformWithStateInPandas`` as a stage: unchanged `StatefulProcessor` classes.
+
+The driver calls the processor's ``init`` once, as Spark does, to learn its state variables. Rows of a key reach S together, in the order of
+their source, and in the first epoch those of the initial state before them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from binshift.errors import Unsupported
+from binshift.model import Worker
+from binshift.operators.contract import BIN_COLUMN
+from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.operator import (
+    INITIAL_COLUMN,
+    INITIAL_PREFIX,
+    KEY_PREFIX,
+    ROW_PREFIX,
+    StatefulProcessing,
+    TimeMode,
+)
+from binshift.routing import Route
+from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
+from binshift.spark.plan.eventtime import expiry_of, marked
+from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
+from binshift.spark.plan.stage import ORDER_COLUMN, numbered, text_fingerprint
+from binshift.spark.stages.buffers import is_storable
+from binshift.spark.stages.definitions import defined
+from binshift.spark.tasks.processor_calls import PickledProcessor
+from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
+from binshift.spark.tasks.processor_rows import RowFormat
+
+PANDAS = "transformWithStateInPandasExec"
+ROWS = "transformWithStateInPySparkExec"
+
+TIME_MODES = {"NoTime": TimeMode.NONE, "ProcessingTime": TimeMode.PROCESSING, "EventTime": TimeMode.EVENT}
+"""By their names in plans."""
+
+NO_WATERMARK_MS = 1 << 61
+"""How far the watermark behind a processor in processing time is held back: there is none, as in Spark."""
+
+
+@dataclass
+class ProcessorStage:
+    """See `binshift.spark.plan.stage.Stage`. In the first epoch the inputs are the rows and, behind them, the initial state.
+
+    Attributes:
+        kind: see `Stage`.
+        operator: what S runs.
+        keys: the types of the grouping columns.
+        output: the user's columns.
+        bins: the number of bins.
+        description: see `Stage`.
+        expiry: the event time of rows by which they can be late; None if they cannot.
+    """
+
+    kind: str
+    operator: StatefulProcessing
+    keys: StructType
+    output: StructType
+    bins: int
+    description: str
+    expiry: Column | None
+    spark_merge: ClassVar[None] = None
+    _columns: RouteColumns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._columns = RouteColumns(bin_of([F.col(name) for name in self.keys.names], self.bins))
+
+    @property
+    def merged_schema(self) -> StructType:
+        """The user's columns."""
+        return self.output
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the description."""
+        return text_fingerprint(self.description)
+
+    @property
+    def ends_groups(self) -> bool:
+        """In every mode but processing time, where the earliest timer decides."""
+        return self.operator.time is not TimeMode.PROCESSING
+
+    @property
+    def holds_back_ms(self) -> int:
+        """In processing time the output has no watermark."""
+        return NO_WATERMARK_MS if self.operator.time is TimeMode.PROCESSING else 0
+
+    def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
+        """Rows, and in the first epoch those of the initial state before them, sorted by bin, key and source order."""
+        rows, first = self._rows(inputs[0]), len(inputs) > 1
+        if first:
+            rows = self._with_initial(rows, inputs[1])
+        rows = rows.select("*", F.monotonically_increasing_id().alias(ORDER_COLUMN))
+        rows = exchanged(rows.select("*", *self._columns.added(route, workers)), len(workers))
+        order = [F.col(INITIAL_COLUMN).desc()] if first else []
+        return rows.sortWithinPartitions(BIN_COLUMN, *self.keys.names, *order, ORDER_COLUMN)
+
+    def finish(self, merged: DataFrame) -> DataFrame:
+        """Nothing to do."""
+        return merged
+
+    def _rows(self, frame: DataFrame) -> DataFrame:
+        times = [] if self.expiry is None else [self.expiry.alias(EXPIRY_COLUMN)]
+        return numbered(frame).select(*self._keyed(ROW_PREFIX, len(frame.columns)), *times)
+
+    def _with_initial(self, rows: DataFrame, initial: DataFrame) -> DataFrame:
+        """Both, each with the columns of the other as nulls."""
+        states = initial.toDF(*(f"{INITIAL_PREFIX}{at}" for at in range(len(initial.columns))))
+        states = states.select(*self._keyed(INITIAL_PREFIX, len(initial.columns)))
+        tagged = rows.withColumn(INITIAL_COLUMN, F.lit(False))
+        return tagged.unionByName(states.withColumn(INITIAL_COLUMN, F.lit(True)), allowMissingColumns=True)
+
+    def _keyed(self, prefix: str, columns: int) -> list[Column]:
+        """The grouping columns, which come first in an input, and the user's, renumbered from 0."""
+        count = len(self.keys)
+        keys = [F.col(f"{prefix}{at}").cast(key.dataType).alias(key.name) for at, key in enumerate(self.keys)]
+        return [*keys, *(F.col(f"{prefix}{at}").alias(f"{prefix}{at - count}") for at in range(count, columns))]
+
+
+def compile_processor(
+    rows: DataFrame, initial: DataFrame | None, node: Any, event_time: Any, bins: int
+) -> ProcessorStage:
+    """Compile Spark's analysed ``TransformWithStateInPySpark``.
+
+    Args:
+        rows: the input: grouping columns, and behind them the user's.
+        initial: the initial state in the same form; None without one.
+        node: the node.
+        event_time: the attribute of the output that operators behind take as event time; None without one.
+        bins: the number of bins.
+
+    Raises:
+        Unsupported: a key of a type with an equality of its own (a map, a collated string).
+        Exception: what the processor's ``init`` raises.
+    """
+    count = len(sequence(node.leftAttributes()))
+    keys = _keys(rows, count)
+    time = TIME_MODES[str(node.timeMode())]
+    command = pickled_function(node.functionExpr().func())
+    found = defined(command, time)
+    output = StructType.fromJson(json.loads(node.schema().json()))
+    pandas = str(node.userFacingDataType()) == "pandas"
+    names = rows.columns[count:], [] if initial is None else initial.columns[count:]
+    format = FrameFormat(*names, output, _frame_conf(rows.sparkSession)) if pandas else RowFormat(*names, output)
+    expiry = _expiry(rows, count) if time is TimeMode.EVENT else None
+    operator = StatefulProcessing(
+        PickledProcessor(command, time, StructType(list(rows.schema)[:count]), format, found.parsed),
+        _arrow(rows, keys),
+        _arrow(rows, _without_keys(rows, count, ROW_PREFIX)),
+        _arrow(rows, output),
+        found.variables,
+        time,
+        late_rows=expiry is not None,
+        initial=None if initial is None else _arrow(rows, _without_keys(initial, count, INITIAL_PREFIX)),
+        event_time=None if event_time is None else str(event_time.name()),
+    )
+    mode = str(node.outputMode())
+    described = f"keys {StructType(list(rows.schema)[:count]).simpleString()}; {mode} mode; {time.value} time"
+    description = "; ".join((described, *(each.description for each in found.variables)))
+    return ProcessorStage(PANDAS if pandas else ROWS, operator, keys, output, bins, description, expiry)
+
+
+def _keys(rows: DataFrame, count: int) -> StructType:
+    for key in list(rows.schema)[:count]:
+        if not is_storable(key.dataType):
+            raise Unsupported(
+                f"transformWithState groups by {key.name!r}, a key of type {key.dataType.simpleString()}; "
+                "group by a string made of it"
+            )
+    return StructType([StructField(f"{KEY_PREFIX}{at}", rows.schema[at].dataType) for at in range(count)])
+
+
+def _without_keys(frame: DataFrame, count: int, prefix: str) -> StructType:
+    columns = list(frame.schema)[count:]
+    return StructType([StructField(f"{prefix}{at}", each.dataType) for at, each in enumerate(columns)])
+
+
+def _expiry(rows: DataFrame, count: int) -> Column | None:
+    """When rows are over: by their event time, if they have one."""
+    times = [at for at in marked(sequence(analyzed(rows).output())) if at >= count]
+    if not times:
+        return None
+    catalyst = Catalyst(rows.sparkSession)
+    return expiry_of(catalyst, catalyst.expression(F.col(f"{ROW_PREFIX}{times[0]}")), rows.schema[times[0]].dataType)
+
+
+def _frame_conf(spark: SparkSession) -> FrameConf:
+    """The user's, before an epoch's session changes it."""
+
+    def flag(name: str) -> bool:
+        return str(spark.conf.get(name)) == "true"
+
+    records = int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 0)
+    return FrameConf(
+        timezone=str(spark.conf.get("spark.sql.session.timeZone")),
+        records_max=records if records > 0 else (1 << 31) - 1,
+        bytes_max=int(cast(Any, spark)._jsparkSession.sessionState().conf().arrowMaxBytesPerBatch()),
+        safe=flag("spark.sql.execution.pandas.convertToArrowArraySafely"),
+        by_name=flag("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
+        int_to_decimal=flag("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
+        nullable_ints=flag("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
+    )
+
+
+def _arrow(rows: DataFrame, schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone=rows.sparkSession.conf.get("spark.sql.session.timeZone"))
+
+
+def pickled_function(function: Any) -> bytes:
+    """PySpark's pickled function. PySpark makes a broadcast variable of a large one, which is read here, as tasks would.
+
+    Raises:
+        Unsupported: it refers to broadcast variables of the user.
+    """
+    command = bytes(function.command().unsafeArray())
+    variables = list(function.broadcastVars())
+    if not variables:
+        return command
+    large = Broadcast(path=variables[-1].value().path()).value if len(variables) == 1 else None
+    if not isinstance(large, bytes):
+        raise Unsupported("transformWithState with a processor that has broadcast variables; give it what they hold")
+    return large

@@ -1,0 +1,195 @@
+"""Runs a `StatefulProcessor` epoch by epoch, in memory or on LMDB, on two workers, without Spark; for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from binshift.entries import merge_last_wins
+from binshift.model import Bin, BinSet, Epoch
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.operator import INITIAL_COLUMN, StatefulProcessing, TimeMode
+from binshift.rows import RowCodec
+from binshift.spark.stages.definitions import defined
+from binshift.spark.tasks.processor_calls import PickledProcessor
+from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
+from binshift.spark.tasks.processor_rows import RowFormat
+from binshift.store.engine.contract import KeyValueStore
+from simulator.memory_store import MemoryStore
+
+BINS = 8
+CONF = FrameConf("UTC", 10_000, (1 << 31) - 1, safe=False, by_name=True, int_to_decimal=False, nullable_ints=False)
+
+
+def struct(**fields: Any) -> StructType:
+    """A schema of these types."""
+    return StructType([StructField(name, type) for name, type in fields.items()])
+
+
+KEY = struct(k=StringType())
+ROWS = struct(k=StringType(), v=LongType())
+
+
+def command_of(processor: StatefulProcessor, time: TimeMode) -> bytes:
+    """What PySpark puts into a plan."""
+    function = TransformWithStateInPandasUdfUtils(processor, time.value).transformWithStateUDF
+    pickled: bytes = cast(Any, cloudpickle).dumps((function, None))
+    return pickled
+
+
+class World:
+    """One processor over its epochs.
+
+    Args:
+        processor: is pickled at once.
+        output: of the processor.
+        time: the mode.
+        rows: of the input, of which ``k`` is the key.
+        initial: of the initial state, of which ``k`` is the key.
+        frames: whether rows are given in frames.
+        event_time: the column of the input by which rows are late, in milliseconds.
+        conf: of frames.
+        store: with the state.
+
+    Attributes:
+        late: rows that the last epoch dropped.
+        wake_at_ms: the earliest moment that a worker of the last epoch has requested.
+    """
+
+    def __init__(
+        self,
+        processor: StatefulProcessor,
+        output: StructType,
+        time: TimeMode = TimeMode.NONE,
+        *,
+        rows: StructType = ROWS,
+        initial: StructType | None = None,
+        frames: bool = False,
+        event_time: str | None = None,
+        conf: FrameConf = CONF,
+        store: KeyValueStore | None = None,
+    ) -> None:
+        command = command_of(processor, time)
+        found = defined(command, time)
+        names, initial_names = rows.names, [] if initial is None else initial.names
+        format = FrameFormat(names, initial_names, output, conf) if frames else RowFormat(names, initial_names, output)
+        self.operator = StatefulProcessing(
+            PickledProcessor(command, time, KEY, format, found.parsed),
+            pa.schema([("k0", pa.string())]),
+            _numbered("c", rows),
+            to_arrow_schema(output, timezone="UTC"),
+            found.variables,
+            time,
+            late_rows=event_time is not None,
+            initial=None if initial is None else _numbered("i", initial),
+        )
+        self.store: KeyValueStore = store or MemoryStore()
+        self.rows = rows
+        self.event_time = event_time
+        self.watermark = 0
+        self.time = 0
+        self.epochs = 0
+        self.late = 0
+        self.wake_at_ms: int | None = None
+
+    def epoch(
+        self,
+        rows: Sequence[tuple[Any, ...]] = (),
+        *,
+        time: int | None = None,
+        watermark: int | None = None,
+        initial: Sequence[tuple[Any, ...]] = (),
+        split: int = BINS // 2,
+    ) -> list[dict[str, Any]]:
+        """One epoch at a time and a watermark in milliseconds (default: as before); bins below ``split`` are one worker's."""
+        before, self.watermark = self.watermark, self.watermark if watermark is None else watermark
+        self.time = self.time if time is None else time
+        batch, output, changes, wakes = self._sent(rows, initial), [], [], []
+        self.late = 0
+        with self.store.read() as reader:
+            for owned in (BinSet(range(split)), BinSet(range(split, BINS))):
+                mine = batch.filter(pa.array(np.isin(batch.column(BIN_COLUMN).to_numpy(), owned.array)))
+                context = EpochContext(Epoch(self.epochs), self.time, self.watermark, before, owned)
+                state = EpochState(reader)
+                for found in self.operator.run(iter([mine]), state, context):
+                    assert found.schema.names == self.operator.output_schema.names
+                    output += found.to_pylist()
+                changes += state.changes
+                wakes.append(state.wake_at_ms)
+                self.late += state.rows_late
+        with self.store.write(1) as transaction:
+            transaction.put_many(merge_last_wins(changes))
+        self.epochs += 1
+        self.wake_at_ms = min((each for each in wakes if each is not None), default=None)
+        return output
+
+    def stored(self) -> list[bytes]:
+        """The keys of all rows in the store."""
+        with self.store.read() as reader:
+            return [key.as_py() for bin in range(BINS) for part in reader.scan(Bin(bin)) for key in part.column("key")]
+
+    def with_processor(self, processor: StatefulProcessor) -> World:
+        """The same state, continued by another instance."""
+        other = World.__new__(World)
+        other.__dict__.update(self.__dict__)
+        user = replace(cast(PickledProcessor, self.operator.user), command=command_of(processor, self.operator.time))
+        other.operator = replace(self.operator, user=user)
+        return other
+
+    def _sent(self, rows: Sequence[tuple[Any, ...]], initial: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+        """The rows as F delivers them."""
+        sent = sorted(
+            [(_packed(row[0]), False, at, row) for at, row in enumerate(rows)]
+            + [(_packed(row[0]), True, at, row) for at, row in enumerate(initial)],
+            key=lambda each: (each[0], each[1] is False, each[2]),
+        )
+        columns = [
+            pa.array([each[0][0] for each in sent], pa.int32()),
+            pa.array([each[3][0] for each in sent], pa.string()),
+        ]
+        names = [BIN_COLUMN, "k0"]
+        if self.event_time is not None:
+            at = self.rows.names.index(self.event_time)
+            columns.append(pa.array([None if each[1] else each[3][at] for each in sent], pa.int64()))
+            names.append(EXPIRY_COLUMN)
+        if self.operator.initial is not None and self.epochs == 0:
+            columns.append(pa.array([each[1] for each in sent], pa.bool_()))
+            names.append(INITIAL_COLUMN)
+            columns += [
+                pa.array([each[3][at] if each[1] else None for each in sent], field.type)
+                for at, field in enumerate(self.operator.initial)
+            ]
+            names += self.operator.initial.names
+        columns += [
+            pa.array([None if each[1] else each[3][at] for each in sent], field.type)
+            for at, field in enumerate(self.operator.rows)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=[*names, *self.operator.rows.names])
+
+
+class KeyValueStores(Protocol):
+    """Makes stores."""
+
+    def __call__(self) -> AbstractContextManager[KeyValueStore]:
+        """A new one."""
+
+
+def _packed(key: str | None) -> tuple[int, bytes]:
+    packed: bytes = RowCodec(pa.schema([("k", pa.string())])).pack_columns([pa.array([key], pa.string())], 1)[0].as_py()
+    return sum(packed) % BINS, packed
+
+
+def _numbered(prefix: str, schema: StructType) -> pa.Schema:
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    return pa.schema([pa.field(f"{prefix}{at}", field.type) for at, field in enumerate(arrow)])
