@@ -83,7 +83,9 @@ class FakeService(ControlService):
         self.reads += 1
         numbers = [b for b in range(BINS) if b >= first and worker in (None, b % 2)]
         copies = [Copy(worker=1, epoch=6)]
-        listed = [BinLoad(bin=b, worker=b % 2, rows=1, bytes=2, copies=copies) for b in numbers[:limit]]
+        listed = [
+            BinLoad(bin=b, worker=b % 2, rows=1, bytes=2, rows_per_second=None, copies=copies) for b in numbers[:limit]
+        ]
         return Bins(epoch=7, route_version=3, bins=listed, next=numbers[limit] if len(numbers) > limit else None)
 
     def migrations(self, limit: int) -> Sequence[Migration]:

@@ -24,7 +24,7 @@ from binshift import binary, entries
 from binshift.entries import Entries
 from binshift.invariants import invariant
 from binshift.operators.contract import STATE_SPACE, EpochState, without_space
-from binshift.operators.expiry import times_of
+from binshift.operators.first_times import times_of
 from binshift.operators.join_chunks import Lists
 from binshift.operators.join_chunks import decode as decode_chunks
 from binshift.operators.join_pairs import LEFT, RIGHT

@@ -204,7 +204,7 @@ class History:
             assert cluster.route is not None
             shares = {worker: len(cluster.route.bins_of(worker)) for worker in cluster.route.workers}
             assert shares.keys() <= set(newest.workers), f"the newest target is {newest.workers}; bins are {shares}"
-            self.check_balance(shares, newest.workers)
+            self.check_balance(shares, [Worker(worker) for worker in newest.workers])
         for _ in range(3):
             cluster.epoch(self.next_rows())
             cluster.background()

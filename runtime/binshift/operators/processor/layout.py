@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from binshift import binary
 from binshift.operators.contract import EXPIRY_SPACE, STATE_SPACE, without_space
-from binshift.operators.expiry import TIME_BYTES, expiry_bytes, time_bytes
+from binshift.operators.expiry import expiry_bytes, time_bytes
+from binshift.operators.first_times import TIME_BYTES
 
 HEADER_SPACE = b"\x02"
 """First byte of the keys of headers."""

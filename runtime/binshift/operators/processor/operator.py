@@ -20,6 +20,7 @@ from binshift import binary
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
 from binshift.operators.expiry import on_time
+from binshift.operators.grouping import bin_groups
 from binshift.operators.processor.contract import Calls, Firing, InputGroup, StateOf, States, UserProcessor
 from binshift.operators.processor.keygroup import KeyGroup, Turn
 from binshift.operators.processor.latecheck import none_late
@@ -31,7 +32,6 @@ from binshift.operators.processor.ttl import end_expired
 from binshift.operators.processor.values import Values
 from binshift.operators.processor.variables import Kind, Variable, inner_schema
 from binshift.operators.processor.view import EpochView
-from binshift.operators.vectorised import bin_groups
 from binshift.rows import RowCodec, of_type
 
 KEY_PREFIX, ROW_PREFIX, INITIAL_PREFIX = "k", "c", "i"

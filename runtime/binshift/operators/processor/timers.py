@@ -16,7 +16,7 @@ import pyarrow as pa
 from binshift import binary
 from binshift.model import BinSet
 from binshift.operators.contract import prefixed
-from binshift.operators.expiry import TIME_BYTES, times_of
+from binshift.operators.first_times import TIME_BYTES, times_of
 from binshift.operators.processor.keygroup import NO_KEYS, KeyGroup, Turn
 from binshift.operators.processor.layout import TIMER_SPACE, TIMERS_OF_KEY_SPACE, due_bounds, timer_keys
 from binshift.operators.processor.view import EpochView

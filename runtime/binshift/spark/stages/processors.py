@@ -30,6 +30,7 @@ from binshift.operators.processor.operator import (
     StatefulProcessing,
     TimeMode,
 )
+from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_of, marked
@@ -73,6 +74,7 @@ class ProcessorStage:
     description: str
     expiry: Column | None
     spark_merge: ClassVar[None] = None
+    stored: ClassVar[tuple[StoredRows, ...]] = ()
     _columns: RouteColumns = field(init=False)
 
     def __post_init__(self) -> None:
