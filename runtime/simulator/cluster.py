@@ -111,8 +111,8 @@ class SimulatedCluster:
                 self._driver = started
         raise EpochFailed(f"no driver started in {OPENING_TRIES_MAX} attempts")
 
-    def epoch(self, rows: Sequence[Row] = ()) -> Mapping[str, Sequence[Row]]:
-        """Process one micro-batch, with as many attempts as needed; returns its output by flow.
+    def epoch(self, rows: Sequence[Row] = (), time_ms: int | None = None) -> Mapping[str, Sequence[Row]]:
+        """Process one micro-batch, of a time if given, with as many attempts as needed; returns its output by flow.
 
         A batch that an earlier call left without Spark's commit is finished first.
 
@@ -121,7 +121,7 @@ class SimulatedCluster:
             EpochFailed: a required worker is missing.
         """
         self.finish()
-        batch = self.world.stream.offer(rows, EPOCH_MS * len(self.world.stream.batches))
+        batch = self.world.stream.offer(rows, EPOCH_MS * len(self.world.stream.batches) if time_ms is None else time_ms)
         self.witness.expect(batch)
         self.finish()
         return self.world.stream.outputs[batch.epoch]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from epoch_world import EpochWorld
+from test_operators_group_states import KEYS, OPERATOR, OUTPUT, ROWS, STATE
 
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
+from binshift.operators.group_states import GroupStates
+from simulator.cluster import SimulatedCluster
+from simulator.flows import StateFlow
 
 
 @pytest.fixture
@@ -45,3 +51,55 @@ def test_a_replay_wakes_the_stream_as_recorded(world: EpochWorld) -> None:
     after = world.restarted()
     after.epoch(0)
     assert after.woken_at == [400]
+
+
+@dataclass(frozen=True)
+class Timeouts(StateFlow):
+    """A function with timeouts of processing time: it removes odd totals when they time out."""
+
+    @property
+    def operator(self) -> GroupStates:  # type: ignore[override]
+        """The operator under test."""
+        return OPERATOR
+
+
+def unused(*tables: Any) -> Any:
+    """Stands for the function in the reference, whose results are not compared."""
+    return OUTPUT.empty_table(), ROWS.empty_table().select(["key", "add"]).rename_columns(["key", "total"])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_timeout_ends_in_one_epoch_at_its_time(seed: int) -> None:
+    """(I5) An idle stream runs an epoch only when a timeout has passed; moves, kills and new drivers neither repeat nor lose one."""
+    chance = random.Random(seed)
+    flow = Timeouts(unused, tuple(KEYS.names), ROWS, STATE, OUTPUT)
+    cluster = SimulatedCluster(flow, workers=2, deterministic=False, seed=seed)
+    due = {key: 10 + chance.randrange(1, 40) for key in range(12)}
+    cluster.epoch([{"key": key, "add": 1, "wait": time - 10} for key, time in due.items()], 10)
+    ended: dict[int, list[int]] = {}
+    for now in range(11, 60):
+        if chance.random() < 0.3:
+            disturb(cluster, chance)
+        wake = cluster.driver.batches.wake_at_ms
+        if cluster.driver.batches.woken or (wake is not None and wake <= now):
+            timed_out = [row["key"] for row in cluster.epoch((), now)["state"]]
+            assert timed_out or not (wake is not None and wake <= now)
+            for key in timed_out:
+                ended.setdefault(key, []).append(now)
+    assert ended == {key: [time + 1] for key, time in due.items()}
+    assert cluster.driver.batches.wake_at_ms is None
+
+
+def disturb(cluster: SimulatedCluster, chance: random.Random) -> None:
+    """Restart the driver, kill a worker or move bins, with some background work."""
+    match chance.randrange(4):
+        case 0:
+            cluster.restart_driver()
+        case 1:
+            cluster.kill(chance.randrange(2))
+        case 2:
+            cluster.wipe(chance.randrange(2))
+        case _:
+            cluster.rescale(chance.choice([2, 3, 4]))
+    for _ in range(3):
+        cluster.background()
