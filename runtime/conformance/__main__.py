@@ -80,7 +80,8 @@ def _all(chosen: Sequence[Program], made: Sessions, names: Sequence[str], folder
     tried = made.spark if names == [AGAIN] else made.binshift()
     results = []
     for number, program in enumerate(chosen, start=1):
-        result = _one(program, made.spark, tried, names, folder / f"{program.kind}-{program.name}".replace(" ", "-"))
+        own = folder / f"{program.kind}-{program.name}".replace(" ", "-")
+        result = _one(program, made.spark, tried, names, own, Moves(number))
         results.append(result)
         _write(f"{number}/{len(chosen)} {result.line()}")
         for problem in result.problems():
@@ -89,9 +90,9 @@ def _all(chosen: Sequence[Program], made: Sessions, names: Sequence[str], folder
 
 
 def _one(
-    program: Program, spark: SparkSession, tried: SparkSession, names: Sequence[str], folder: Path
+    program: Program, spark: SparkSession, tried: SparkSession, names: Sequence[str], folder: Path, moves: Moves
 ) -> report.Result:
-    began, moves, runs = time.monotonic(), Moves(), dict[str, Outcome]()
+    began, runs = time.monotonic(), dict[str, Outcome]()
     expected = runner.run(program, spark, folder / "spark")
     for name in names:
         runs[name] = runner.run(program, tried, folder / name, moves if name == MOVED else None)

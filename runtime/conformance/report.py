@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,14 +21,14 @@ class Result:
         program: the program.
         expected: on Spark.
         runs: the name of each run that is compared with Spark's -> its outcome.
-        moves: how often bins were moved in the run with moves; None without such a run.
+        moves: how often bins were moved in the run with moves, by strategy; None without such a run.
         seconds: of all runs together.
     """
 
     program: Program
     expected: Outcome
     runs: dict[str, Outcome]
-    moves: int | None
+    moves: Counter[str] | None
     seconds: float
 
     @property
@@ -46,7 +47,7 @@ class Result:
             yield f"Spark: error {error}; the program declares fails={self.program.fails}"
         if not self.expected.rows and not self.program.fails:
             yield "Spark: no step has rows, so the comparison proves nothing"
-        if self.moves == 0 and not self.refused and not self.expected.error:
+        if self.moves is not None and not self.moves.total() and not self.refused and not self.expected.error:
             yield "no bin was moved, so the run with moves proves nothing"
         for name, outcome in self.runs.items():
             found = [] if outcome.refused else list(outcome.differences(self.expected))
@@ -59,7 +60,7 @@ class Result:
         state = "DIFFERENT" if any(self.problems()) else "refused" if self.refused else "same"
         steps = " ".join(str(len(step)) for step in self.expected.steps)
         what = f"rows per step {steps}" if not self.expected.error else self.expected.error
-        moved = f", {self.moves} moves" if self.moves else ""
+        moved = f", {self.moves.total()} moves" if self.moves else ""
         return f"{state:9} {self.program.kind}/{self.program.name} ({what}{moved}; {self.seconds:.1f} s)"
 
 
@@ -77,7 +78,24 @@ def table(results: Sequence[Result], names: Sequence[str]) -> str:
         those = [each for each in results if kind in (each.program.kind, "all")]
         counts = [sum(each.same(name) for each in those) for name in names]
         lines.append(_cells([kind, str(len(those)), *map(str, counts), str(sum(bool(each.refused) for each in those))]))
-    return "\n".join([*lines, "", *_details(results)])
+    return "\n".join([*lines, "", *_ran(results), *_details(results)])
+
+
+def _ran(results: Sequence[Result]) -> Iterator[str]:
+    """How long all runs took, and how often each strategy moved bins, by kind of program."""
+    yield from (f"All runs took {sum(each.seconds for each in results) / 60:.0f} minutes.", "")
+    used: dict[str, Counter[str]] = {}
+    for each in results:
+        if each.moves:
+            used.setdefault(each.program.kind, Counter()).update(each.moves)
+    if used:
+        names = sorted({name for counts in used.values() for name in counts})
+        yield from (_cells(["moves", *names]), _cells(["---", *("---:" for _ in names)]))
+        total = sum(used.values(), Counter[str]())
+        yield from (
+            _cells([kind, *(str(counts[name]) for name in names)]) for kind, counts in [*used.items(), ("all", total)]
+        )
+        yield ""
 
 
 def _details(results: Sequence[Result]) -> Iterator[str]:

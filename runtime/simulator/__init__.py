@@ -7,11 +7,13 @@ Describe the operator as a `StateFlow` (the function given to `binshift.vectoris
 from __future__ import annotations
 
 from simulator.cluster import SimulatedCluster
+from simulator.comparing import Contradiction
 from simulator.faults import Effect, Fault, Faults, Killed, Meanwhile, Plan, Process, at
 from simulator.faulty import FaultyStorage, FaultyStore, Files
-from simulator.flows import Flow, Row, StateFlow, Totals
+from simulator.flows import Flow, Row, Totals
 from simulator.reference import Reference
-from simulator.witness import Contradiction, Witness
+from simulator.stateflow import StateFlow
+from simulator.witness import Witness
 from simulator.world import Tuning
 
 __all__ = [

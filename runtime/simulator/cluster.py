@@ -29,6 +29,7 @@ from binshift.log.storage.layout import term_name
 from binshift.model import Bin, BinSet, Epoch, Term, Worker
 from binshift.routing import Route
 from binshift.store.engine.contract import KeyValueStore
+from simulator.comparing import Contradiction
 from simulator.driver import Driver
 from simulator.faults import Faults, Killed
 from simulator.flows import Flow, Key, Row
@@ -36,7 +37,7 @@ from simulator.graph import Graph
 from simulator.jobs import Call
 from simulator.machines import NewStore
 from simulator.memory_store import MemoryStore
-from simulator.witness import Contradiction, Witness
+from simulator.witness import Witness
 from simulator.world import Tuning, World
 
 SETTLE_EPOCHS_MAX = 400
@@ -112,9 +113,7 @@ class SimulatedCluster:
         raise EpochFailed(f"no driver started in {OPENING_TRIES_MAX} attempts")
 
     def epoch(self, rows: Sequence[Row] = (), time_ms: int | None = None) -> Mapping[str, Sequence[Row]]:
-        """Process one micro-batch, of a time if given, with as many attempts as needed; returns its output by flow.
-
-        A batch that an earlier call left without Spark's commit is finished first.
+        """Process one micro-batch, of a time if given; returns its output by flow. An earlier one without Spark's commit comes first.
 
         Raises:
             Contradiction: the cluster is in a wrong state.

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from binshift.operators.aggregate import OutputMode
 from simulator import folds
-from simulator.flows import Flow, Key, Row, StateFlow, Totals
+from simulator.flows import Flow, Key, Row, Totals
 from simulator.graph import LEAF, Graph
 from simulator.joinflow import Held, Pairs
 from simulator.rowflows import Distinct, First
 from simulator.sessionflow import SessionTotals
+from simulator.stateflow import StateFlow
 
 
 class Reference:

@@ -9,7 +9,7 @@ It reads files and disks directly, without faults, and never changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from binshift.log.files.blocks import read_all
@@ -23,6 +23,7 @@ from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.fenced_store import Reader
 from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
+from simulator.comparing import Contradiction, held_by, in_order, rows_of, same, unlike
 from simulator.flows import Packed, Row
 from simulator.joinflow import Held
 from simulator.memory_store import MemoryStore
@@ -32,10 +33,6 @@ from simulator.world import World
 
 LOAD_EVERY_EPOCHS = 4
 """How often the log is read again to check that it is complete; otherwise the driver's index is used."""
-
-
-class Contradiction(AssertionError):
-    """The cluster is in a wrong state: a bug in binshift, or a flow that is not deterministic."""
 
 
 class Witness:
@@ -75,8 +72,8 @@ class Witness:
     def _delivered(self, epoch: Epoch, outputs: Outputs) -> None:
         """Check that every delivery of an epoch is the same."""
         for name, wanted in self._expected[epoch].items():
-            if self._deterministic and (found := _in_order(outputs[name])) != _in_order(wanted):
-                missing, extra = _unlike(_in_order(wanted), found), _unlike(found, _in_order(wanted))
+            if self._deterministic and (found := in_order(outputs[name])) != in_order(wanted):
+                missing, extra = unlike(in_order(wanted), found), unlike(found, in_order(wanted))
                 raise Contradiction(f"I5: epoch {epoch} of {name} lacks {missing[:5]} and has {extra[:5]} instead")
 
     def image(self, name: str, epoch: int) -> Packed:
@@ -104,6 +101,9 @@ class Witness:
                 owners[b] = assignment.worker
         if -1 in owners:
             raise Contradiction(f"I1: bin {owners.index(-1)} has no owner in epoch {record.epoch}")
+        taken = {(part.operator, part.worker) for part in record.parts}
+        if lacking := {(name, worker) for name in self._world.flows for worker in record.workers} - taken:
+            raise Contradiction(f"I3: record {record.epoch} has no state of {sorted(lacking)}")
         self.records.append(record)
         self.owners.append(owners)
         for name in self._world.flows:
@@ -119,7 +119,7 @@ class Witness:
         image = dict(self.image(name, record.epoch - 1))
         for part in record.parts:
             if part.operator == name and part.delta is not None:
-                for bin, key, value in _rows(read_all(self._world.files, part.delta)):
+                for bin, key, value in rows_of(read_all(self._world.files, part.delta)):
                     if owners[bin] != part.worker:
                         raise Contradiction(f"I1: worker {part.worker} changed bin {bin} of {owners[bin]}")
                     if image.get(bin) is self.image(name, record.epoch - 1).get(bin):
@@ -133,10 +133,10 @@ class Witness:
     def _compare_with_reference(self, name: str, epoch: Epoch) -> None:
         what, wanted = f"I5: {name} as recorded for epoch {epoch}", self._images[name][epoch]
         if self._deterministic and wanted is not None:
-            _same(what, self.image(name, epoch), wanted)
+            same(what, self.image(name, epoch), wanted)
         held = self._held[name][epoch]
-        if self._deterministic and held is not None and (unlike := held.unlike(self.image(name, epoch))):
-            raise Contradiction(f"{what}: {unlike}")
+        if self._deterministic and held is not None and (wrong := held.unlike(self.image(name, epoch))):
+            raise Contradiction(f"{what}: {wrong}")
 
     def _stamps(self, name: str, epoch: Epoch) -> Mapping[Worker, Stamp]:
         if epoch <= BEFORE_FIRST or epoch >= len(self.records):
@@ -174,7 +174,7 @@ class Witness:
             bins = BinSet([b for b, at in status.copies.items() if at == epoch])
             if epoch >= len(self.records):
                 raise Contradiction(f"I2: {what} has copies at epoch {epoch}, which is not recorded")
-            _same(f"I2: {what}, copies at epoch {epoch}", _held(reader, bins), self.image(name, epoch), bins)
+            same(f"I2: {what}, copies at epoch {epoch}", held_by(reader, bins), self.image(name, epoch), bins)
         if not status.owned:
             return
         epoch = status.stamp.epoch
@@ -189,7 +189,7 @@ class Witness:
             return
         else:
             wanted = expected
-        _same(f"I2: {what} at {status.stamp}", _held(reader, status.owned), wanted, status.owned)
+        same(f"I2: {what} at {status.stamp}", held_by(reader, status.owned), wanted, status.owned)
 
     def _check_kept(self, what: str, worker: Worker, status: Status) -> None:
         """Check that a source keeps the bins it gave away until one more record exists: the epoch of the flip may be replayed."""
@@ -227,7 +227,7 @@ class Witness:
                     found.setdefault(b, {}).update(self._content(part.file).get(b, {}))
             rows = {b: {key: value for key, value in some.items() if value is not None} for b, some in found.items()}
             built = plan.bins - plan.lost_bins
-            _same(f"I4: {name} at epoch {epoch}, by the files the log names", rows, self.image(name, epoch), built)
+            same(f"I4: {name} at epoch {epoch}, by the files the log names", rows, self.image(name, epoch), built)
 
     def rebuild(self) -> None:
         """Check the same with binshift's own bring-up, into an empty store."""
@@ -239,7 +239,7 @@ class Witness:
                 missing = bins - reader.status.visible
                 if missing:
                     raise Contradiction(f"I4: {name} cannot be rebuilt at epoch {epoch}: {missing} are missing")
-                _same(f"I4: {name} rebuilt at epoch {epoch}", _held(reader, bins), self.image(name, epoch))
+                same(f"I4: {name} rebuilt at epoch {epoch}", held_by(reader, bins), self.image(name, epoch))
 
     def _bring_ups(self, index: Index | None) -> Iterator[tuple[str, Epoch, BringUp]]:
         """The files that the log names for every bin of every flow at the newest epoch and at the previous one."""
@@ -264,45 +264,7 @@ class Witness:
         held = self._contents.get(file.name)
         if held is None or held[0] != data:
             rows: Packed = {}
-            for bin, key, value in _rows(read_all(self._world.files, file)):
+            for bin, key, value in rows_of(read_all(self._world.files, file)):
                 rows.setdefault(bin, {})[key] = value
             held = self._contents[file.name] = (data, rows)
         return held[1]
-
-
-def _held(reader: Reader, bins: BinSet) -> Packed:
-    return {b: {key: value for _, key, value in _rows(reader.scan(b))} for b in bins}
-
-
-def _rows(batches: Iterator[object]) -> Iterator[tuple[int, bytes, bytes]]:
-    for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)  # type: ignore[attr-defined]
-
-
-def _same(what: str, held: Packed, wanted: Packed, bins: BinSet | None = None) -> None:
-    """Raise unless both hold the same rows of these bins (or of all)."""
-    for b in sorted({*held, *wanted}) if bins is None else bins:
-        found, right = held.get(b, {}), wanted.get(b, {})
-        if found != right:
-            lacks = {k: v for k, v in right.items() if found.get(k) != v}
-            has = {k: v for k, v in found.items() if right.get(k) != v}
-            raise Contradiction(f"{what}: bin {b} lacks {_some(lacks)} and has {_some(has)}")
-
-
-def _some(rows: Mapping[bytes, bytes]) -> str:
-    return ", ".join(f"{k!r}: {v!r}" for k, v in list(rows.items())[:3]) or "nothing"
-
-
-def _in_order(rows: Sequence[Row]) -> list[str]:
-    return sorted(repr(sorted(row.items())) for row in rows)
-
-
-def _unlike(these: list[str], those: list[str]) -> list[str]:
-    left = list(those)
-    found = []
-    for each in these:
-        if each in left:
-            left.remove(each)
-        else:
-            found.append(each)
-    return found

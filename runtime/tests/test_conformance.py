@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from binshift.strategies import Strategy
 from conformance import __main__ as command
+from conformance.moves import Moves
 from conformance.outcome import Outcome, text
 from conformance.program import Kind, Program, stream
 from conformance.programs import KINDS, PROGRAMS
@@ -68,9 +71,45 @@ def test_an_empty_or_failing_oracle_is_a_problem() -> None:
 
 def test_a_run_without_a_move_is_a_problem() -> None:
     """If no bin was moved, the run with moves proves nothing."""
-    still = replace(_result(PROGRAM, SPARK, SPARK), moves=0)
+    still = replace(_result(PROGRAM, SPARK, SPARK), moves=Counter())
     assert list(still.problems()) == ["no bin was moved, so the run with moves proves nothing"]
-    assert list(replace(still, moves=1).problems()) == []
+    assert list(replace(still, moves=Counter(Fluid=1)).problems()) == []
+
+
+def test_the_report_states_how_often_each_strategy_moved_bins() -> None:
+    """By kind of program and together, and how long all runs took."""
+    moved = [replace(_result(PROGRAM, SPARK, SPARK), moves=Counter(each)) for each in (["Fluid"], ["Fluid", "Batched"])]
+    text = table(moved, ["calm"])
+    assert "All runs took 0 minutes." in text
+    assert "| moves | Batched | Fluid |" in text
+    assert "| all | 1 | 2 |" in text
+
+
+def test_the_strategies_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a program and from one program to the next."""
+    asked: list[str] = []
+
+    def begin(self: Moves, query: object, step: int, strategy: str) -> _Settled:
+        asked.append(strategy)
+        return _Settled()
+
+    monkeypatch.setattr(Moves, "_begin", begin)
+    for first in range(2):
+        moves = Moves(first)
+        for step in range(3):
+            moves(_Query(), step)  # type: ignore[arg-type]
+        assert moves.settled == Counter(asked[-3:])
+    names = [each.value for each in Strategy]
+    assert asked == [*names[:3], *names[1:]]
+
+
+class _Query:
+    rescale, route = None, ()
+
+
+class _Settled:
+    def wait(self, seconds: float) -> SimpleNamespace:
+        return SimpleNamespace(value="settled")
 
 
 def test_programs_are_complete() -> None:

@@ -1,7 +1,7 @@
 """Random histories of queries with several operators: the same events, and faults between the stages of an epoch.
 
 Between the commit of one operator's stores and the first task of the next, and between the last commit and the record, a driver may
-die, and an executor may die, lose its disk or its stores, or stay away.
+die, and an executor may die, lose its disk or its stores, or be missing.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class GraphHistory(History):
         """See `History`."""
         return rows_of_leaves(rng, self.cluster.world.graph, number, self.keys, self.rows_max // 2)
 
-    def check_balance(self, shares: Mapping[Worker, int], wanted: Sequence[Worker]) -> None:
+    def check_balance(self, shares: Mapping[Worker, int], wanted: Sequence[int]) -> None:
         """See `History`. A limit has all of its load in one bin, so that the numbers of bins differ."""
         assert shares, f"the target is {wanted}; no worker has a bin"
 

@@ -203,7 +203,7 @@ KINDS = {
     "l": Kind(_first, timed=False),
     "c": Kind(_chain, timed=False),
 }
-"""Groups, windows, distinct rows, sessions, joins by time, joins without, first rows, functions with a state."""
+"""Groups, windows, distinct rows, sessions, joins by key and time, joins by key, first rows, functions with a state."""
 
 
 def flow_kinds(graph: Graph) -> dict[str, type[Flow]]:

@@ -212,7 +212,7 @@ class History:
         assert cluster.leftovers() == {}, "these copies are not needed"
         assert verify(cluster.world.files) == []
 
-    def check_balance(self, shares: Mapping[Worker, int], wanted: Sequence[Worker]) -> None:
+    def check_balance(self, shares: Mapping[Worker, int], wanted: Sequence[int]) -> None:
         """Check the number of bins of each worker: all bins are about the same load."""
         assert len(shares) == min(len(wanted), self.cluster.world.bins), f"the target is {wanted}; bins are {shares}"
         assert max(shares.values()) - min(shares.values()) <= 1, f"bins are {shares}"

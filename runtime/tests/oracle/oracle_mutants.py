@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 import test_oracle_zombies as zombies
+from oracle_graph_mutants import GRAPH_MUTANTS, GRAPH_STORIES
 from oracle_histories import play
 from oracle_loop_mutants import LOOP_MUTANTS
 from test_oracle_loops import LOOP_STORIES
@@ -246,6 +247,7 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
         deletions_forgotten,
         groups_read_their_neighbours,
         *LOOP_MUTANTS,
+        *GRAPH_MUTANTS,
     )
 }
 
@@ -273,14 +275,11 @@ STORIES: tuple[Callable[[], object], ...] = (
 
 
 def caught(name: str, seeds: int) -> str:
-    """The first story or history that contradicts the variant, and its error; empty if none does.
-
-    Only the start of the error is returned: the variants are many, and each is expected to fail.
-    """
+    """The first story or history that contradicts the variant, and the start of its error; empty if none does."""
     logging.disable(logging.CRITICAL)
-    histories = (partial(play, seed, moody=moody) for seed in range(seeds) for moody in (False, True))
-    stories: tuple[Callable[[], object], ...] = (*STORIES, *histories)
-    for number, story in enumerate(stories):
+    histories = [partial(play, seed, moody=moody) for seed in range(seeds) for moody in (False, True)]
+    stories: Iterable[Callable[[], object]] = [*STORIES, *histories]
+    for number, story in enumerate(GRAPH_STORIES if MUTANTS[name] in GRAPH_MUTANTS else stories):
         with broken(name):  # outside the try: a variant that patches a missing name must not count as caught
             try:
                 story()
