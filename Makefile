@@ -109,6 +109,10 @@ e2e: $(READY) $(if $(BINSHIFT_E2E_PICTURES),$(READY_DEMO)) ## end-to-end tests o
 bench: $(READY_DEMO) $(CLASSES) ## run benchmarks and print ratios (BENCH=move for one)
 	$(WITH_JAVA) $(BIN)/python runtime/benchmarks/run.py
 
+.PHONY: nexmark
+nexmark: $(READY_DEMO) $(CLASSES) ## NEXMark's queries on Spark and binshift against DuckDB, a quarter of an hour (NEXMARK="correct q5", rate, latency, page)
+	$(WITH_JAVA) PYTHONPATH=runtime/benchmarks:runtime $(BIN)/python -m nexmark $(or $(NEXMARK),correct)
+
 .PHONY: demo
 demo: $(READY_DEMO) $(CLASSES) ## stream a year of flights on a local cluster and rescale it while it runs (DEMO_SECONDS=90)
 	$(WITH_JAVA) $(BIN)/python runtime/examples/flights/demo.py --seconds $(DEMO_SECONDS) --rows $(DEMO_ROWS)

@@ -62,23 +62,29 @@ def open_loop(spark: SparkSession, *, keys: int, prefill: int = 0, rate: int = 1
 
 
 @contextmanager
-def bench(workers: int) -> Iterator[Bench]:
-    """A cluster of this many workers and a session on it."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+def bench(workers: int, more: Mapping[str, str] | None = None) -> Iterator[Bench]:
+    """A cluster of this many workers and a session on it; ``more`` is additional Spark conf."""
     with tempfile.TemporaryDirectory(prefix="binshift-bench-") as name, LocalCluster(Path(name), workers) as cluster:
-        builder = SparkSession.builder.master(cluster.url).appName("bench")
-        settings = cds.spark_conf() | cluster.conf() | conf.required() | KEEP_ALL
-        settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-        settings |= {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = session(cluster.url, cluster.conf() | dict(more or {}))
         add_source(spark, Path(name))
         try:
             yield Bench(cluster, spark, Path(name))
         finally:
             spark.stop()
+
+
+def session(master: str, more: Mapping[str, str]) -> SparkSession:
+    """A session for measurements on a running cluster."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).appName("bench")
+    settings = cds.spark_conf() | conf.required() | KEEP_ALL
+    settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    settings |= {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    for key, value in (settings | dict(more)).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def add_source(spark: SparkSession, directory: Path) -> None:

@@ -1,0 +1,33 @@
+"""How a query is started: by Spark itself, or by binshift. The only module of the suite that starts queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+import binshift
+from nexmark.query import Query
+
+RUNTIME = Path(__file__).resolve().parents[2]
+BENCHMARKS = Path(__file__).resolve().parents[1]
+CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.executorEnv.PYTHONPATH": f"{BENCHMARKS}:{RUNTIME}",
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Where two parts of a plan share an exchange, Spark gives the operators above the second one the watermark 0: Q5 would stay empty.
+    "spark.sql.exchange.reuse": "false",
+}
+"""Of every session: times are UTC's, executors import the processors, and Spark keeps its state in its fastest durable store."""
+
+
+def writer(frame: DataFrame, query: Query, checkpoint: str, **settings: Any) -> DataStreamWriter:
+    """binshift's writer with these settings; Spark's own without settings, and for a query without state."""
+    if settings and query.state:
+        made: DataStreamWriter = binshift.writeStream(frame, **settings)
+    else:
+        made = DataStreamWriter(frame)
+    return made.outputMode(query.mode).option("checkpointLocation", checkpoint)
