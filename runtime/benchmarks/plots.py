@@ -21,17 +21,15 @@ PHASES = (("start", "#f7ecd6"), ("register", "#f3e3c3"), ("warm", "#ecd3a4"), ("
 def draw(name: str, rows: Sequence[Row], folder: Path) -> Path | None:
     """The plot of a benchmark; None if it has none, or no results."""
     painter = PAINTERS.get(name)
-    return None if painter is None or not rows else plotted(painter, rows, folder / f"bench-{name}.png")
-
-
-def plotted(painter: Callable[[Any, Sequence[Row]], None], rows: Sequence[Row], path: Path) -> Path:
-    """Draw rows into a file."""
+    if painter is None or not rows:
+        return None
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 3.6), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     painter(figure, rows)
+    path = folder / f"bench-{name}.png"
     figure.savefig(path, format="png", metadata={"Software": None})
     return path
 
