@@ -110,7 +110,7 @@ bench: $(READY_DEMO) $(CLASSES) ## run benchmarks and print ratios (BENCH=move f
 	$(WITH_JAVA) $(BIN)/python runtime/benchmarks/run.py
 
 .PHONY: nexmark
-nexmark: $(READY_DEMO) $(CLASSES) ## NEXMark's queries on Spark and binshift against DuckDB, a quarter of an hour (NEXMARK="correct q5", rate, latency, page)
+nexmark: $(READY_DEMO) $(CLASSES) ## NEXMark's queries on Spark and binshift against DuckDB (NEXMARK="correct q5", or page)
 	$(WITH_JAVA) PYTHONPATH=runtime/benchmarks:runtime $(BIN)/python -m nexmark $(or $(NEXMARK),correct)
 
 .PHONY: demo

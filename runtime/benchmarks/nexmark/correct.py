@@ -1,11 +1,10 @@
-"""Whether every query returns what the oracle returns: on Spark, on binshift, and on binshift while bins move and an executor dies."""
+"""Whether every query returns what the oracle returns, on Spark and on binshift."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from measuring import Bench
 from binshift.errors import Unsupported
 from nexmark.engines import writer
 from nexmark.inputs import Inputs
-from nexmark.moves import Script
 from nexmark.oracle import Oracle
 from nexmark.query import Query
 from nexmark.results import Results, Sink, clock
@@ -28,11 +26,10 @@ class Checked:
 
     Attributes:
         system: which run it was.
-        problems: differences to the oracle and to the run without moves, and errors.
+        problems: differences to the oracle and to the run on Spark, and errors.
         refused: why binshift does not run the query.
         rows: the rows that it returned.
         seconds: how long it took.
-        moved_by: the batch at which the last move had ended.
     """
 
     query: str
@@ -41,7 +38,6 @@ class Checked:
     refused: str = ""
     rows: int = 0
     seconds: float = 0.0
-    moved_by: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -53,7 +49,6 @@ class Checked:
         shown = {"query": self.query, "system": self.system, "verdict": self.verdict, "rows": self.rows}
         return shown | {
             "seconds": round(self.seconds, 1),
-            "moved_by": self.moved_by,
             "_problems": [*self.problems, *([self.refused] if self.refused else [])],
         }
 
@@ -67,26 +62,13 @@ class Checker:
     oracle: Oracle
     bins: int
 
-    def check(self, query: Query, scripts: list[Script]) -> Iterator[Checked]:
-        """A run on Spark, one on binshift, and one for each script; for a query without state only the first."""
+    def check(self, query: Query) -> Iterator[Checked]:
+        """A run on Spark, and one on binshift; for a query without state only the first."""
         yield self._run(query, "spark")
-        if not query.state:
-            return
-        yield self._run(query, "calm", compared="spark", bins=self.bins, workers=WORKERS)
-        for script in scripts:
-            during = partial(script.run, cluster=self.running.cluster)
-            bins = script.bins(self.bins)
-            yield self._run(query, str(script), compared="calm", during=during, bins=bins, workers=WORKERS)
+        if query.state:
+            yield self._run(query, "binshift", compared="spark", bins=self.bins, workers=WORKERS)
 
-    def _run(
-        self,
-        query: Query,
-        system: str,
-        *,
-        compared: str = "",
-        during: Callable[[Any], int] | None = None,
-        **settings: Any,
-    ) -> Checked:
+    def _run(self, query: Query, system: str, *, compared: str = "", **settings: Any) -> Checked:
         found, began = Checked(query.name, system), time.monotonic()
         rows, checkpoint = Results(self._folder(query, system)), self.running.checkpoint()
         try:
@@ -96,7 +78,6 @@ class Checker:
             found.refused = str(refused)
             return found
         try:
-            found.moved_by = None if during is None else during(started)
             started.processAllAvailable()
         except Exception as failed:
             # Whatever ends a query is a finding, and the next one runs.
@@ -119,4 +100,4 @@ class Checker:
                 yield f"{compared}, batch by batch: {found}"
 
     def _folder(self, query: Query, system: str) -> Path:
-        return self.running.directory / "results" / query.name / system.replace(", ", "-").replace(" ", "-")
+        return self.running.directory / "results" / query.name / system
