@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "bins": ("binshift.hosting.local.show:bins", "show which worker holds how many bins"),
     "migrations": ("binshift.hosting.local.show:migrations", "show what has moved and what moves"),
     "cancel": ("binshift.hosting.local.move:cancel", "cancel a migration"),
+    "adopt": ("binshift.hosting.local.adopt:main", "continue a stopped Spark query with its state"),
     "state": ("binshift.state.command:main", "show the state that a query keeps, offline"),
     "log": ("binshift.log.tools.inspect:main", "inspect or verify a checkpoint's log, offline"),
 }

@@ -71,6 +71,9 @@ class Settings:
     """Number of workers of a new query; default none: all that have registered when it starts. A query that continues from a
     checkpoint keeps the workers in its log."""
 
+    adopt: str | None = _setting(None)
+    """Checkpoint of a stopped Spark query with whose state a new query begins; default none. It is only read."""
+
     strategy: str = _setting("Optimized", choices=STRATEGIES)
     """How a migration is cut into steps: AllAtOnce, Fluid, Batched or Optimized; default Optimized, in whose steps no worker
     sends to two others or receives from two, so that no single link is the bottleneck."""
@@ -91,8 +94,7 @@ class Settings:
     """Steps that may flip in one epoch; default 1. More steps end a migration sooner, with a larger peak."""
 
     steps_inflight_max: int = _setting(4, least=1)
-    """Steps that may be copied or wait for their flip at one time; default 4, which absorbs a slow copy. Each keeps a
-    second instance of its bins."""
+    """Steps that may be copied or wait for their flip at one time; default 4, for slow copies. Each keeps its bins twice."""
 
     copy_duty: float = _setting(0.5, least=0.01, most=1.0)
     """Share of time, 0.01 to 1, in which a background task works instead of pausing; default 0.5. It runs at a low priority,
@@ -125,12 +127,10 @@ class Settings:
     """Epochs between two full manifests in the log; default 100. A restart reads one manifest and the records after it."""
 
     log_grace_seconds: float = _setting(600.0, least=1.0)
-    """How long a file of the log is kept after it is no longer needed, in seconds; default 600, so that a slow reader can
-    finish. Files that are still being written are kept for at least 900 s."""
+    """How long a file of the log is kept after its last use, in seconds; default 600, for slow readers; at least 900 if unfinished."""
 
     store_directory: str | None = _setting(None)
-    """Directory for local stores on each executor; default none: one in the system's temporary directory. It should be on a
-    fast local disk; its contents are a cache and may be lost."""
+    """Directory for local stores, a cache, on each executor's fast disk; default none: the system's temporary directory."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

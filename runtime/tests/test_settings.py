@@ -84,7 +84,7 @@ def test_text_and_value_mean_the_same(name: str, data: st.DataObject) -> None:
     by_keyword = resolve(keywords={name: value})
     assert getattr(by_keyword, name) == value
     assert resolve(options={option_of(name): str(value).lower() if value is not True else "true"}) == (
-        by_keyword if name != "store_directory" else resolve(keywords={name: str(value).lower()})
+        by_keyword if name not in ("store_directory", "adopt") else resolve(keywords={name: str(value).lower()})
     )
 
 
@@ -133,7 +133,7 @@ def test_values_that_do_not_fit_are_refused(name: str, value: object, message: s
             {"conf": {"spark.binshift.bin": "1"}},
             "Spark conf 'spark.binshift.bin' is not a setting; did you mean 'spark.binshift.bins'",
         ),
-        ({"options": {"binshift.zzz": "1"}}, "settings are: binshift.batchSize, binshift.bins"),
+        ({"options": {"binshift.zzz": "1"}}, "settings are: binshift.adopt, binshift.batchSize, binshift.bins"),
     ],
 )
 def test_unknown_names_are_refused(layers: dict[str, dict[str, str]], message: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,18 +24,20 @@ from binshift.engine.ports import Executor, Ports
 from binshift.engine.target_controller import TargetController
 from binshift.errors import InvalidSettings, Retryable
 from binshift.log.log import Log
-from binshift.log.records.formats import LogFormat, OperatorFormat
-from binshift.log.records.owners import OWNER_VARIABLE, Heartbeat, await_release
+from binshift.log.records.owners import OWNER_VARIABLE, Heartbeat
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.migration import Limits
-from binshift.model import BEFORE_FIRST, Worker
+from binshift.model import Worker
 from binshift.settings import Settings
 from binshift.spark import conf
+from binshift.spark.adoption import adopting
+from binshift.spark.adoption.adopting import Adoption
 from binshift.spark.frontend import neighbours
 from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.frontend.definition import Definition
 from binshift.spark.frontend.host import Host
+from binshift.spark.frontend.opening import open_log
 from binshift.spark.frontend.threads import BackgroundThread, BatchCallback
 from binshift.spark.jobs.batches import SparkBatches, with_nudge_source
 from binshift.spark.jobs.jobs import SparkJobs
@@ -44,7 +45,7 @@ from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.watch import JobWatch
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.template import Templates
-from binshift.spark.session import checkpoint, jvm, offsets, progress
+from binshift.spark.session import checkpoint, jvm, progress
 from binshift.spark.session.executors import ExecutorView
 from binshift.spark.stages.compiling import compile_program
 from binshift.spark.tasks.task import Environment
@@ -73,13 +74,14 @@ def start(definition: Definition, host: Host) -> StreamingQuery:
     pipeline = compile_program(definition.frame, Templates(spark, java), definition.output_mode, settings.bins)
     location = definition.checkpoint_location
     files = open_storage(location)
+    adoption = adopting.begin(definition.frame, pipeline, files, checkpoint.log_url(location), settings.adopt)
     others = neighbours.of(spark.sparkContext)
     neighbour = others.enter(checkpoint.query_id(files), definition.query_name, location)
     try:
-        log = _open_log(files, location, pipeline, settings)
+        log = open_log(files, location, pipeline, settings, new=adoption is not None)
         heartbeat = Heartbeat(log.storage, os.environ.get(OWNER_VARIABLE, ""), log.term).start()
         try:
-            query = _parts(definition, pipeline, java, log, files, heartbeat, host).start()
+            query = _parts(definition, pipeline, java, log, files, heartbeat, host, adoption).start()
         except BaseException:
             heartbeat.stop()
             raise
@@ -99,6 +101,7 @@ def _parts(
     files: Storage,
     heartbeat: Heartbeat,
     host: Host,
+    adoption: Adoption | None,
 ) -> _Parts:
     """Wait for executors and assemble the parts that run on them."""
     spark, settings = definition.frame.sparkSession, definition.settings
@@ -107,6 +110,8 @@ def _parts(
     executors = _await_executors(view, log, settings)
     cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
     neighbours.of(spark.sparkContext).check_slots(executors, cpus)
+    if adoption is not None:
+        adoption.write(log, files, sorted(executors)[: settings.workers])
     policy = MigrationPolicy(
         settings.bins,
         settings.workers,
@@ -215,30 +220,6 @@ def _warm(jobs: SparkJobs, executors: Mapping[Worker, Executor]) -> None:
         jobs.rehearse(executors)
     except Retryable as lost:
         logger.warning("the rehearsal ended early: %s", lost)
-
-
-def _open_log(files: Storage, location: str, pipeline: Pipeline, settings: Settings) -> Log:
-    query = checkpoint.query_id(files)
-    operators = tuple(OperatorFormat(s.name, s.stage.fingerprint, s.stage.description) for s in pipeline.stages)
-    format = LogFormat(bins=settings.bins, query=query, operators=operators)
-    owner = os.environ.get(OWNER_VARIABLE, "")
-    holder = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
-    url = checkpoint.log_url(location)
-    await_release(open_storage(url), owner)
-    log = Log.open(
-        url,
-        {},
-        format,
-        who=holder,
-        spark_committed=lambda: checkpoint.committed(files),
-        grace_seconds=settings.log_grace_seconds,
-    )
-    last = log.index.last
-    if last == checkpoint.committed(files) != BEFORE_FIRST:
-        offsets.check(files, last, log.index.record(last).offsets_hash)
-    if last != BEFORE_FIRST:
-        offsets.check_watermark(files, log.index.record(last))
-    return log
 
 
 def _await_executors(view: ExecutorView, log: Log, settings: Settings) -> Mapping[Worker, Executor]:

@@ -1,0 +1,140 @@
+"""Programs whose state is adopted in tests: their input in steps, and how a Spark query over them is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+SCHEMA = "k string, v long, d decimal(6,2), x double, t timestamp"
+START = datetime(2024, 3, 1, tzinfo=UTC)
+STEPS = 4
+Sink = Callable[[DataFrame, int], None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A query.
+
+    Attributes:
+        build: makes it of one stream for each input.
+        mode: the output mode.
+        inputs: how many streams.
+    """
+
+    build: Callable[..., DataFrame]
+    mode: str = "append"
+    inputs: int = 1
+
+
+def late(frame: DataFrame) -> DataFrame:
+    """With a watermark."""
+    return frame.withWatermark("t", "10 seconds")
+
+
+def aggregates(frame: DataFrame) -> DataFrame:
+    """Functions with every kind of buffer."""
+    return frame.groupBy("k").agg(
+        F.count("*").alias("n"),
+        F.sum("v").alias("s"),
+        F.avg("v").alias("a"),
+        F.sum("d").alias("sd"),
+        F.avg("d").alias("ad"),
+        F.sum("x").alias("sx"),
+        F.sort_array(F.collect_list("v")).alias("list"),
+        F.sort_array(F.collect_set("d")).alias("set"),
+        F.max_by("d", "v").alias("by"),
+        F.max("t").alias("latest"),
+        F.min("d").alias("least"),
+        F.round(F.stddev("x"), 9).alias("deviation"),
+        F.round(F.corr("v", "x"), 9).alias("correlation"),
+        F.percentile("v", 0.5).alias("middle"),
+        F.approx_count_distinct("v").alias("about"),
+    )
+
+
+def chained(frame: DataFrame) -> DataFrame:
+    """An aggregation behind another."""
+    counts = late(frame).groupBy(F.window("t", "5 seconds"), "k").count()
+    return counts.groupBy(F.window(F.window_time("window"), "10 seconds")).agg(F.sum("count").alias("n"))
+
+
+def joined(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Rows without a partner come out late."""
+    near = F.expr("a.k = b.k and a.t >= b.t - interval 5 seconds and a.t <= b.t + interval 5 seconds")
+    columns = ("a.k", "a.v", "a.t", F.col("b.v").alias("w"), F.col("b.t").alias("u"))
+    return late(left).alias("a").join(late(right).alias("b"), near, "left_outer").select(*columns)
+
+
+PROGRAMS = {
+    "aggregates": Program(aggregates, "update"),
+    "complete": Program(lambda f: f.groupBy("k").count(), "complete"),
+    "windows": Program(lambda f: late(f).groupBy(F.window("t", "5 seconds"), "k").agg(F.sum("v"), F.first("v"))),
+    "global": Program(lambda f: f.agg(F.count("*").alias("n"), F.sum("v").alias("s")), "update"),
+    "chained": Program(chained),
+    "distinct": Program(lambda f: f.select("k", "d").distinct(), "update"),
+    "duplicates": Program(lambda f: f.dropDuplicates(["v", "k"]).select("k", "v")),
+    "timed duplicates": Program(lambda f: late(f).dropDuplicates(["k", "t"]).select("k", "t")),
+    "duplicates within": Program(lambda f: late(f).dropDuplicatesWithinWatermark(["k"]).select("k", "v")),
+    "sessions": Program(
+        lambda f: late(f).groupBy(F.session_window("t", "3 seconds"), "k").agg(F.count("*"), F.sum("v"), F.max("d"))
+    ),
+    "join": Program(joined, inputs=2),
+    "limit": Program(lambda f: f.select("k", "v").limit(9)),
+}
+
+
+def rows(step: int, stream: int) -> list[dict[str, Any]]:
+    """Of one step; each is twelve seconds later than the one before, and every seventh row has nulls."""
+    numbers = range(step * 10 + stream, step * 10 + 10 + stream)
+    made = [
+        {
+            "k": "abcde"[each * 7 % 5],
+            "v": each * 11 % 17,
+            "d": f"{each * 13 % 29}.25",
+            "x": each * 0.75 + stream,
+            "t": (START + timedelta(seconds=step * 12 + each % 10)).isoformat(),
+        }
+        for each in numbers
+    ]
+    return [{**row, "k": None, "d": None} if at % 7 == 3 else row for at, row in enumerate(made)]
+
+
+def put(folder: Path, step: int, program: Program) -> None:
+    """The files of one step."""
+    for stream in range(program.inputs):
+        source = folder / f"in{stream}"
+        source.mkdir(parents=True, exist_ok=True)
+        hidden = source / f".{step}.json"
+        hidden.write_text("\n".join(map(json.dumps, rows(step, stream))))
+        hidden.rename(source / f"{step}.json")
+
+
+def frame(spark: SparkSession, folder: Path, program: Program) -> DataFrame:
+    """The query over the files of a folder, one a batch."""
+    streams = []
+    for stream in range(program.inputs):
+        (folder / f"in{stream}").mkdir(parents=True, exist_ok=True)
+        reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        streams.append(reader.json(str(folder / f"in{stream}")))
+    return program.build(*streams)
+
+
+def run_spark(spark: SparkSession, folder: Path, program: Program, steps: Sequence[int], sink: Sink) -> Path:
+    """Run a query of Spark's over some steps, and stop it; returns its checkpoint."""
+    checkpoint = folder / "spark"
+    writer = frame(spark, folder, program).writeStream.outputMode(program.mode).foreachBatch(sink)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    try:
+        for step in steps:
+            put(folder, step, program)
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    return checkpoint

@@ -1,0 +1,73 @@
+"""A Spark query stopped in the middle of its stream, and continued by binshift from its checkpoint, with moves and a restart."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adopted_programs import PROGRAMS, STEPS, Program, frame, put, run_spark
+from pyspark.sql import DataFrame, SparkSession
+
+import binshift
+
+pytestmark = pytest.mark.cluster
+
+STOPPED = 2
+"""Steps that Spark runs before it is stopped."""
+
+Batches = dict[int, Counter[tuple[Any, ...]]]
+
+
+def keeper(batches: Batches) -> Callable[[DataFrame, int], None]:
+    """A sink that keeps the rows of each batch that has any."""
+
+    def keep(batch: DataFrame, number: int) -> None:
+        rows = Counter(tuple(row) for row in batch.collect())
+        if rows:
+            batches[number] = rows
+
+    return keep
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_adopted_query_continues_as_spark_would(name: str, session: SparkSession, tmp_path: Path) -> None:
+    """From Spark's next batch on, each batch has the rows that Spark itself returns when it continues, while all bins move (I5)."""
+    program: Program = PROGRAMS[name]
+    before: Batches = {}
+    old = run_spark(session, tmp_path, program, range(STOPPED), keeper(before))
+    shutil.copytree(old, tmp_path / "copy")
+    ours: Batches = {}
+    query = _adopted(session, tmp_path, program, old, ours)
+    for step in range(STOPPED, STEPS):
+        put(tmp_path, step, program)
+        query.processAllAvailable()
+        assert query.rescale(1 + step % 2).wait(120).value == "settled"
+        query.processAllAvailable()
+        query.stop()
+        query = _adopted(session, tmp_path, program, old, ours)
+    query.stop()
+    theirs: Batches = {}
+    shutil.rmtree(old)
+    shutil.copytree(tmp_path / "copy", old)
+    spark = frame(session, tmp_path, program).writeStream.outputMode(program.mode).foreachBatch(keeper(theirs))
+    continued = spark.option("checkpointLocation", str(old)).start()
+    continued.processAllAvailable()
+    continued.stop()
+    assert theirs or program.mode == "append"
+    assert _steps(ours, program) == _steps(theirs, program)
+
+
+def _adopted(session: SparkSession, folder: Path, program: Program, old: Path, batches: Batches) -> Any:
+    writer = binshift.writeStream(frame(session, folder, program), bins=16, workers=2, adopt=str(old))
+    kept = writer.outputMode(program.mode).foreachBatch(keeper(batches))
+    return kept.option("checkpointLocation", str(folder / "new")).start()
+
+
+def _steps(batches: Batches, program: Program) -> list[Counter[tuple[Any, ...]]]:
+    """The rows in the order of batches; of a batch that repeats all groups, once."""
+    rows = [batches[number] for number in sorted(batches)]
+    return [each for at, each in enumerate(rows) if program.mode != "complete" or each not in rows[:at]]

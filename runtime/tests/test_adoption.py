@@ -1,0 +1,147 @@
+"""Spark's state in binshift's log: every row arrives, and is read back as Spark's own source reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adopted_programs import PROGRAMS, Program, frame, run_spark
+from pyspark.sql import DataFrame, SparkSession
+
+from binshift.errors import BinshiftError, InvalidQuery, Unsupported
+from binshift.log.log import Log
+from binshift.log.records.formats import LogFormat, OperatorFormat
+from binshift.log.storage.opening import open_storage
+from binshift.log.tools.verification import verify
+from binshift.model import Worker
+from binshift.spark.adoption import adopting
+from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.plan.template import Templates
+from binshift.spark.reading.sources import register_state_sources
+from binshift.spark.session import checkpoint
+from binshift.spark.session.jvm import install
+from binshift.spark.stages.compiling import compile_program
+from binshift.state.descriptions import to_formats
+
+BINS = 16
+SIDES = ("left", "right")
+
+
+def keep(batch: DataFrame, _: int) -> None:
+    """A sink that reads every row."""
+    batch.collect()
+
+
+def compiled(spark: SparkSession, folder: Path, program: Program) -> tuple[DataFrame, Pipeline]:
+    """The program as a query would run it."""
+    made = frame(spark, folder, program)
+    return made, compile_program(made, Templates(spark, install(spark)), program.mode, BINS)
+
+
+def adopt(spark: SparkSession, folder: Path, program: Program, location: Path) -> Path:
+    """Make a checkpoint of binshift of one of Spark; returns its location."""
+    made, pipeline = compiled(spark, folder, program)
+    new = folder / "new"
+    files = open_storage(str(new))
+    adoption = adopting.begin(made, pipeline, files, checkpoint.log_url(str(new)), str(location))
+    assert adoption is not None
+    operators = tuple(
+        OperatorFormat(each.name, each.stage.fingerprint, state=to_formats(each.stored)) for each in pipeline.stages
+    )
+    format = LogFormat(bins=BINS, query=checkpoint.query_id(files), operators=operators)
+    log = Log.on(open_storage(checkpoint.log_url(str(new))), format)
+    adoption.write(log, files, [Worker(0), Worker(1)])
+    return new
+
+
+def rows_of(spark: SparkSession, format: str, location: Path, **options: object) -> list[tuple[Any, Any]]:
+    """The keys and values of a store."""
+    reader = spark.read.format(format)
+    for name, value in options.items():
+        reader = reader.option(name, str(value))
+    return [(row.key, row.value) for row in reader.load(str(location)).collect()]
+
+
+def comparable(found: list[tuple[Any, Any]], names: set[str]) -> Counter[str]:
+    """Rows with the columns of the value that both have, as text."""
+    return Counter(repr((tuple(key), [(name, value[name]) for name in sorted(names)])) for key, value in found)
+
+
+def common(*found: list[tuple[Any, Any]]) -> set[str]:
+    """The names of columns that every list of rows has once."""
+    names = [Counter(rows[0][1].__fields__) for rows in found]
+    return {name for name in names[0] if all(each[name] == 1 for each in names)}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_adopted_rows_are_spark_s(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Each operator's keys, and what its values have in common with Spark's, are the ones that Spark's own source reads (I4)."""
+    program = PROGRAMS[name]
+    register_state_sources(spark)
+    old = run_spark(spark, tmp_path, program, range(3), keep)
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    new = adopt(spark, tmp_path, program, old)
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+    assert verify(open_storage(checkpoint.log_url(str(new)))) == []
+    operators = [row.operatorId for row in spark.read.format("state-metadata").load(str(old)).collect()]
+    count = len(set(operators))
+    seen = 0
+    for operator in range(count):
+        for side in SIDES if program.inputs == 2 else ("none",):
+            theirs = rows_of(spark, "statestore", old, operatorId=operator, joinSide=side)
+            ours = rows_of(spark, "binshift-state", new, operatorId=count - 1 - operator, joinSide=side)
+            seen += len(ours)
+            assert len(ours) == len(theirs)
+            if ours:
+                names = common(ours, theirs)
+                assert comparable(ours, names) == comparable(theirs, names)
+    assert seen
+
+
+def test_what_cannot_be_adopted_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Another program, a running query, and a checkpoint that is none are named; nothing is written."""
+    program = PROGRAMS["global"]
+    old = run_spark(spark, tmp_path, program, range(1), keep)
+    new = open_storage(str(tmp_path / "new"))
+    url = checkpoint.log_url(str(tmp_path / "new"))
+
+    def refusal(other: Program, location: Path) -> str:
+        with pytest.raises(BinshiftError) as refused:
+            adopting.begin(*compiled(spark, tmp_path, other), new, url, str(location))
+        assert isinstance(refused.value, InvalidQuery | Unsupported)
+        return str(refused.value)
+
+    assert "has dedupe where" not in refusal(PROGRAMS["duplicates"], old)
+    assert "the program has dedupe" in refusal(PROGRAMS["duplicates"], old)
+    assert "the buffers count, sum" in refusal(Program(lambda f: f.groupBy().count(), "update"), old)
+    assert "the stateful operators 0 (stateStoreSave)" in refusal(PROGRAMS["chained"], old)
+    assert "is no checkpoint" in refusal(program, tmp_path / "nothing")
+    assert not (tmp_path / "new").exists()
+    query = frame(spark, tmp_path, program).writeStream.outputMode("update").foreachBatch(keep)
+    running = query.option("checkpointLocation", str(old)).start()
+    try:
+        assert "stop it first" in refusal(program, old)
+    finally:
+        running.stop()
+
+
+def test_an_adoption_that_ended_early_begins_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Without the record, the checkpoint is refused, unless the same adoption is repeated; another one is refused."""
+    program = PROGRAMS["global"]
+    old = run_spark(spark, tmp_path, program, range(1), keep)
+    made, pipeline = compiled(spark, tmp_path, program)
+    new = tmp_path / "new"
+    url, files = checkpoint.log_url(str(new)), open_storage(str(new))
+    assert adopting.begin(made, pipeline, files, url, None) is None
+    assert adopting.begin(made, pipeline, files, url, str(old)) is not None
+    with pytest.raises(InvalidQuery, match="has not been completed"):
+        adopting.begin(made, pipeline, files, url, None)
+    adopt(spark, tmp_path, program, old)
+    assert adopting.begin(made, pipeline, files, url, str(old)) is None
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "metadata").write_text("{}")
+    with pytest.raises(InvalidQuery, match="needs a new checkpointLocation"):
+        adopting.begin(made, pipeline, open_storage(str(other)), checkpoint.log_url(str(other)), str(old))
