@@ -88,6 +88,10 @@ oracle: $(READY) $(CLASSES) ## random histories with faults compared with the re
 conformance: $(READY) $(CLASSES) ## small PySpark programs on Spark and on binshift, calm and with moves, compared step by step (NAMES=session ENGINE=spark)
 	$(WITH_JAVA) PYTHONPATH=runtime $(BIN)/python -m conformance $(foreach name,$(NAMES),-k "$(name)") $(if $(ENGINE),--engine $(ENGINE))
 
+.PHONY: pyspark-tests
+pyspark-tests: $(READY) $(CLASSES) ## PySpark's own streaming tests with state, on binshift and on Spark (NAMES=listener)
+	$(WITH_JAVA) PYTHONPATH=runtime $(BIN)/python -m conformance.pyspark_tests $(NAMES)
+
 .PHONY: faults
 faults: $(READY) $(CLASSES) ## fault injection at every failpoint of a running query: kill, stop, resume; takes hours (FAULT="delta.before" for one)
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster/test_cluster_faults.py -v -m campaign $(if $(FAULT),-k "$(FAULT)")

@@ -10,11 +10,14 @@ import pytest
 from plan_world import clicks_stream, started_queries
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
 from binshift.errors import InvalidQuery, InvalidSettings, Unsupported
 from binshift.settings import ENABLED_CONF
+from binshift.spark.frontend import listening
 from binshift.spark.frontend.writer import StatefulStreamWriter
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ def clicks(spark: SparkSession) -> DataFrame:
 def installed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Installed for the test, and enabled in its session."""
     monkeypatch.setattr(ClassicDataFrame, "writeStream", ClassicDataFrame.writeStream)
+    for name in ("addListener", "removeListener"):
+        monkeypatch.setattr(StreamingQueryManager, name, getattr(StreamingQueryManager, name))
     binshift.install(spark)
     yield
     spark.conf.unset(ENABLED_CONF)
@@ -89,6 +94,8 @@ def test_an_unchanged_program_is_started_with_its_options(
 def test_installing_alone_enables_nothing(clicks: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a session it is the conf's affair."""
     monkeypatch.setattr(ClassicDataFrame, "writeStream", ClassicDataFrame.writeStream)
+    for name in ("addListener", "removeListener"):
+        monkeypatch.setattr(StreamingQueryManager, name, getattr(StreamingQueryManager, name))
     binshift.install()
     assert type(clicks.groupBy("user").count().writeStream) is DataStreamWriter
 
@@ -120,3 +127,31 @@ def test_settings_are_checked_at_once(clicks: DataFrame) -> None:
         binshift.writeStream(counts, batchsize=3)
     with pytest.raises(InvalidSettings, match="a whole number"):
         binshift.writeStream(counts, bins="many")
+
+
+class Nothing(StreamingQueryListener):
+    """Ignores all events."""
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (PySpark's name)
+        """Nothing."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 (PySpark's name)
+        """Nothing."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 (PySpark's name)
+        """Nothing."""
+
+
+@pytest.mark.usefixtures("installed")
+def test_listeners_of_a_program_see_the_state(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listener is wrapped when it is added, once, and removed by the program's own object; a wrapped one is not wrapped again."""
+    known: list[StreamingQueryListener] = []
+    monkeypatch.setattr(listening, "_add", lambda manager, listener: known.append(listener))
+    monkeypatch.setattr(listening, "_remove", lambda manager, listener: known.remove(listener))
+    mine, wrapped = Nothing(), binshift.state_listener(Nothing())
+    spark.streams.addListener(mine)
+    spark.streams.addListener(wrapped)
+    assert [type(each) for each in known] == [type(wrapped)] * 2
+    spark.streams.removeListener(wrapped)
+    spark.streams.removeListener(mine)
+    assert known == []

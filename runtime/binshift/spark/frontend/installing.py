@@ -2,7 +2,8 @@
 """How a program's queries reach binshift: `writeStream`, or `install` for programs that stay as they are.
 
 PySpark has no hook for the start of a query, so `install` replaces the property ``DataFrame.writeStream``. Frames without
-state, frames that are no streams, and sessions in which binshift is not enabled get PySpark's own writer.
+state, frames that are no streams, and sessions in which binshift is not enabled get PySpark's own writer. It also lets the
+program's listeners see the state of these queries (see `listening`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from binshift.errors import InvalidQuery, Unsupported
 from binshift.settings import ENABLED_CONF, resolve
+from binshift.spark.frontend import listening
 from binshift.spark.frontend.writer import StatefulStreamWriter
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.graph import has_state
@@ -49,6 +51,7 @@ def install(spark: SparkSession | None = None) -> None:
         spark: a session in which it is enabled. Others are by the conf ``spark.binshift.enabled``.
     """
     ClassicDataFrame.writeStream = property(_writer)  # type: ignore[assignment,method-assign]
+    listening.install()
     if spark is not None:
         spark.conf.set(ENABLED_CONF, "true")
         register_state_sources(spark)

@@ -2,9 +2,10 @@
 """Listeners that see the state: a user's `StreamingQueryListener` with ``stateOperators`` in its progress events.
 
 Spark creates its events in the JVM, where binshift cannot extend them: `StreamingQueryProgress` is immutable, and the
-bus passes one object to all listeners. So a listener added with ``spark.streams.addListener(mine)`` sees Spark's report with
+bus passes one object to all listeners. A listener added with ``spark.streams.addListener(mine)`` therefore sees Spark's report with
 an empty ``stateOperators``, and so do Java listeners and the event log. Wrapped, ``addListener(state_listener(mine))``,
-a Python listener gets the completed reports; for queries of plain Spark it gets Spark's report unchanged.
+a Python listener gets the completed reports; for queries of plain Spark it gets Spark's report unchanged. After
+`binshift.install`, every listener that a program adds is wrapped.
 """
 
 from __future__ import annotations
@@ -17,8 +18,31 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
     StreamingQueryListener,
 )
+from pyspark.sql.streaming.query import StreamingQueryManager
 
 from binshift.spark.session.progress import filled_by_id
+
+_add, _remove = StreamingQueryManager.addListener, StreamingQueryManager.removeListener
+"""PySpark's own."""
+
+_wrapped: dict[int, StreamingQueryListener] = {}
+"""What Spark knows in the place of a program's listener, by the id of that listener, which it keeps alive."""
+
+
+def install() -> None:
+    """Wrap every listener that is added from here on."""
+    StreamingQueryManager.addListener = _add_wrapped  # type: ignore[method-assign,assignment]
+    StreamingQueryManager.removeListener = _remove_wrapped  # type: ignore[method-assign,assignment]
+
+
+def _add_wrapped(manager: StreamingQueryManager, listener: StreamingQueryListener) -> None:
+    if isinstance(listener, StreamingQueryListener) and not isinstance(listener, _Filling):
+        listener = _wrapped.setdefault(id(listener), _Filling(listener))
+    _add(manager, listener)
+
+
+def _remove_wrapped(manager: StreamingQueryManager, listener: StreamingQueryListener) -> None:
+    _remove(manager, _wrapped.pop(id(listener), listener))
 
 
 def state_listener(listener: StreamingQueryListener) -> StreamingQueryListener:
