@@ -14,7 +14,7 @@ from binshift.engine.dataflow import Dataflow
 from binshift.model import Worker
 from binshift.operators.group_states import GroupStates
 from simulator.cluster import SimulatedCluster
-from simulator.flows import StateFlow
+from simulator.stateflow import StateFlow
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ class Timeouts(StateFlow):
     """A function with timeouts of processing time: it removes odd totals when they time out."""
 
     @property
-    def operator(self) -> GroupStates:  # type: ignore[override]
+    def operator(self) -> GroupStates:
         """The operator under test."""
         return OPERATOR
 

@@ -13,8 +13,8 @@ from binshift.log.files.blocks import FileWriter
 from binshift.log.storage import layout
 from binshift.model import Bin, Epoch, IntArray, Term, Worker
 from binshift.operators.contract import EpochState
+from binshift.operators.grouping import bin_groups
 from binshift.operators.stored import Adoptable
-from binshift.operators.vectorised import bin_groups
 from binshift.spark.tasks.task import storage_of, task_context
 from binshift.worker.messages import LogLocation
 
@@ -34,6 +34,10 @@ class NoState:
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[entries.Entries]:
         """Nothing is stored."""
         return iter(())
+
+    def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
+        """Nothing is stored."""
+        return [b""] * len(bins)
 
 
 @dataclass(frozen=True)

@@ -69,15 +69,7 @@ class Opened:
 class LmdbTransaction:
     """One moment of an `LmdbStore`; see `contract.Transaction` for what the methods promise."""
 
-    def __init__(
-        self,
-        handle: Any,
-        opened: Opened,
-        limits: StoreLimits,
-        directory: Path,
-        *,
-        writable: bool,
-    ) -> None:
+    def __init__(self, handle: Any, opened: Opened, limits: StoreLimits, directory: Path, *, writable: bool) -> None:
         self._handle = handle
         self._rows, self._blobs = opened.rows, opened.blobs
         self._limits = limits
@@ -148,14 +140,10 @@ class LmdbTransaction:
 
     def _check_disk(self, entries: Entries) -> None:
         """A map on a full disk kills the process: leave before. Each row may need a fresh page, at worst."""
-        need = (
-            2 * (size_bytes(entries) + row_checksums.CHECKSUM_BYTES * entries.num_rows)
-            + min(entries.num_rows, self._pages()) * _PAGE_BYTES
-        )
+        pages = min(entries.num_rows, int(self._handle.stat(self._rows)["leaf_pages"]))
+        rows_bytes = size_bytes(entries) + row_checksums.CHECKSUM_BYTES * entries.num_rows
+        need = 2 * rows_bytes + pages * _PAGE_BYTES
         room.check_room(self._directory, need, self._limits.disk_free_bytes_min)
-
-    def _pages(self) -> int:
-        return int(self._handle.stat(self._rows)["leaf_pages"])
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
