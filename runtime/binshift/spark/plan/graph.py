@@ -14,11 +14,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from binshift.errors import Unsupported
+from binshift.invariants import invariant
 from binshift.spark.plan.catalyst import analyzed, class_name, sequence
 from binshift.spark.plan.template import Templates
 
 WATERMARK_NODE = "EventTimeWatermark"
 """Keeps no state in a stream: Spark follows the event time there, and writes the watermark to its offset log."""
+
+PROCESSOR_NODE = "TransformWithStateInPySpark"
 
 EVENT_TIME_NODE = "UpdateEventTimeWatermarkColumn"
 """Names the event time of a processor's output; right above the processor, or above a projection of it."""
@@ -32,7 +35,7 @@ STATE_NODES = (
     "FlatMapGroupsWithState",
     "GlobalLimit",
     "TransformWithState",
-    "TransformWithStateInPySpark",
+    PROCESSOR_NODE,
 )
 """Logical nodes that keep state if their input is a stream."""
 
@@ -186,6 +189,8 @@ class _Cutter:
         children = sequence(plan.children())
         if class_name(plan) == "GlobalLimit":  # the local limit below it saves work only
             children = [each.child() if class_name(each) == "LocalLimit" else each for each in children]
+        if class_name(plan) == PROCESSOR_NODE:
+            children = [self._user_columns(plan.child(), plan.leftAttributes())]
         inputs = tuple(self.segment(child) for child in children if child.isStreaming())
         self.nodes.append(Node(plan, inputs, spark, self._initial(plan), event_time))
         return Output(len(self.nodes) - 1)
@@ -198,9 +203,18 @@ class _Cutter:
         return own + sum(map(self._operators, sequence(plan.children())))
 
     def _initial(self, plan: Any) -> DataFrame | None:
-        if class_name(plan) != "TransformWithStateInPySpark" or not plan.hasInitialState():
+        if class_name(plan) != PROCESSOR_NODE or not plan.hasInitialState():
             return None
-        return self.templates.frame(plan.initialState())
+        return self.templates.frame(self._user_columns(plan.initialState(), plan.rightAttributes()))
+
+    def _user_columns(self, plan: Any, keys: Any) -> Any:
+        """The input of a processor without the grouping columns, which Spark puts before the user's and which are among these.
+
+        The same column twice in a stream makes Spark's optimiser fail over a union.
+        """
+        invariant(class_name(plan) == "Project", f"a processor's input is a {class_name(plan)}, not a projection")
+        columns = sequence(plan.projectList())[len(sequence(keys)) :]
+        return plan.copy(self.templates.scala_sequence(columns), plan.child())
 
     def _leaf(self, plan: Any) -> Leaf:
         for number, known in enumerate(self.leaves):

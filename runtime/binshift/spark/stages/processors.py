@@ -33,9 +33,9 @@ from binshift.operators.processor.operator import (
 from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
-from binshift.spark.plan.eventtime import expiry_of, marked
+from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
-from binshift.spark.plan.stage import ORDER_COLUMN, numbered, text_fingerprint
+from binshift.spark.plan.stage import ORDER_COLUMN, numbered, numbered_schema, text_fingerprint
 from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.definitions import defined
 from binshift.spark.tasks.processor_calls import PickledProcessor
@@ -60,6 +60,7 @@ class ProcessorStage:
         kind: see `Stage`.
         operator: what S runs.
         keys: the types of the grouping columns.
+        keys_at: their positions in the rows, and in the initial state.
         output: the user's columns.
         bins: the number of bins.
         description: see `Stage`.
@@ -69,6 +70,7 @@ class ProcessorStage:
     kind: str
     operator: StatefulProcessing
     keys: StructType
+    keys_at: tuple[Sequence[int], Sequence[int]]
     output: StructType
     bins: int
     description: str
@@ -116,20 +118,21 @@ class ProcessorStage:
 
     def _rows(self, frame: DataFrame) -> DataFrame:
         times = [] if self.expiry is None else [self.expiry.alias(EXPIRY_COLUMN)]
-        return numbered(frame).select(*self._keyed(ROW_PREFIX, len(frame.columns)), *times)
+        return numbered(frame).select(*self._keyed(ROW_PREFIX, self.keys_at[0]), "*", *times)
 
     def _with_initial(self, rows: DataFrame, initial: DataFrame) -> DataFrame:
         """Both, each with the columns of the other as nulls."""
         states = initial.toDF(*(f"{INITIAL_PREFIX}{at}" for at in range(len(initial.columns))))
-        states = states.select(*self._keyed(INITIAL_PREFIX, len(initial.columns)))
+        states = states.select(*self._keyed(INITIAL_PREFIX, self.keys_at[1]), "*")
         tagged = rows.withColumn(INITIAL_COLUMN, F.lit(False))
         return tagged.unionByName(states.withColumn(INITIAL_COLUMN, F.lit(True)), allowMissingColumns=True)
 
-    def _keyed(self, prefix: str, columns: int) -> list[Column]:
-        """The grouping columns, which come first in an input, and the user's, renumbered from 0."""
-        count = len(self.keys)
-        keys = [F.col(f"{prefix}{at}").cast(key.dataType).alias(key.name) for at, key in enumerate(self.keys)]
-        return [*keys, *(F.col(f"{prefix}{at}").alias(f"{prefix}{at - count}") for at in range(count, columns))]
+    def _keyed(self, prefix: str, at: Sequence[int]) -> list[Column]:
+        """The grouping columns, with the types that they have in the rows."""
+        return [
+            F.col(f"{prefix}{place}").cast(key.dataType).alias(key.name)
+            for place, key in zip(at, self.keys, strict=True)
+        ]
 
 
 def compile_processor(
@@ -138,8 +141,8 @@ def compile_processor(
     """Compile Spark's analysed ``TransformWithStateInPySpark``.
 
     Args:
-        rows: the input: grouping columns, and behind them the user's.
-        initial: the initial state in the same form; None without one.
+        rows: the input.
+        initial: the initial state; None without one.
         node: the node.
         event_time: the attribute of the output that operators behind take as event time; None without one.
         bins: the number of bins.
@@ -148,55 +151,58 @@ def compile_processor(
         Unsupported: a key of a type with an equality of its own (a map, a collated string).
         Exception: what the processor's ``init`` raises.
     """
-    count = len(sequence(node.leftAttributes()))
-    keys = _keys(rows, count)
+    keys_at = _positions(node.leftAttributes(), rows)
+    initial_at = [] if initial is None else _positions(node.rightAttributes(), initial)
+    named = StructType([rows.schema[at] for at in keys_at])
+    keys = _storable(named)
     time = TIME_MODES[str(node.timeMode())]
     command = pickled_function(node.functionExpr().func())
     found = defined(command, time)
     output = StructType.fromJson(json.loads(node.schema().json()))
     pandas = str(node.userFacingDataType()) == "pandas"
-    names = rows.columns[count:], [] if initial is None else initial.columns[count:]
+    names = rows.columns, [] if initial is None else initial.columns
     format = FrameFormat(*names, output, _frame_conf(rows.sparkSession)) if pandas else RowFormat(*names, output)
-    expiry = _expiry(rows, count) if time is TimeMode.EVENT else None
+    expiry = _expiry(rows) if time is TimeMode.EVENT else None
     operator = StatefulProcessing(
-        PickledProcessor(command, time, StructType(list(rows.schema)[:count]), format, found.parsed),
+        PickledProcessor(command, time, named, format, found.parsed),
         _arrow(rows, keys),
-        _arrow(rows, _without_keys(rows, count, ROW_PREFIX)),
+        _arrow(rows, numbered_schema(rows.schema)),
         _arrow(rows, output),
         found.variables,
         time,
         late_rows=expiry is not None,
-        initial=None if initial is None else _arrow(rows, _without_keys(initial, count, INITIAL_PREFIX)),
+        initial=None if initial is None else _arrow(rows, numbered_schema(initial.schema)),
         event_time=None if event_time is None else str(event_time.name()),
     )
-    mode = str(node.outputMode())
-    described = f"keys {StructType(list(rows.schema)[:count]).simpleString()}; {mode} mode; {time.value} time"
+    described = f"keys {named.simpleString()}; {node.outputMode()} mode; {time.value} time"
     description = "; ".join((described, *(each.description for each in found.variables)))
-    return ProcessorStage(PANDAS if pandas else ROWS, operator, keys, output, bins, description, expiry)
+    kind = PANDAS if pandas else ROWS
+    return ProcessorStage(kind, operator, keys, (keys_at, initial_at), output, bins, description, expiry)
 
 
-def _keys(rows: DataFrame, count: int) -> StructType:
-    for key in list(rows.schema)[:count]:
+def _positions(keys: Any, frame: DataFrame) -> list[int]:
+    """Where the grouping columns are among a frame's."""
+    ids = [each.exprId().id() for each in sequence(analyzed(frame).output())]
+    return [ids.index(each.exprId().id()) for each in sequence(keys)]
+
+
+def _storable(keys: StructType) -> StructType:
+    for key in keys:
         if not is_storable(key.dataType):
             raise Unsupported(
                 f"transformWithState groups by {key.name!r}, a key of type {key.dataType.simpleString()}; "
                 "group by a string made of it"
             )
-    return StructType([StructField(f"{KEY_PREFIX}{at}", rows.schema[at].dataType) for at in range(count)])
+    return StructType([StructField(f"{KEY_PREFIX}{at}", key.dataType) for at, key in enumerate(keys)])
 
 
-def _without_keys(frame: DataFrame, count: int, prefix: str) -> StructType:
-    columns = list(frame.schema)[count:]
-    return StructType([StructField(f"{prefix}{at}", each.dataType) for at, each in enumerate(columns)])
-
-
-def _expiry(rows: DataFrame, count: int) -> Column | None:
+def _expiry(rows: DataFrame) -> Column | None:
     """When rows are over: by their event time, if they have one."""
-    times = [at for at in marked(sequence(analyzed(rows).output())) if at >= count]
+    times = marked(sequence(analyzed(rows).output()))
     if not times:
         return None
-    catalyst = Catalyst(rows.sparkSession)
-    return expiry_of(catalyst, catalyst.expression(F.col(f"{ROW_PREFIX}{times[0]}")), rows.schema[times[0]].dataType)
+    name, type = f"{ROW_PREFIX}{times[0]}", rows.schema[times[0]].dataType
+    return expiry_ms(Catalyst(rows.sparkSession), name, type)
 
 
 def _frame_conf(spark: SparkSession) -> FrameConf:

@@ -132,7 +132,7 @@ class FrameInput:
             return self._conf.to_pandas(self._batch.slice(start, stop - start), self._names)
         frame = self._frame.iloc[start:stop]
         frame.index = pd.RangeIndex(stop - start)
-        frame._is_copy = None  # its rows are given to nobody else, so the user may change them
+        frame._is_copy = None  # no other frame has these rows, so the user may change them
         return frame
 
 
