@@ -54,6 +54,8 @@ class Program:
         repeats: a batch emits rows even if it has no input, so a step has the rows of the newest batch so far: how many batches without
             input there are is no part of the result.
         fails: Spark refuses it, or fails while it runs.
+        calm: it runs without moves only: a flip on an idle stream is a batch without input, which the program would notice.
+        whole: the rows of all steps count together, since batches without input emit rows, and come at any time.
     """
 
     name: str
@@ -67,6 +69,8 @@ class Program:
     ordered: bool
     repeats: bool
     fails: bool
+    calm: bool
+    whole: bool
 
     @property
     def steps(self) -> int:
@@ -90,6 +94,8 @@ class Kind:
         ordered: bool = False,
         repeats: bool = False,
         fails: bool = False,
+        calm: bool = False,
+        whole: bool = False,
     ) -> Callable[[Callable[..., DataFrame]], Callable[..., DataFrame]]:
         """Register the decorated function as a program with these attributes; its docstring is the purpose."""
         if len({len(each.steps) for each in inputs}) != 1:
@@ -108,6 +114,8 @@ class Kind:
                 ordered=ordered,
                 repeats=repeats or mode == "complete",
                 fails=fails,
+                calm=calm,
+                whole=whole,
             )
             self.programs.append(added)
             return build

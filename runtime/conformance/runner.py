@@ -99,7 +99,9 @@ def _steps(program: Program, folder: Path, query: StreamingQuery, sink: Sink, af
         steps.append(sink.take())
         if not query.isActive:
             return Outcome(sink.columns, tuple(steps), f"stopped after {PROGRAM_SECONDS_MAX} s", f"in step {step}")
-    return Outcome(sink.columns, tuple(steps))
+    return Outcome(
+        sink.columns, (tuple(sorted(row for rows in steps for row in rows)),) if program.whole else tuple(steps)
+    )
 
 
 def _detail(when: str, error: Exception) -> str:

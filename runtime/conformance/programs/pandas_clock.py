@@ -49,25 +49,30 @@ def with_processing_time(rows: DataFrame, function: Any) -> DataFrame:
     )
 
 
-@case(TIMES, conf=NO_DATA_OFF, source=f"{SUITE}: applyInPandasWithState - streaming with processing time timeout")
+@case(
+    TIMES,
+    conf=NO_DATA_OFF,
+    calm=True,
+    source=f"{SUITE}: applyInPandasWithState - streaming with processing time timeout",
+)
 def processing_time(rows: DataFrame) -> DataFrame:
     """Keys time out in the next batch."""
     return with_processing_time(rows, processing(1, 1))
 
 
-@case(TIMES, conf=NO_DATA_OFF, source=f"{SUITE}: a long timeout")
+@case(TIMES, conf=NO_DATA_OFF, calm=True, source=f"{SUITE}: a long timeout")
 def processing_time_extended(rows: DataFrame) -> DataFrame:
     """A timeout can be set again, to a time that does not come."""
     return with_processing_time(rows, processing(1, DAY_MS))
 
 
-@case(TIMES, conf=NO_DATA_OFF, source=f"{SUITE}: an update without a timeout")
+@case(TIMES, conf=NO_DATA_OFF, calm=True, source=f"{SUITE}: an update without a timeout")
 def processing_time_cleared(rows: DataFrame) -> DataFrame:
     """An update without a timeout clears the one before."""
     return with_processing_time(rows, processing(1, None))
 
 
-@case(TIMES, conf=NO_DATA_OFF, source="a call that sets nothing")
+@case(TIMES, conf=NO_DATA_OFF, calm=True, source="own: a call that sets nothing")
 def processing_time_left_standing(rows: DataFrame) -> DataFrame:
     """A call that sets nothing leaves the old timeout in force: the key times out in every batch, also one with its rows."""
 
@@ -75,6 +80,26 @@ def processing_time_left_standing(rows: DataFrame) -> DataFrame:
         if not state.exists:
             state.update((1,))
             state.setTimeoutDuration(1)
+        yield pd.DataFrame({"k": [key[0]], "what": [f"{state.hasTimedOut} {sum(map(len, frames))}"]})
+
+    return with_processing_time(rows, function)
+
+
+@case(
+    stream("k string", [("a",), ("b",)], [("c",)], [("d",), ("e",)], [("z",)]),
+    conf=NO_DATA_OFF,
+    whole=True,
+    source=f"{SUITE}: applyInPandasWithState - streaming with processing time timeout, each key once",
+)
+def processing_time_once(rows: DataFrame) -> DataFrame:
+    """Each key times out once, in whichever batch comes next."""
+
+    def function(key: Any, frames: Frames, state: Any) -> Frames:
+        if state.hasTimedOut:
+            state.remove()
+        else:
+            state.update((1,))
+            state.setTimeoutDuration(DAY_MS if key[0] == "z" else 1)
         yield pd.DataFrame({"k": [key[0]], "what": [f"{state.hasTimedOut} {sum(map(len, frames))}"]})
 
     return with_processing_time(rows, function)

@@ -112,6 +112,6 @@ for each in (
     gets_a_missing_state, updates_to_nothing, updates_too_many_values, raises_an_error, sets_a_duration, sets_a_timestamp,
     reads_the_watermark,
 ):  # fmt: skip
-    failing(each, source=PYSPARK)
+    failing(each, source=f"{PYSPARK}: errors")
 for each in (sets_no_duration, sets_a_text):
-    failing(each, timeout="ProcessingTimeTimeout", source=PYSPARK)
+    failing(each, timeout="ProcessingTimeTimeout", source=f"{PYSPARK}: errors")

@@ -79,7 +79,7 @@ def frames_of_all_sizes(words: DataFrame) -> DataFrame:
     return words.groupBy("k").applyInPandasWithState(several, "k string, n long", "n long", "update", "NoTimeout")
 
 
-@case(WORDS, mode="update", source="columns are numbered")
+@case(WORDS, mode="update", source="own: columns are numbered")
 def numbered_columns(words: DataFrame) -> DataFrame:
     """Columns without names."""
 
@@ -89,7 +89,7 @@ def numbered_columns(words: DataFrame) -> DataFrame:
     return words.groupBy("k").applyInPandasWithState(numbered, "k string, n long", "n long", "update", "NoTimeout")
 
 
-@case(WORDS, mode="update", source="a list instead of an iterator")
+@case(WORDS, mode="update", source="own: a list instead of an iterator")
 def list_of_frames(words: DataFrame) -> DataFrame:
     """Anything that can be iterated is accepted."""
 

@@ -71,7 +71,7 @@ def event_time_appended(events: DataFrame) -> DataFrame:
     )
 
 
-@case(EVENTS, conf=NO_DATA_OFF, source=f"{SUITE}: event time timeout without batches without data")
+@case(EVENTS, conf=NO_DATA_OFF, calm=True, source=f"{SUITE}: event time timeout without batches without data")
 def event_time_with_data_only(events: DataFrame) -> DataFrame:
     """Without batches without data, a key times out in the next batch with data."""
     return (
@@ -125,7 +125,7 @@ def standing(set_nothing_after: int) -> Any:
     return function
 
 
-@case(EVENTS, source="a call that sets nothing")
+@case(EVENTS, calm=True, source="own: a call that sets nothing")
 def timeout_left_standing(events: DataFrame) -> DataFrame:
     """A call that neither updates nor sets a timeout changes nothing: the old timeout is in force, also one that has passed."""
     return (
@@ -135,7 +135,7 @@ def timeout_left_standing(events: DataFrame) -> DataFrame:
     )
 
 
-@case(EVENTS, source="an update without a timeout")
+@case(EVENTS, source="own: an update without a timeout")
 def timeout_cleared(events: DataFrame) -> DataFrame:
     """An update without a timeout clears the one before."""
 
@@ -174,7 +174,7 @@ def removed_with_timeout(events: DataFrame) -> DataFrame:
     )
 
 
-@case(EVENTS, source="a timeout without a value")
+@case(EVENTS, source="own: a timeout without a value")
 def timeout_without_value(events: DataFrame) -> DataFrame:
     """A timeout may be set without a value."""
 

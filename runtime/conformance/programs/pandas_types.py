@@ -61,9 +61,10 @@ INPUT = (
             ),
             ("none", None, None, None, None, None, None, None, None, None, None, None, None),
         ],
+        [("none", 1, None, None, "x", None, None, None, None, None, None, None, None)],
     ),
     mode="update",
-    source="the types that a function sees",
+    source="own: the types that a function sees",
 )
 def types_of_frames(rows: DataFrame) -> DataFrame:
     """The types of columns and values in pandas, with and without nulls in the key's own rows."""
@@ -91,7 +92,7 @@ def types_of_frames(rows: DataFrame) -> DataFrame:
         [(None, None, None, None, None, 5), (2, 11, 2, False, 1.5, 6)],
     ),
     mode="update",
-    source="the types of keys",
+    source="own: the types of keys",
 )
 def types_of_keys(rows: DataFrame) -> DataFrame:
     """The Python types of the parts of a key, null among them."""
@@ -108,7 +109,7 @@ def types_of_keys(rows: DataFrame) -> DataFrame:
 @case(
     stream("k string", [("a",)], [("a",)], [("a",)]),
     mode="update",
-    source="the types of states",
+    source="own: the types of states",
 )
 def types_of_states(rows: DataFrame) -> DataFrame:
     """Values come back as Python's own types. Arrays and maps are absent: Spark 4.3 cannot read their types in its worker."""
@@ -129,7 +130,7 @@ def types_of_states(rows: DataFrame) -> DataFrame:
 @case(
     stream("k string, v long", [("a", 0)], [("a", 1)], [("a", 2)], [("a", 0)]),
     mode="update",
-    source="values of other types than the state's",
+    source="own: values of other types than the state's",
 )
 def unlike_states(rows: DataFrame) -> DataFrame:
     """A value of another type than the state's column is kept as Spark keeps it."""

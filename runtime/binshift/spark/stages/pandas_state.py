@@ -86,7 +86,7 @@ class _Compiled:
     def ordinary(self, node: Any, late: bool) -> Operator:
         """Runs an ordinary function."""
         function = node.functionExpr().func()
-        if len(sequence(function.broadcastVars())):
+        if function.broadcastVars().size():
             raise Unsupported(
                 "the function given to applyInPandasWithState refers to broadcast variables, or is itself larger than a "
                 "megabyte, which PySpark broadcasts; read what it needs from a file"
