@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from adopted_programs import PROGRAMS, Program, frame, run_spark
+from adopted_programs import PROGRAMS, Program, frame, put, rows, run_spark
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift.errors import BinshiftError, InvalidQuery, Unsupported
@@ -17,6 +18,7 @@ from binshift.log.storage.opening import open_storage
 from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.spark.adoption import adopting
+from binshift.spark.jobs.batches import with_nudge_source
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.template import Templates
 from binshift.spark.reading.sources import register_state_sources
@@ -145,3 +147,31 @@ def test_an_adoption_that_ended_early_begins_again(spark: SparkSession, tmp_path
     (other / "metadata").write_text("{}")
     with pytest.raises(InvalidQuery, match="needs a new checkpointLocation"):
         adopting.begin(made, pipeline, open_storage(str(other)), checkpoint.log_url(str(other)), str(old))
+
+
+@pytest.mark.parametrize("name", ["windows", "join"])
+def test_the_stream_continues_with_the_next_batch(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Spark takes the new checkpoint as its own: batch numbers continue, and each further row comes once (I3)."""
+    program = PROGRAMS[name]
+    old = run_spark(spark, tmp_path, program, range(2), keep)
+    new = adopt(spark, tmp_path, program, old)
+    last = max(int(path.name) for path in (old / "commits").iterdir() if path.name.isdigit())
+    batches: dict[int, int] = {}
+
+    def count(batch: DataFrame, number: int) -> None:
+        batches[number] = batch.count()
+
+    source = with_nudge_source(compiled(spark, tmp_path, program)[1].source, spark, f"adopted {name}")
+    query = source.writeStream.foreachBatch(count).option("checkpointLocation", str(new)).start()
+    try:
+        for step in (2, 3):
+            put(tmp_path, step, program)
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert str(query.id) == json.loads((old / "metadata").read_text())["id"]
+    assert min(batches) == last + 1
+    assert sum(batches.values()) == sum(len(rows(step, each)) for step in (2, 3) for each in range(program.inputs))
+    entry = json.loads((new / "offsets" / str(last + 1)).read_text().splitlines()[1])
+    committed = json.loads((old / "commits" / str(last)).read_text().splitlines()[1])
+    assert entry["batchWatermarkMs"] == committed["nextBatchWatermarkMs"] > 0
