@@ -239,7 +239,7 @@ def test_a_trailer_is_believed_only_if_it_fits() -> None:
     good = storage.files["deltas/x"]
     listed = read_trailer(storage, file).blocks
     cases: list[tuple[bytes, type[Exception], str]] = [
-        (msgspec.msgpack.encode({"format": 4, "blocks": []}), ForeignLog, "format 4"),
+        (msgspec.msgpack.encode({"format": 5, "blocks": []}), ForeignLog, "format 5"),
         (b"\xc1", LogDamaged, "damaged trailer"),
         (msgspec.msgpack.encode({"format": 2, "blocks": listed[:1]}), LogDamaged, "do not fill"),
         (msgspec.msgpack.encode({"format": 2, "blocks": listed, "more": 1}), LogDamaged, "damaged trailer"),
@@ -248,7 +248,7 @@ def test_a_trailer_is_believed_only_if_it_fits() -> None:
         storage.files["deltas/x"], ref = _with_tail(good, file, body)
         with pytest.raises(error, match=message):
             list(read_all(storage, ref))
-    for version in (2, 3):
+    for version in (2, 3, 4):
         body = msgspec.msgpack.encode({"format": version, "blocks": listed})
         storage.files["deltas/x"], ref = _with_tail(good, file, body)
         assert sum(map(len, read_all(storage, ref))) == 2

@@ -50,9 +50,9 @@ REFUSALS: dict[str, tuple[type[BinshiftError], str, Callable[[Path], None]]] = {
     "all records": (LogDamaged, "is missing", lambda root: shutil.rmtree(root / "records")),
     "newer format": (
         ForeignLog,
-        "format 4",
+        "format 5",
         _edit(
-            layout.FORMAT, lambda _: envelope.encode(layout.FORMAT, msgspec.structs.replace(FORMAT, format=4), 10**6)
+            layout.FORMAT, lambda _: envelope.encode(layout.FORMAT, msgspec.structs.replace(FORMAT, format=5), 10**6)
         ),
     ),
     "foreign files": (

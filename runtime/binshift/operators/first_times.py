@@ -70,8 +70,8 @@ class FirstTimes:
         """
         if not len(self._times):
             return
-        kept = np.full(len(self._times), UNKNOWN)
-        within = owned.array[owned.array < len(kept)]
+        kept = np.full(max(len(self._times), int(owned.array.max(initial=-1)) + 1), UNKNOWN)
+        within = owned.array[owned.array < len(self._times)]
         kept[within] = self._times[within]
         self._times = kept
         index = changes.filter(pc.starts_with(changes.column("key"), pattern=self._space))

@@ -173,7 +173,9 @@ class Ending(StatefulProcessor):
         return f"{exist} {self.short.get()} {self.long.get()} {[list(each.get()) for each in lists]} {items}"
 
 
-@case(WORDS, conf=QUIET, source="TransformWithValueStateTTLSuite, ...ListStateTTLSuite, ...MapStateTTLSuite")
+@case(
+    WORDS, conf=QUIET, source="TransformWithValueStateTTLSuite, ...ListStateTTLSuite, ...MapStateTTLSuite: time to live"
+)
 def time_to_live(words: DataFrame) -> DataFrame:
     """Values, elements and entries end by themselves."""
     schema = "k string, before string, after string"

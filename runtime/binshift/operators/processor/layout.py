@@ -94,7 +94,7 @@ def due_bounds(space: bytes, threshold_ms: int) -> tuple[bytes, bytes]:
 
 
 def end_of(prefix: bytes) -> bytes:
-    """The first key behind all that begin with a prefix.
+    r"""The first key behind all that begin with a prefix.
 
     >>> end_of(b"a\xff")
     b'b'
