@@ -26,11 +26,13 @@ class Program:
         build: makes it of one stream for each input.
         mode: the output mode.
         inputs: how many streams.
+        repeats: it returns its groups in every batch, also in one without rows, which a move can add.
     """
 
     build: Callable[..., DataFrame]
     mode: str = "append"
     inputs: int = 1
+    repeats: bool = False
 
 
 def late(frame: DataFrame) -> DataFrame:
@@ -74,9 +76,9 @@ def joined(left: DataFrame, right: DataFrame) -> DataFrame:
 
 PROGRAMS = {
     "aggregates": Program(aggregates, "update"),
-    "complete": Program(lambda f: f.groupBy("k").count(), "complete"),
+    "complete": Program(lambda f: f.groupBy("k").count(), "complete", repeats=True),
     "windows": Program(lambda f: late(f).groupBy(F.window("t", "5 seconds"), "k").agg(F.sum("v"), F.first("v"))),
-    "global": Program(lambda f: f.agg(F.count("*").alias("n"), F.sum("v").alias("s")), "update"),
+    "global": Program(lambda f: f.agg(F.count("*").alias("n"), F.sum("v").alias("s")), "update", repeats=True),
     "chained": Program(chained),
     "distinct": Program(lambda f: f.select("k", "d").distinct(), "update"),
     "duplicates": Program(lambda f: f.dropDuplicates(["v", "k"]).select("k", "v")),
@@ -138,3 +140,9 @@ def run_spark(spark: SparkSession, folder: Path, program: Program, steps: Sequen
     finally:
         query.stop()
     return checkpoint
+
+
+def take_away(folder: Path, step: int, program: Program) -> None:
+    """Remove the files of one step."""
+    for stream in range(program.inputs):
+        (folder / f"in{stream}" / f"{step}.json").unlink()

@@ -131,11 +131,15 @@ class Adoption:
         function = AdoptFunction(
             operator, stage.name, LogLocation(log.storage.url), self.origin.batch, log.term, tuple(route.workers)
         )
-        written = _by_worker(rows, route).mapInArrow(function, WRITTEN).collect()
-        return [
-            Part(stage.name, row.worker, row.attempt, row.file and msgspec.json.decode(row.file, type=FileRef))
-            for row in sorted(written, key=lambda row: route.workers.index(row.worker))
-        ]
+        written = {row.worker: row for row in _by_worker(rows, route).mapInArrow(function, WRITTEN).collect()}
+        parts = []
+        for worker in route.workers:
+            if (row := written.get(worker)) is None:  # Spark runs no task for a frame that it knows to be empty
+                parts.append(Part(stage.name, worker, f"{log.term}.{self.origin.batch}.adopted", None))
+            else:
+                file = row.file and msgspec.json.decode(row.file, type=FileRef)
+                parts.append(Part(stage.name, worker, row.attempt, file))
+        return parts
 
     def _copy(self, files: Storage) -> None:
         """Spark's part: what sources keep, and the batches that Spark continues from."""
