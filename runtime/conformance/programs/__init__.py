@@ -11,16 +11,21 @@ from conformance.programs import (
     joins,
     keys,
     limits,
+    odd,
     outer_joins,
+    pair_conditions,
     python_functions,
     sessions,
     sketches,
     sql,
+    types,
+    watermarks,
     windows,
 )
 
 KINDS = (
-    *(aggregation.case, functions.case, sketches.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
-    *(joins.case, outer_joins.case, combined.case, chains.case, sql.case, python_functions.case),
+    *(aggregation.case, functions.case, sketches.case, keys.case, types.case, windows.case, sessions.case, dedup.case),
+    *(limits.case, joins.case, outer_joins.case, pair_conditions.case, combined.case, chains.case, watermarks.case),
+    *(sql.case, python_functions.case, odd.case),
 )
 PROGRAMS = tuple(program for kind in KINDS for program in kind.programs)
