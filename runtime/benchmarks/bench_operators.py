@@ -66,7 +66,7 @@ def main() -> None:
     made.add_argument("--stored", type=int, default=4_000_000, help="rows of the join state of which some end")
     made.add_argument("--bins", type=int, default=4096)
     made.add_argument("--turns", type=int, default=2, help="turns of each system")
-    made.add_argument("--seconds", type=float, default=6.0, help="seconds of a turn")
+    made.add_argument("--seconds", type=float, default=5.0, help="seconds of a turn")
     made.add_argument("--warm-seconds", type=float, default=10.0, help="unmeasured seconds before a part's first turn")
     made.add_argument("--calm-seconds", type=float, default=12.0, help="measured seconds before the move")
     quick = {"keys": 1000, "rate": 1000, "batch": 2000, "stored": 80_000, "bins": 64, "turns": 1, "seconds": 2.0}
@@ -115,7 +115,7 @@ def chains(running: Bench, args: Namespace) -> list[Row]:
         name: partial(chain, running, stages, args.keys, args.rate) for stages, name in enumerate(CHAINS[:3], 1)
     }
     queries[CHAINS[3]] = partial(hottest, running, args.keys, args.rate)
-    found = turns_of(running, queries, args, settle=12)
+    found = turns_of(running, queries, args, settle=8)
     rows: list[Row] = []
     for name in queries:
         for engine in ENGINES:
