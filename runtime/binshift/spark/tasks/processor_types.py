@@ -37,12 +37,12 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
+from binshift.spark.tasks.state_values import WHOLE_NUMBER_BITS, Convert
+
 _load_numpy()  # PySpark knows scalars of NumPy only after that
 
 Tuple = tuple[Any, ...]
-Convert = Callable[[Any], Any]
 
-_WIDTHS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 _FLOAT = struct.Struct("<f")
 
@@ -94,7 +94,7 @@ def _taken(type: DataType) -> Convert:
     """What the JVM makes of a value in PySpark's inner form."""
     match type:
         case LongType() | IntegerType() | ShortType() | ByteType():
-            return _whole(_WIDTHS[type.__class__])
+            return _whole(WHOLE_NUMBER_BITS[type.__class__])
         case TimestampType() | TimestampNTZType() | DayTimeIntervalType():
             return _whole(64)
         case DateType():

@@ -35,7 +35,7 @@ from binshift.errors import UserFunctionFailed
 
 Convert = Callable[[Any], Any]
 
-WHOLE_NUMBER_BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+WHOLE_NUMBER_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 
 
 class StateValues:
