@@ -13,6 +13,7 @@ from engines import TIMES, Sink, ours, put, run, source, sparks, taken
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming.query import StreamingQueryManager
 
 import binshift
 from binshift.settings import ENABLED_CONF
@@ -79,6 +80,8 @@ def test_every_form_of_a_program(name: str, session: SparkSession, folder: Path,
 def installed(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Installed and enabled for the test."""
     monkeypatch.setattr(ClassicDataFrame, "writeStream", ClassicDataFrame.writeStream)
+    for name in ("addListener", "removeListener"):
+        monkeypatch.setattr(StreamingQueryManager, name, getattr(StreamingQueryManager, name))
     binshift.install(session)
     yield
     session.conf.unset(ENABLED_CONF)
