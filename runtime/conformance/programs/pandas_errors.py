@@ -110,7 +110,7 @@ def sets_a_text(key: Any, frames: Frames, state: Any) -> Any:
 
 
 for each in (
-    returns_a_frame, returns_a_number, yields_a_list, yields_too_few_columns, yields_other_columns, yields_text_for_numbers,
+    returns_a_frame, returns_a_number, yields_a_list, yields_too_few_columns, yields_text_for_numbers,
     gets_a_missing_state, updates_to_nothing, updates_too_many_values, raises_an_error, sets_a_duration, sets_a_timestamp,
     reads_the_watermark,
 ):  # fmt: skip
