@@ -126,14 +126,18 @@ def take_turns(
     seconds: float,
     warm: Sequence[str],
     warm_seconds: float,
+    settle_epochs: int = 8,
 ) -> dict[str, Turn]:
-    """Measure each system ``turns`` times for this many seconds; those in ``warm`` run once before, unmeasured."""
+    """Measure each system ``turns`` times for this many seconds; those in ``warm`` run once before, unmeasured.
+
+    ``settle_epochs`` of each turn are not measured.
+    """
     order = [(name, warm_seconds, False) for name in warm]
     for turn in range(turns):
         order += [(name, seconds, True) for name in (list(systems) if turn % 2 == 0 else reversed(list(systems)))]
     found = {name: Turn() for name in systems}
     for name, how_long, counts in track(order, description="turns"):
-        turn_found = measured(systems[name](stream()), how_long)
+        turn_found = measured(systems[name](stream()), how_long, settle_epochs)
         if counts:
             found[name].add(turn_found)
     return found

@@ -17,6 +17,7 @@ import bench_bins
 import bench_calm
 import bench_log
 import bench_move
+import bench_operators
 import bench_planner
 import bench_respark
 import bench_rows
@@ -33,7 +34,7 @@ JUDGED: Mapping[str, tuple[Sequence[Target], Callable[[Row], str]]] = {
     module.__name__.removeprefix("bench_"): (module.TARGETS, module.named)
     for module in (
         *(bench_move, bench_scale, bench_respark, bench_state, bench_calm, bench_bins, bench_log, bench_rows),
-        bench_planner,
+        *(bench_planner, bench_operators),
     )
 }
 MOVED = ("calm_p50_s", "calm_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")
@@ -43,9 +44,15 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "scale": ("keys", "to", *MOVED, "silent_s", "skipped", "start_s", "register_s", "warm_s", "copy_s", "flip_s"),
     "respark": ("system", "keys", *MOVED, "silent_s", "stop_s", "rewrite_s"),
     "state": ("keys", "bins", "to", *MOVED, "rows_per_s", "peak_over_first"),
+    "chains": ("case", "engine", "p50_s", "p99_s", "over_one", "plan_ms", "plan_over_one", "compile_s"),
+    "operators": ("case", "engine", "epochs", "p50_s", "rows_per_s", "over_spark"),
+    "eviction": ("case", "ended", "none_s", "p50_s", "over_none", "us_per_ended"),
+    "joinmove": ("case", "stored", *MOVED, "silent_s", "skipped"),
 }
 """Columns that are shown, where not all are."""
-SOURCES = {"memory": "move"}
+SOURCES = {"memory": "move", **dict.fromkeys(("chains", "eviction", "joinmove"), "operators")}
+HAVING = {"chains": "over_one", "operators": "rows_per_s", "eviction": "over_none", "joinmove": "spike"}
+"""A column of the rows that are shown, where not all are."""
 
 
 def main() -> int:
@@ -80,9 +87,10 @@ def block(name: str) -> str:
     if name == "parts":
         found = parts(load("move"))
         return markdown(found) if found else missing("move")
-    rows = load(SOURCES.get(name, name))
+    source = SOURCES.get(name, name)
+    rows = [row for row in load(source) if name not in HAVING or HAVING[name] in row]
     if not rows:
-        return missing(name)
+        return missing(source)
     wanted = COLUMNS.get(name)
     shown = markdown([{column: row.get(column) for column in wanted} for row in rows] if wanted else rows)
     return f"{shown}\n\n{measured(rows)}"

@@ -92,10 +92,10 @@ def merged_by_spark(
     merge = SparkMerge(
         AddStored(plan.key_schema, plan.buffer_schema, tuple(plan.merged_by_spark)), plan.merged_by_spark
     )
-    with_stored = merge.with_stored(plan.merged_type)
+    with_stored = merge.read_schema(plan.merged_type)
     stored = [old.column(name) for name in plan.merged_by_spark]
     rows = pa.table([*new.columns, *stored], names=with_stored.names)
-    return merge.merged(spark.createDataFrame(rows, with_stored)).toArrow().combine_chunks().to_batches()[0]
+    return merge.applied(spark.createDataFrame(rows, with_stored)).toArrow().combine_chunks().to_batches()[0]
 
 
 def one(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from operator_histories import KEYS, Key, Row, bin_column, canonical, key_columns, store_order
 from spark_strings import column
 
-from binshift.operators.contract import BIN_COLUMN
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
 from binshift.operators.join import (
     EXPIRY_COLUMN,
     LATE_COLUMN,
@@ -25,6 +25,7 @@ from binshift.operators.join import (
     Join,
     JoinType,
 )
+from binshift.operators.join_condition import PAIR_COLUMN, ConditionedJoin, FindPairs
 
 SIDES = (
     pa.schema([("l0", pa.int64()), ("l1", pa.string()), ("l2", pa.float64()), ("l3", pa.string())]),
@@ -85,6 +86,45 @@ def sent(rows: Sequence[Sent]) -> pa.RecordBatch:
     )
 
 
+Condition = Callable[[Row, Row], bool]
+"""Whether a left and a right row match, by more than their keys."""
+
+
+@dataclass(frozen=True)
+class JoinOfThree:
+    """A join with a condition that another process evaluates, between the two parts of binshift.
+
+    Attributes:
+        find: finds the pairs; their condition reads ``l0`` and ``r0``.
+        condition: over these two.
+    """
+
+    find: FindPairs
+    condition: Callable[[int, int], bool]
+
+    @classmethod
+    def of(cls, join: Join, condition: Callable[[int, int], bool]) -> JoinOfThree:
+        """A join by the number at the beginning of each row."""
+        return cls(FindPairs(join, ("l0", "r0")), condition)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The join's."""
+        return self.find.join.output_schema
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """See the class."""
+        found = self.find.run(batches, EpochState(state.reader), context)
+        yield from ConditionedJoin(self.find.join).run(map(self._filtered, found), state, context)
+
+    def _filtered(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        pair, left, right = (batch.column(name).to_pylist() for name in (PAIR_COLUMN, "pair_l0", "pair_r0"))
+        stays = [p is None or self.condition(lhs, rhs) for p, lhs, rhs in zip(pair, left, right, strict=True)]
+        return batch.filter(pa.array(stays, pa.bool_()))
+
+
 @dataclass
 class _Held:
     sent: Sent
@@ -98,11 +138,13 @@ class JoinFold:
 
     Attributes:
         join: what it stands for; only its fields are read.
+        condition: besides its comparisons.
         held: the rows that are kept.
         late: rows that the last epoch dropped as late.
     """
 
     join: Join
+    condition: Condition | None = None
     held: list[_Held] = field(default_factory=list)
     late: int = 0
     watermark: int = 0
@@ -143,8 +185,8 @@ class JoinFold:
 
     def _fits(self, left: Sent, right: Sent) -> bool:
         return (
-            (None not in left.key or self.join.type is JoinType.FULL_OUTER)
-            and canonical(left.key) == canonical(right.key)
+            canonical(left.key) == canonical(right.key)
+            and (self.condition is None or self.condition(left.row, right.row))
             and all(_holds(each, left.row, right.row) for each in self.join.comparisons)
         )
 

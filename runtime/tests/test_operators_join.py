@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from join_fold import JoinFold, Sent, join, sent
+from join_fold import JoinFold, JoinOfThree, Sent, join, sent
 from operator_histories import Key, TwoWorkers, keys, sorted_rows, splits
 from spark_strings import NOT_UTF8
 
@@ -72,9 +73,29 @@ def test_lists_of_several_chunks(type: JoinType, history: History) -> None:
         check(join(type, [Comparison("l0", "<=", "r0")]), few_rows)
 
 
-def check(operator: Join, history: History) -> None:
+@pytest.mark.parametrize("type", JoinType)
+@given(history=epochs, limit=st.integers(1, 1 << 20))
+def test_a_condition_that_is_evaluated_between_two_parts(type: JoinType, history: History, limit: int) -> None:
+    """The part before it and the part behind it number the same pairs, in groups and batches of any size."""
+    joined = join(type, [Comparison("l3", "!=", "r3")], group_bytes_max=limit, batch_rows_max=1 + limit % 3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(join_chunks, "CHUNK_ROWS_MAX", 2)
+        patched.setattr(join_epoch, "KEYS_AT_ONCE", 2)
+        check(joined, history, odd_sum)
+
+
+def odd_sum(left: int, right: int) -> bool:
+    """A condition of both sides."""
+    return (left + right) % 2 == 1
+
+
+def check(operator: Join, history: History, condition: Callable[[int, int], bool] | None = None) -> None:
     """Compare each epoch with the reference; in the end only rows without an expiry are stored."""
-    workers, fold, watermark = TwoWorkers(operator), JoinFold(operator), 0
+    if condition is None:
+        workers, fold, watermark = TwoWorkers(operator), JoinFold(operator), 0
+    else:
+        workers, watermark = TwoWorkers(JoinOfThree.of(operator, condition)), 0
+        fold = JoinFold(operator, lambda left, right: condition(left[0], right[0]))
     for epoch, moved, first, cut in history:
         watermark += moved
         output = workers.run(sent(epoch), watermark, first, cut)
@@ -85,9 +106,4 @@ def check(operator: Join, history: History) -> None:
     lasting = [each for each in fold.held if each.sent.matches]
     assert all(each.sent.expiry is None for each in lasting)
     assert not any(key.startswith(EXPIRY_SPACE) for _, key in workers.stored())
-    assert bool(workers.stored()) == any(stored(operator, each.sent) for each in lasting)
-
-
-def stored(operator: Join, row: Sent) -> bool:
-    """Whether a row that is kept is in the state: one whose key has a null can only come out."""
-    return None not in row.key or operator.type.is_outer(row.side)
+    assert bool(workers.stored()) == bool(lasting)

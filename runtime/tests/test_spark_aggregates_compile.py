@@ -83,8 +83,10 @@ def _total(column: str) -> Column:
             lambda: (["i"], _total("x")),
             r"total\(x.*\) is no aggregate that Spark runs on a stream",
         ),
-        (lambda: (["arr"], F.count("*")), r"groupBy\(arr\): a key of type array<int>"),
-        (lambda: ([F.collate("s", "UTF8_LCASE")], F.count("*")), r"a key of type string collate UTF8_LCASE"),
+        (
+            lambda: ([F.expr("make_ym_interval(1, i)")], F.count("*")),
+            r"groupBy .*: a key of type interval year to month",
+        ),
     ],
 )
 def test_what_cannot_be_merged_is_refused_by_name(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from binshift.operators.contract import EpochContext, EpochState, Operator
+from binshift.operators.contract import EpochContext, EpochState, Operator, Processor
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,31 @@ class Delayed:
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
     ) -> Iterator[pa.RecordBatch]:
         """Run the operator."""
-        earlier = replace(
-            context,
-            watermark_ms=context.watermark_ms - self.delay_ms,
-            previous_watermark_ms=context.previous_watermark_ms - self.delay_ms,
-        )
-        yield from self.operator.run(batches, state, earlier)
+        yield from self.operator.run(batches, state, _earlier(context, self.delay_ms))
+
+
+@dataclass(frozen=True)
+class DelayedReader:
+    """Runs what reads the state for such an operator by the same watermark.
+
+    Attributes:
+        reader: what is run.
+        delay_ms: as in `Delayed`.
+    """
+
+    reader: Processor
+    delay_ms: int
+
+    def run(
+        self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Run the reader."""
+        yield from self.reader.run(batches, state, _earlier(context, self.delay_ms))
+
+
+def _earlier(context: EpochContext, delay_ms: int) -> EpochContext:
+    return replace(
+        context,
+        watermark_ms=context.watermark_ms - delay_ms,
+        previous_watermark_ms=context.previous_watermark_ms - delay_ms,
+    )

@@ -1,8 +1,8 @@
 """Stream-stream equi joins: rows of two sides with equal keys are pairs, whichever of them comes first.
 
 The result is that of Spark's ``StreamingSymmetricHashJoinExec``. The pairs of an epoch are its new left rows with the stored and
-the new right rows, and the stored left rows with its new right rows, as far as all comparisons hold. A key with a null matches
-nothing, except in a full outer join, where null matches null: Spark's streams have it so, and its batches do not. After all
+the new right rows, and the stored left rows with its new right rows, as far as all comparisons hold. Null matches null, as in
+Spark's streams: where a row with a null has no match, Spark's optimiser filters it before. After all
 input, each row whose expiry the watermark has reached leaves; on an outer side it comes out with nulls if it was never in a
 pair that holds. In a left semi join each left row comes out once, when it first matches, and is not kept.
 
@@ -14,7 +14,7 @@ See `join_chunks` for the state and `join_lists` for the expiry index. It must n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from binshift.operators.join_chunks import NEVER, Rows
 from binshift.operators.join_epoch import MATCHES_COLUMN, SIDE_COLUMN, JoinEpoch
 from binshift.operators.join_lists import ListStore
 from binshift.operators.join_output import Output
-from binshift.operators.join_pairs import LEFT, RIGHT, Comparison, JoinType
+from binshift.operators.join_pairs import LEFT, RIGHT, Comparison, JoinType, Survivors
 from binshift.operators.session_rows import Int64s
 from binshift.operators.stored import SIDES, Form, StoredRows
 from binshift.rows import RowCodec
@@ -118,17 +118,31 @@ class Join:
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext
     ) -> Iterator[pa.RecordBatch]:
         """Join the rows with each other and with stored ones; then end the rows that the watermark has reached."""
-        store = ListStore((self.type.is_outer(LEFT), self.type.is_outer(RIGHT)), state, context)
-        sides = RowCodec(self.left, canonical=False), RowCodec(self.right, canonical=False)
-        epoch = JoinEpoch(RowCodec(self.keys), sides, self.type, self.comparisons, self._output, store, context)
+        groups = ((group, None) for group in bin_groups(batches, self.group_bytes_max))
+        yield from self.run_groups(groups, state, context)
+
+    def run_groups(
+        self, groups: Iterable[tuple[pa.Table, Survivors | None]], state: EpochState, context: EpochContext
+    ) -> Iterator[pa.RecordBatch]:
+        """`run`, for rows in groups of whole bins, each with the pairs for which a further condition holds; None without one."""
+        epoch = self.epoch(state, context)
         last = -1
-        for group in bin_groups(_on_time(batches, state, context), self.group_bytes_max):
+        for group, survivors in groups:
             bins = group.column(BIN_COLUMN).to_numpy()
             invariant(last < bins[0] and bool((np.diff(bins) >= 0).all()), "rows are not sorted by bin")
             last = int(bins[-1])
-            yield from epoch.apply(group)
-        for chunks, out in store.evict():
+            rows = on_time(group, context)
+            state.rows_late += group.num_rows - rows.num_rows
+            if rows.num_rows:
+                yield from epoch.apply(rows, survivors)
+        for chunks, out in epoch.store.evict():
             yield from epoch.ended(chunks, out)
+
+    def epoch(self, state: EpochState, context: EpochContext) -> JoinEpoch:
+        """What applies the rows of an epoch."""
+        store = ListStore((self.type.is_outer(LEFT), self.type.is_outer(RIGHT)), state, context)
+        sides = RowCodec(self.left, canonical=False), RowCodec(self.right, canonical=False)
+        return JoinEpoch(RowCodec(self.keys), sides, self.type, self.comparisons, self._output, store, context)
 
 
 def _kept(rows: pa.RecordBatch, sides: tuple[RowCodec, RowCodec]) -> tuple[Int64s, Rows]:
@@ -141,9 +155,7 @@ def _kept(rows: pa.RecordBatch, sides: tuple[RowCodec, RowCodec]) -> tuple[Int64
     return side, Rows(np.arange(rows.num_rows), expiry, matched, pa.concat_arrays(both).take(pa.array(at)))
 
 
-def _on_time(batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext) -> Iterator[pa.RecordBatch]:
-    """The rows that are not late; the others are counted."""
-    for batch in batches:
-        late = pc.less_equal(batch.column(LATE_COLUMN), context.previous_watermark_ms).fill_null(False)
-        state.rows_late += late.true_count
-        yield batch.filter(pc.invert(late)) if late.true_count else batch
+def on_time(rows: pa.Table, context: EpochContext) -> pa.Table:
+    """The rows that are not late."""
+    late = pc.less_equal(rows.column(LATE_COLUMN), context.previous_watermark_ms).fill_null(False)
+    return rows.filter(pc.invert(late))

@@ -2,7 +2,7 @@
 
 A group of whole bins is taken in parts of some keys, so that the stored rows of a part fit in memory: first the heads of
 their lists are read, then the sealed chunks of the lists that have new rows on the other side. Only the output of one
-batch of pairs is in memory. The stored rows of one key are in memory together.
+batch of pairs is in memory. The stored rows of one key are in memory together. `parts` reads only, and returns the same for the same rows and state.
 
 It must never pack or copy a stored row that does not change.
 """
@@ -16,7 +16,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from binshift import binary
 from binshift.binary import BoolArray
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext
@@ -24,7 +23,7 @@ from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.join_chunks import HEAD, NEVER, Lists, Rows
 from binshift.operators.join_lists import ListStore
 from binshift.operators.join_output import Output
-from binshift.operators.join_pairs import LEFT, RIGHT, Candidates, Comparison, JoinType, pairs, partners
+from binshift.operators.join_pairs import LEFT, RIGHT, Candidates, Comparison, JoinType, Survivors, pairs, partners
 from binshift.operators.join_plan import Chunks, together
 from binshift.operators.session_rows import Int64s
 from binshift.rows import RowCodec, of_type
@@ -46,13 +45,12 @@ SEALED_AT_ONCE = 2048
 class NewRows:
     """The rows of one side in this epoch, by key: the number of the key, the expiry, and whether a row can have partners.
 
-    ``rejected`` rows fail a condition on their own side.
+    A row that fails a condition on its own side has none, and is not stored.
     """
 
     key: Int64s
     expiry: Int64s
     joins: BoolArray
-    rejected: BoolArray
     columns: pa.RecordBatch
 
     def between(self, first: int, stop: int, base: int = 0) -> NewRows:
@@ -60,17 +58,39 @@ class NewRows:
         low, high = np.searchsorted(self.key, [first, stop]).tolist()
         some = slice(low, high)
         columns = self.columns.slice(low, high - low)
-        return NewRows(self.key[some] - base, self.expiry[some], self.joins[some], self.rejected[some], columns)
+        return NewRows(self.key[some] - base, self.expiry[some], self.joins[some], columns)
 
 
 @dataclass
-class _Side:
+class Side:
     """The candidates of one side: stored rows, by their positions, and then new ones; and which of them match."""
 
     stored: Int64s
     new: Int64s
     candidates: Candidates
     matched: BoolArray
+
+
+@dataclass(frozen=True)
+class Part:
+    """The new rows of some keys and their stored partners.
+
+    Attributes:
+        lists: the keys.
+        chunks: what was read of them.
+        new: the new rows of both sides.
+        sides: the candidates of both sides.
+    """
+
+    lists: Lists
+    chunks: Chunks
+    new: Sequence[NewRows]
+    sides: Sequence[Side]
+
+    def pairs(self, comparisons: Sequence[Comparison], rows_max: int) -> Iterator[tuple[Int64s, Int64s]]:
+        """All pairs for which the comparisons hold; see `join_pairs.pairs`."""
+        left, right = (side.candidates for side in self.sides)
+        return pairs(left, right, len(self.lists.bins), comparisons, rows_max)
 
 
 @dataclass(frozen=True)
@@ -95,38 +115,46 @@ class JoinEpoch:
     store: ListStore
     context: EpochContext
 
-    def apply(self, group: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Join and store the rows of whole bins."""
+    def apply(self, group: pa.Table, survivors: Survivors | None = None) -> Iterator[pa.RecordBatch]:
+        """Join and store the rows of whole bins.
+
+        Args:
+            group: the rows.
+            survivors: of all pairs of the group, for which a further condition holds; None without one.
+        """
+        for part in self.parts(group):
+            yield from self._join(part, survivors)
+
+    def parts(self, group: pa.Table) -> Iterator[Part]:
+        """Read what is stored for the rows of whole bins. Each part is to be settled before the next one is taken."""
         (batch,) = group.combine_chunks().to_batches()
         columns = [of_type(batch.column(key.name), key.type) for key in self.keys.schema]
         packed = self.keys.pack_columns(columns, batch.num_rows).dictionary_encode()
         number: Int64s = packed.indices.to_numpy().astype(np.int64)
         bins: IntArray = batch.column(BIN_COLUMN).to_numpy()[np.unique(number, return_index=True)[1]]
-        nulls_match = self.type is JoinType.FULL_OUTER  # as in Spark's streams, and unlike in its batches
-        known = np.logical_and.reduce([binary.valid(each) | nulls_match for each in columns])
         order = np.argsort(number, kind="stable")
         side = batch.column(SIDE_COLUMN).to_numpy()[order]
-        new = tuple(self._new(which, batch, number, known, order[side == which]) for which in (LEFT, RIGHT))
+        new = tuple(self._new(which, batch, number, order[side == which]) for which in (LEFT, RIGHT))
         for first in range(0, len(bins), KEYS_AT_ONCE):
             stop = min(first + KEYS_AT_ONCE, len(bins))
             lists = Lists(bins[first:stop], packed.dictionary[first:stop])
-            yield from self._apply(lists, [each.between(first, stop, first) for each in new])
+            yield from self._parts(lists, [each.between(first, stop, first) for each in new])
 
-    def _new(self, side: int, batch: pa.RecordBatch, number: Int64s, known: BoolArray, at: Int64s) -> NewRows:
+    def _new(self, side: int, batch: pa.RecordBatch, number: Int64s, at: Int64s) -> NewRows:
         """The rows of a side, which are at these positions."""
         rows, schema = pa.array(at), self.sides[side].schema
         expiry = batch.column(EXPIRY_COLUMN).fill_null(NEVER).to_numpy()[at]
         matches = batch.column(MATCHES_COLUMN).fill_null(False).to_numpy(zero_copy_only=False)[at]
         columns = [of_type(batch.column(each.name).take(rows), each.type) for each in schema]
         found = pa.RecordBatch.from_arrays(columns, schema=schema)
-        return NewRows(number[at], expiry, matches & known[at], ~matches, found)
+        return NewRows(number[at], expiry, matches, found)
 
-    def _apply(self, lists: Lists, new: Sequence[NewRows]) -> Iterator[pa.RecordBatch]:
-        """Join and store the rows of some keys."""
+    def _parts(self, lists: Lists, new: Sequence[NewRows]) -> Iterator[Part]:
+        """The parts of some keys."""
         probed, touched = np.zeros((2, 2 * len(lists.bins)), dtype=np.bool_)
         for side, rows in enumerate(new):
             probed[2 * rows.key[rows.joins] + 1 - side] = True
-            touched[2 * rows.key[self._storable(side, rows)] + side] = True
+            touched[2 * rows.key[self._storable(rows)] + side] = True
         wanted = np.flatnonzero(probed | touched)
         heads = self.store.read(lists, wanted, np.full(len(wanted), HEAD, dtype=np.int64))
         sealed = heads.numbers.only(probed[heads.numbers.list])
@@ -136,39 +164,41 @@ class JoinEpoch:
             some = sealed.only((sealed.list >= 2 * first) & (sealed.list < 2 * stop))
             which = (heads.list >= 2 * first) & (heads.list < 2 * stop)
             chunks = together((self.store.read(lists, some.list, some.number), heads.only(which)))
-            yield from self._join(lists, chunks, probed, [each.between(first, stop) for each in new])
+            yield self._part(lists, chunks, probed, [each.between(first, stop) for each in new])
 
-    def _storable(self, side: int, rows: NewRows) -> BoolArray:
+    def _storable(self, rows: NewRows) -> BoolArray:
         """The rows to store if they do not match."""
-        lasting = ~rows.rejected & (rows.expiry > self.context.watermark_ms)
-        return lasting if self.type.is_outer(side) else lasting & rows.joins
+        return rows.joins & (rows.expiry > self.context.watermark_ms)
 
-    def _join(
-        self, lists: Lists, chunks: Chunks, probed: BoolArray, new: Sequence[NewRows]
-    ) -> Iterator[pa.RecordBatch]:
-        """Join rows with all of their stored partners, and store them."""
+    def _part(self, lists: Lists, chunks: Chunks, probed: BoolArray, new: Sequence[NewRows]) -> Part:
+        """Rows with all of their stored partners."""
         found = chunks.rows
         usable = probed[chunks.list][found.chunk] & (found.expiry > self.context.previous_watermark_ms)
         side_of = (chunks.list & 1)[found.chunk]
         sides = [
             self._side(side, chunks, np.flatnonzero(usable & (side_of == side)), rows) for side, rows in enumerate(new)
         ]
-        yield from self._matches(sides, len(lists.bins))
+        return Part(lists, chunks, new, sides)
+
+    def _join(self, part: Part, survivors: Survivors | None) -> Iterator[pa.RecordBatch]:
+        """Join the rows of a part, and store them."""
+        yield from self._matches(part, survivors)
+        chunks, found = part.chunks, part.chunks.rows
         matched, gone = found.matched.copy(), np.zeros(len(found.chunk), dtype=np.bool_)
         added, alone = [], []
-        for side, (rows, each) in enumerate(zip(new, sides, strict=True)):
+        for side, (rows, each) in enumerate(zip(part.new, part.sides, strict=True)):
             of_stored, of_new = each.matched[: len(each.stored)], np.zeros(len(rows.key), dtype=np.bool_)
             of_new[each.new] = each.matched[len(each.stored) :]
-            stays, outer = self._storable(side, rows), self.type.is_outer(side)
+            stays, outer = self._storable(rows), self.type.is_outer(side)
             if outer:
                 matched[each.stored] |= of_stored
             elif self.type is JoinType.LEFT_SEMI and side == LEFT:
                 gone[each.stored] = of_stored
                 stays &= ~of_new
             added.append(self._packed(side, rows, np.flatnonzero(stays), of_new & outer))
-            ends = rows.rejected | (rows.expiry <= self.context.watermark_ms)
+            ends = ~rows.joins | (rows.expiry <= self.context.watermark_ms)
             alone.append(rows.columns.take(pa.array(np.flatnonzero(ends & ~of_new & outer))))
-        out = self.store.settle(lists, chunks, matched, gone, Rows.concat(added))
+        out = self.store.settle(part.lists, chunks, matched, gone, Rows.concat(added))
         for side, columns in enumerate(alone):
             yield from self.output.alone(side, columns)
         yield from self.ended(chunks, out)
@@ -180,23 +210,27 @@ class JoinEpoch:
             packed = chunks.rows.packed.take(pa.array(out[side_of == side]))
             yield from self.output.alone(side, self.sides[side].unpack(packed))
 
-    def _side(self, side: int, chunks: Chunks, stored: Int64s, rows: NewRows) -> _Side:
+    def _side(self, side: int, chunks: Chunks, stored: Int64s, rows: NewRows) -> Side:
         new = np.flatnonzero(rows.joins)
         unpacked = self.sides[side].unpack(chunks.rows.packed.take(pa.array(stored)))
         columns = pa.concat_batches([unpacked, rows.columns.take(pa.array(new))])
         key = np.concatenate((chunks.list[chunks.rows.chunk[stored]] >> 1, rows.key[new]))
         is_new = np.arange(len(key)) >= len(stored)
-        return _Side(stored, new, Candidates(key, is_new, columns), np.zeros(len(key), dtype=np.bool_))
+        return Side(stored, new, Candidates(key, is_new, columns), np.zeros(len(key), dtype=np.bool_))
 
-    def _matches(self, sides: Sequence[_Side], keys: int) -> Iterator[pa.RecordBatch]:
+    def _matches(self, part: Part, survivors: Survivors | None) -> Iterator[pa.RecordBatch]:
         """Mark the rows that match; output of all pairs, or of the left rows."""
+        sides = part.sides
         left, right = (side.candidates for side in sides)
-        if self.type is JoinType.LEFT_SEMI and not self.comparisons:
+        if self.type is JoinType.LEFT_SEMI and not self.comparisons and survivors is None:
             order = np.argsort(left.key, kind="stable")
-            sides[LEFT].matched[order] = partners(left, right, keys)[1] > 0
+            sides[LEFT].matched[order] = partners(left, right, len(part.lists.bins))[1] > 0
         else:
             shown = [self.output.shown(side, each.columns) for side, each in enumerate((left, right))]
-            for at in pairs(left, right, keys, self.comparisons, self.output.rows_max(shown)):
+            for found in part.pairs(self.comparisons, self.output.rows_max(shown)):
+                at = found if survivors is None else survivors.among(found)
+                if not len(at[LEFT]):
+                    continue
                 for side, rows in zip(sides, at, strict=True):
                     side.matched[rows] = True
                 if self.type is not JoinType.LEFT_SEMI:

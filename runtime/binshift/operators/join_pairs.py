@@ -93,6 +93,26 @@ class Candidates:
     columns: pa.RecordBatch
 
 
+@dataclass
+class Survivors:
+    """Of the pairs of a group of rows, numbered in their order, the ones for which a condition holds.
+
+    Attributes:
+        numbers: theirs, ascending.
+        seen: pairs that `among` was called with.
+    """
+
+    numbers: Int64s
+    seen: int = 0
+
+    def among(self, next: tuple[Int64s, Int64s]) -> tuple[Int64s, Int64s]:
+        """Those of the next pairs."""
+        first, self.seen = self.seen, self.seen + len(next[LEFT])
+        low, high = np.searchsorted(self.numbers, [first, self.seen]).tolist()
+        at = self.numbers[low:high] - first
+        return next[LEFT][at], next[RIGHT][at]
+
+
 def partners(left: Candidates, right: Candidates, keys: int) -> tuple[Int64s, Int64s]:
     """For each row of the left side, sorted by key: the position of its first partner on the sorted right, and their number."""
     all_of, stored_of = (np.bincount(found, minlength=keys) for found in (right.key, right.key[~right.new]))

@@ -105,7 +105,7 @@ class EpochTask:
         self._keep_expiries(state, stamp, changes)
         report(self._summary(stamp, delta, changes, state))
 
-    def add_stored(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the operator makes of the rows and of the state before the epoch; nothing is committed or reported.
 
         Raises:

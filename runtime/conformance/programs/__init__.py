@@ -11,7 +11,9 @@ from conformance.programs import (
     joins,
     keys,
     limits,
+    odd,
     outer_joins,
+    pair_conditions,
     pandas_clock,
     pandas_errors,
     pandas_state,
@@ -24,13 +26,16 @@ from conformance.programs import (
     sessions,
     sketches,
     sql,
+    types,
+    watermarks,
     windows,
 )
 
 KINDS = (
-    *(aggregation.case, functions.case, sketches.case, keys.case, windows.case, sessions.case, dedup.case, limits.case),
-    *(joins.case, outer_joins.case, combined.case, chains.case, sql.case, python_functions.case),
     *(pandas_state.case, pandas_types.case, pandas_timeouts.case, pandas_clock.case, pandas_errors.case),
     *(processors.case, processor_times.case, processor_chains.case),
+    *(aggregation.case, functions.case, sketches.case, keys.case, types.case, windows.case, sessions.case, dedup.case),
+    *(limits.case, joins.case, outer_joins.case, pair_conditions.case, combined.case, chains.case, watermarks.case),
+    *(sql.case, python_functions.case, odd.case),
 )
 PROGRAMS = tuple(program for kind in KINDS for program in kind.programs)

@@ -151,7 +151,7 @@ def _sessions(templates: Templates, stage: CompiledStage, kind: SessionStage, st
 def _join(templates: Templates, kind: JoinStage, state: SparkState) -> DataFrame:
     sides = [_side(templates, kind, number, state.store(name)) for number, name in enumerate(SIDE_STORES)]
     rows = sides[0].unionByName(sides[1])
-    keys = [F.col(name) for name in kind.operator.keys.names]
+    keys = [F.col(name) for name in kind.join.keys.names]
     return rows.select(bin_of(keys, kind.bins).alias(BIN_COLUMN), "*")
 
 

@@ -26,8 +26,8 @@ from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.session.executors import location
 from binshift.spark.session.failures import raise_meaning
 from binshift.spark.session.jvm import Jvm
-from binshift.spark.tasks.add_stored_function import AddStoredFunction
 from binshift.spark.tasks.background_function import BackgroundFunction
+from binshift.spark.tasks.read_function import ReadFunction
 from binshift.spark.tasks.task import Environment, EpochFunction, Place
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
@@ -122,15 +122,15 @@ class SparkJobs:
             return tuple(spec for spec in specs if spec.operator == stage.name)
 
         def run(stage: CompiledStage, places: tuple[Place, ...]) -> EpochFunction:
-            after = stage.stage.spark_merge is not None
-            return EpochFunction(own(stage), places, self.environment, stage.pickled, collected, after_stored=after)
+            after = stage.stage.read_ahead is not None
+            return EpochFunction(own(stage), places, self.environment, stage.pickled, collected, after_read=after)
 
-        def add_stored(stage: CompiledStage, places: tuple[Place, ...]) -> AddStoredFunction:
-            return AddStoredFunction(own(stage), places, self.environment, stage.pickled_add_stored)
+        def read(stage: CompiledStage, places: tuple[Place, ...]) -> ReadFunction:
+            return ReadFunction(own(stage), places, self.environment, stage.pickled_reader)
 
         first = plan.epoch == BEFORE_FIRST + 1
         pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms, first)
-        return pinned.result(self.pipeline, batch, run, add_stored)
+        return pinned.result(self.pipeline, batch, run, read)
 
     # ------------------------------------------------------------------------------------------------------ background
 

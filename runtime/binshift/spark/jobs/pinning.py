@@ -48,8 +48,8 @@ class PinnedRun:
     time_ms: int
     first: bool = False
 
-    def result(self, pipeline: Pipeline, rows: DataFrame, function: Function, add_stored: Function) -> DataFrame:
-        """The result of a program over ``rows``, with a function in the place of each S, and one that adds what is stored before it."""
+    def result(self, pipeline: Pipeline, rows: DataFrame, function: Function, read: Function) -> DataFrame:
+        """The result of a program over ``rows``, with a function in the place of each S, and one that reads the state before it."""
 
         def kept(hole: DataFrame, frame: DataFrame) -> DataFrame:
             if hole in pipeline.drained:
@@ -62,10 +62,10 @@ class PinnedRun:
         for stage in pipeline.stages:
             routed = pipeline.fill(stage.routed(self.route, self.workers, first=self.first), filling, self.time_ms)
             given, places = placed(self.jvm, routed, self.workers, self.on)
-            if stage.stage.spark_merge is not None:
-                hole, merged = stage.merged_by_spark(pipeline.templates)
-                found = self._mapped(given, add_stored(stage, places), hole.schema)
-                given = pipeline.fill(merged, {hole: found}, self.time_ms)
+            if stage.stage.read_ahead is not None:
+                hole, applied = stage.read(pipeline.templates)
+                found = self._mapped(given, read(stage, places), hole.schema)
+                given = pipeline.fill(applied, {hole: found}, self.time_ms)
             filling[stage.merged] = kept(
                 stage.merged, self._mapped(given, function(stage, places), stage.stage.merged_schema)
             )

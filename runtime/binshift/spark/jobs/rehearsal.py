@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from binshift.engine.ports import Executor
 from binshift.errors import Retryable
@@ -95,7 +96,9 @@ class Rehearsal:
             return WarmFunction(places, self._environment, stage.name, stage.pickled, token)
 
         def nothing_stored(stage: CompiledStage, places: tuple[Place, ...]) -> NothingStored:
-            return NothingStored(tuple(stage.spark_merge.columns))
+            hole, _ = stage.read(self._pipeline.templates)
+            zone = self._spark.conf.get("spark.sql.session.timeZone")
+            return NothingStored(to_arrow_schema(hole.schema, timezone=zone))
 
         with (
             collecting(self._spark.sparkContext) as nothing,

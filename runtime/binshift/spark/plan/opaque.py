@@ -100,12 +100,12 @@ class SparkMerge:
     operator: AddStored
     columns: Mapping[str, Column]
 
-    def with_stored(self, rows: StructType) -> StructType:
-        """The columns of rows with stored buffers, of rows as the exchange delivers them."""
+    def read_schema(self, rows: StructType) -> StructType:
+        """See `binshift.spark.plan.readahead.ReadAhead`."""
         stored = [StructField(f"{STORED_PREFIX}{name}", BinaryType()) for name in self.columns]
         return StructType([*rows, *stored])
 
-    def merged(self, rows: DataFrame) -> DataFrame:
-        """The rows for S."""
-        names = [name for name in rows.columns if not name.startswith(STORED_PREFIX)]
-        return rows.select(*(self.columns[name].alias(name) if name in self.columns else name for name in names))
+    def applied(self, read: DataFrame) -> DataFrame:
+        """See `binshift.spark.plan.readahead.ReadAhead`."""
+        names = [name for name in read.columns if not name.startswith(STORED_PREFIX)]
+        return read.select(*(self.columns[name].alias(name) if name in self.columns else name for name in names))

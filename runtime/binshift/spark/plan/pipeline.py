@@ -20,12 +20,12 @@ from pyspark.sql.types import StructType
 from binshift.invariants import invariant
 from binshift.model import Worker
 from binshift.operators.contract import Operator
-from binshift.operators.delayed import Delayed
+from binshift.operators.delayed import Delayed, DelayedReader
 from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed, class_name, contains, optimized, sequence
 from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment
-from binshift.spark.plan.opaque import SparkMerge
+from binshift.spark.plan.readahead import ReadAhead
 from binshift.spark.plan.stage import Stage, numbered, numbered_schema
 from binshift.spark.plan.template import Filling, Templates
 from binshift.spark.tasks.task import pickled
@@ -62,7 +62,7 @@ class CompiledStage:
     node: Node | None = None
     initial: DataFrame | None = None
     _routed: tuple[tuple[Route, tuple[Worker, ...], bool], DataFrame] | None = field(default=None, init=False)
-    _merged_by_spark: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
+    _read: tuple[DataFrame, DataFrame] | None = field(default=None, init=False)
 
     @property
     def operator(self) -> Operator:
@@ -80,25 +80,26 @@ class CompiledStage:
         return pickled(self.operator)
 
     @functools.cached_property
-    def pickled_add_stored(self) -> bytes:
-        """What adds the stored buffers that Spark merges, for tasks."""
-        return pickled(self.spark_merge.operator)
+    def pickled_reader(self) -> bytes:
+        """What reads the state for Spark, for tasks."""
+        reader = self.read_ahead.operator
+        return pickled(DelayedReader(reader, self.delay_ms) if self.delay_ms else reader)
 
     @property
-    def spark_merge(self) -> SparkMerge:
-        """What Spark merges; only for a stage that has it."""
-        merge = self.stage.spark_merge
-        invariant(merge is not None, f"{self.name} leaves nothing to Spark")
-        return cast(SparkMerge, merge)
+    def read_ahead(self) -> ReadAhead:
+        """What Spark computes before S; only for a stage that has it."""
+        found = self.stage.read_ahead
+        invariant(found is not None, f"{self.name} leaves nothing to Spark")
+        return cast(ReadAhead, found)
 
-    def merged_by_spark(self, templates: Templates) -> tuple[DataFrame, DataFrame]:
-        """The hole for the rows with what is stored, and the template of the rows for S."""
-        if self._merged_by_spark is None:
-            invariant(self._routed is not None, "rows are routed before stored buffers are added")
+    def read(self, templates: Templates) -> tuple[DataFrame, DataFrame]:
+        """The hole for the rows that the reader returns, and the template of the rows for S."""
+        if self._read is None:
+            invariant(self._routed is not None, "rows are routed before the state is read")
             routed = cast(tuple[object, DataFrame], self._routed)[1]
-            hole = templates.hole_of(self.spark_merge.with_stored(routed.schema))
-            self._merged_by_spark = hole, self.spark_merge.merged(hole)
-        return self._merged_by_spark
+            hole = templates.hole_of(self.read_ahead.read_schema(routed.schema))
+            self._read = hole, self.read_ahead.applied(hole)
+        return self._read
 
     def routed(self, route: Route, workers: tuple[Worker, ...], *, first: bool = False) -> DataFrame:
         """The template of F and the exchange, in the first epoch or a later one; made again when the route changes."""

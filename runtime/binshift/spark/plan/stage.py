@@ -20,7 +20,7 @@ from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN, Operator
 from binshift.operators.stored import StoredRows
 from binshift.routing import Route
-from binshift.spark.plan.opaque import SparkMerge
+from binshift.spark.plan.readahead import ReadAhead
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
 
 ORDER_COLUMN = "__order"
@@ -64,8 +64,8 @@ class Stage(Protocol):
         return 0
 
     @property
-    def spark_merge(self) -> SparkMerge | None:
-        """What Spark merges with the state before S, in the same task; None if S merges everything."""
+    def read_ahead(self) -> ReadAhead | None:
+        """What Spark computes from the state before S, in the same task; None if there is nothing."""
 
     def route(self, inputs: Sequence[DataFrame], route: Route, workers: tuple[Worker, ...]) -> DataFrame:
         """The rows of its inputs as S takes them: one partition per worker, in the order of ``workers``."""
@@ -104,7 +104,7 @@ class RowsStage:
     ends_groups: bool = False
     holds_back_ms: int = 0
     stored: tuple[StoredRows, ...] = ()
-    spark_merge: ClassVar[None] = None
+    read_ahead: ClassVar[None] = None
     _keys: list[Column] = field(init=False)
     _columns: RouteColumns = field(init=False)
 

@@ -16,6 +16,18 @@ from pyspark.sql.types import StructType
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.session.jvm import Jvm
 
+RULES = (
+    "optimizer.ReplaceExpressions",
+    "analysis.RewriteCollationJoin",
+    "optimizer.InsertMapSortInAggregate",
+    "optimizer.PushDownPredicates",
+    "optimizer.InferFiltersFromConstraints",
+    "optimizer.PushDownPredicates",
+    "optimizer.ExtractPythonUDFFromJoinCondition",
+    "optimizer.ColumnPruning",
+)
+"""Of Spark's optimiser, by their names within Catalyst."""
+
 Filling = Mapping[DataFrame, DataFrame]
 """By hole, the frame with its rows."""
 
@@ -39,9 +51,11 @@ class Templates:
     def reduced(self, plan: Any) -> Any:
         """The plan with its filters as far down as they can be, and without columns that nothing needs, by Spark's own rules.
 
-        Streams read and state gets less, as in Spark, and the conditions of joins become parts of them.
+        Streams read and state gets less, as in Spark, and the conditions of joins become parts of them. Keys with a collation are joined
+        by bytes that are equal if they are, and maps are grouped by in the order of their keys. Rows whose key is null leave before
+        a join where Spark infers that they have no match: in streams, Spark's joins themselves take null for equal to null.
         """
-        return self._jvm.optimize(plan, ("ReplaceExpressions", "PushDownPredicates", "ColumnPruning"))
+        return self._jvm.optimize(plan, RULES)
 
     def scala_sequence(self, values: list[Any]) -> Any:
         """A Scala sequence of Java objects."""
@@ -58,6 +72,7 @@ class Templates:
     def fill(self, template: DataFrame, filling: Filling, time_ms: int | None = None) -> DataFrame:
         """The template with frames in its holes, in the frames' session, as of a batch's time (milliseconds since 1970).
 
-        Without a time the current time stays what it is, in a template made of templates.
+        Without a time the current time stays what it is, in a template made of templates. A template without holes is returned as
+        it is.
         """
-        return self._jvm.fill(template, list(filling.items()), time_ms)
+        return self._jvm.fill(template, list(filling.items()), time_ms) if filling else template

@@ -1,9 +1,8 @@
 """The few small Java classes that binshift adds to an unmodified Spark, compiled when a query starts.
 
-Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once per session, put
-in a jar and registered with `ADD JAR`: the driver finds them through the session's class loader, and executors fetch the
-jar. All py4j calls into classes that are not PySpark's public interface are in this module, so that a new Spark version
-breaks one module.
+Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once per session, put in a jar and
+registered with `ADD JAR`: the driver finds them through the session's class loader, and executors fetch the jar. All py4j calls into
+classes that are not PySpark's public interface are in this module, so that a new Spark version breaks one module.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -90,11 +90,11 @@ class Jvm:
         )
 
     def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
-        """An analysed plan without common table expressions, after some of the optimiser's rules, by their names."""
-        optimizer = self._jvm.org.apache.spark.sql.catalyst.optimizer
-        plan = optimizer.InlineCTE(True, False, False).apply(plan)
+        """An analysed plan without common table expressions, after some of the optimiser's rules, by their names within Catalyst."""
+        catalyst = self._jvm.org.apache.spark.sql.catalyst
+        plan = catalyst.optimizer.InlineCTE(True, False, False).apply(plan)
         for rule in rules:
-            plan = getattr(optimizer, f"{rule}$").__getattr__("MODULE$").apply(plan)
+            plan = attrgetter(f"{rule}$")(catalyst).__getattr__("MODULE$").apply(plan)
         return plan
 
     def scala_sequence(self, values: list[Any]) -> Any:

@@ -28,8 +28,9 @@ from binshift.operators.merge import MergeSpec
 from binshift.spark.plan.catalyst import Catalyst, Expression, children, class_name, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.stages.aggregateplan import AggregatePlan, difference
-from binshift.spark.stages.buffers import ORDER_COLUMN, is_groupable
+from binshift.spark.stages.buffers import ORDER_COLUMN
 from binshift.spark.stages.decomposition import Decomposition, by_name
+from binshift.spark.stages.keytypes import check_keys
 from binshift.spark.stages.windows import key_text
 
 __all__ = ["AggregatePlan", "compile_aggregate", "difference"]
@@ -210,11 +211,8 @@ class _Compilation:
             self.frame.agg(*found)
 
     def _check_keys(self, keys: StructType) -> None:
-        for tree, key in zip(self.grouping, keys, strict=False):
-            if not is_groupable(key.dataType):
-                raise Unsupported(
-                    f"groupBy({tree.sql()}): a key of type {key.dataType.simpleString()}; group by a string made of it"
-                )
+        names = [str(tree.sql()) for tree in self.grouping]
+        check_keys("groupBy", [StructField(name, key.dataType) for name, key in zip(names, keys, strict=False)])
 
     def _check_result(self, found: StructType) -> None:
         ours, sparks = ([(f.name, f.dataType.simpleString()) for f in schema] for schema in (found, self.wanted))

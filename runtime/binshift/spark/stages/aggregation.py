@@ -23,6 +23,7 @@ from binshift.routing import Route
 from binshift.spark.plan.opaque import SparkMerge
 from binshift.spark.plan.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
 from binshift.spark.stages.aggregateplan import AggregatePlan
+from binshift.spark.stages.keytypes import hashable
 
 
 @dataclass
@@ -44,7 +45,9 @@ class AggregationStage:
     def __post_init__(self) -> None:
         keys = [F.col(name) for name in self.plan.key_schema.names]
         # The key of a global aggregate is its bin: Spark would fold a literal away, and with it the exchange by worker.
-        bin = keys[0] if self.plan.keyless else bin_of(keys, self.bins)
+        types = [each.dataType for each in self.plan.merged_type]
+        hashed = [hashable(key, type) for key, type in zip(keys, types, strict=False)]
+        bin = keys[0] if self.plan.keyless else bin_of(hashed, self.bins)
         expiry = [] if self.plan.event_time_key is None else [self.plan.event_time_key.alias(EXPIRY_COLUMN)]
         self._columns = RouteColumns(bin, expiry)
         self._by = [PARTITION_COLUMN, BIN_COLUMN, *([EXPIRY_COLUMN] if expiry else [])]
@@ -62,7 +65,7 @@ class AggregationStage:
         return Aggregate(plan.key_schema, plan.buffer_schema, plan.merges, self.mode, expires, plan.keyless)
 
     @property
-    def spark_merge(self) -> SparkMerge | None:
+    def read_ahead(self) -> SparkMerge | None:
         """Of the buffers that only Spark understands."""
         plan, names = self.plan, tuple(self.plan.merged_by_spark)
         return (

@@ -92,13 +92,6 @@ def is_ordered(type: types.DataType) -> bool:
     return isinstance(type, _ORDERED_TYPES) and is_storable(type)
 
 
-def is_groupable(type: types.DataType) -> bool:
-    """Whether values of ``type`` can be a key: simple ones, and structs of them."""
-    if isinstance(type, types.StructType):
-        return all(is_groupable(field.dataType) for field in type)
-    return is_ordered(type)
-
-
 def is_storable(type: types.DataType) -> bool:
     """Whether values of ``type`` can be kept in the state."""
     if isinstance(type, types.StructType):

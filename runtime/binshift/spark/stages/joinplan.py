@@ -17,16 +17,18 @@ from pyspark.sql.types import (
     DecimalType,
     IntegralType,
     StringType,
+    StructField,
     TimestampNTZType,
     TimestampType,
 )
 
 from binshift.errors import Unsupported
 from binshift.operators.join import Comparison, JoinType
+from binshift.operators.join_condition import PAIR_PREFIX
 from binshift.spark.plan.catalyst import Catalyst, Expression, children, class_name, sequence
 from binshift.spark.plan.eventtime import expiry_of, marked
-from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.decomposition import by_name
+from binshift.spark.stages.keytypes import check_keys
 
 TYPES = {
     "Inner": JoinType.INNER,
@@ -73,6 +75,19 @@ class Side:
 
 
 @dataclass(frozen=True)
+class PairCondition:
+    """A condition that Spark evaluates on pairs before S joins them.
+
+    Attributes:
+        holds: the condition, over the columns it reads, whose names begin with `PAIR_PREFIX`.
+        columns: these columns, as S has them.
+    """
+
+    holds: Column
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class JoinPlan:
     """A compiled join.
 
@@ -81,6 +96,7 @@ class JoinPlan:
         sides: left and right.
         comparisons: between columns of both sides, evaluated in S.
         behind: a condition on pairs, over the columns that S returns; None if there is none.
+        condition: a condition on pairs that decides what matches, in an outer or semi join; None if there is none.
         conditions: all conditions, as text that is the same in every run of the same program.
     """
 
@@ -88,6 +104,7 @@ class JoinPlan:
     sides: tuple[Side, Side]
     comparisons: tuple[Comparison, ...]
     behind: Column | None
+    condition: PairCondition | None
     conditions: tuple[str, ...]
 
     @classmethod
@@ -95,8 +112,7 @@ class JoinPlan:
         """Compile Spark's analysed ``Join`` of two streams.
 
         Raises:
-            Unsupported: no key of equality, a key that Spark compares by other than its bytes, or a condition that only the JVM can
-                evaluate in an outer or semi join.
+            Unsupported: no key of equality, or a key that Spark compares by other than its bytes.
         """
         return _Split(catalyst, node).plan()
 
@@ -106,6 +122,11 @@ class _Split:
         self.catalyst = catalyst
         self.outputs = [sequence(side.output()) for side in (node.left(), node.right())]
         self.ids = [{each.exprId().id() for each in output} for output in self.outputs]
+        self.names = {
+            each.exprId().id(): f"{letter}{at}"
+            for letter, output in zip("lr", self.outputs, strict=True)
+            for at, each in enumerate(output)
+        }
         self.type = TYPES.get(str(node.joinType().toString()))
         if self.type is None:
             raise Unsupported(f"a {node.joinType().sql()} join of two streams is not supported")
@@ -123,7 +144,7 @@ class _Split:
         own: tuple[list[Expression], list[Expression]] = ([], [])
         compared: tuple[list[Column], list[Column]] = ([], [])
         operators: list[str] = []
-        behind: list[Expression] = []
+        rest: list[Expression] = []
         for each in self.conjuncts:
             side = self._side_of(each)
             if side is not None:
@@ -132,26 +153,21 @@ class _Split:
                 operators.append(found[1])
                 compared[0].append(self.catalyst.column(found[0]))
                 compared[1].append(self.catalyst.column(found[2]))
-            elif self.type is JoinType.INNER:
-                behind.append(each)
             else:
-                raise Unsupported(
-                    f"the condition {each.sql()} in a {self.type.value if self.type else ''} join of two streams: it is "
-                    "evaluated on pairs, which is supported for inner joins only; compare a column of one side with one of the other"
-                )
+                rest.append(each)
         sides = self._side(0, "l", own[0], compared[0]), self._side(1, "r", own[1], compared[1])
         firsts = [len(output) for output in self.outputs]
         comparisons = tuple(
             Comparison(f"l{firsts[0] + at}", operator, f"r{firsts[1] + at}") for at, operator in enumerate(operators)
         )
         texts = tuple(f"where {by_name(self.catalyst, each)}" for each in self.conjuncts)
-        return JoinPlan(self.type or JoinType.INNER, sides, comparisons, self._renamed(behind), texts)
+        type = self.type or JoinType.INNER
+        behind, condition = (rest, []) if type is JoinType.INNER else ([], rest)
+        return JoinPlan(type, sides, comparisons, self._over(behind), self._pair_condition(condition), texts)
 
     def _side(self, number: int, letter: str, own: Sequence[Expression], compared: Sequence[Column]) -> Side:
         keys, output = self.keys[number], self.outputs[number]
-        for key in keys:
-            if not is_storable(self.catalyst.data_type(key)):
-                raise Unsupported(f"a join by {key.sql()}, a key of type {self.catalyst.data_type(key).simpleString()}")
+        check_keys("a join by", [StructField(str(key.sql()), self.catalyst.data_type(key)) for key in keys])
         matches = [self.catalyst.column(each) for each in own]
         expiry, waits_ms = self._expiry(number)
         return Side(
@@ -207,18 +223,18 @@ class _Split:
             case _:
                 return None
 
-    def _renamed(self, conditions: Sequence[Expression]) -> Column | None:
-        """The conditions over the columns that S returns."""
-        names = {
-            each.exprId().id(): f"{letter}{at}"
-            for letter, output in zip("lr", self.outputs, strict=True)
-            for at, each in enumerate(output)
-        }
+    def _pair_condition(self, conditions: Sequence[Expression]) -> PairCondition | None:
+        holds = self._over(conditions, PAIR_PREFIX)
+        used = {each.exprId().id() for one in conditions for each in sequence(one.references().toSeq())}
+        return None if holds is None else PairCondition(holds, tuple(self.names[id] for id in self.names if id in used))
+
+    def _over(self, conditions: Sequence[Expression], prefix: str = "") -> Column | None:
+        """The conditions over the columns that S has of both sides, with a prefix."""
 
         def replace(node: Expression) -> Expression | None:
-            return (
-                self.catalyst.attribute(names[node.exprId().id()]) if class_name(node) == "AttributeReference" else None
-            )
+            if class_name(node) != "AttributeReference":
+                return None
+            return self.catalyst.attribute(f"{prefix}{self.names[node.exprId().id()]}")
 
         columns = [self.catalyst.column(self.catalyst.rebuild(each, replace)) for each in conditions]
         return reduce(lambda a, b: a & b, columns) if columns else None

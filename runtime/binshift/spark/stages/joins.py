@@ -2,25 +2,26 @@
 
 Spark's own analysis and helpers determine the keys, which conditions belong to one side, and when rows of a side can no
 longer match (`StreamingJoinHelper`). The JVM evaluates every expression: keys, conditions of one side, and both sides of
-comparisons between the sides, which S then compares. Other conditions are evaluated on the pairs, behind S, which is possible
-for inner joins only.
+comparisons between the sides, which S then compares. Other conditions are evaluated on the pairs: of an inner join behind S, of
+the others before it, because S must know which rows have a match (see `binshift.operators.join_condition`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from binshift.model import Worker
-from binshift.operators.contract import BIN_COLUMN
+from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, Operator
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.join import LATE_COLUMN, MATCHES_COLUMN, SIDE_COLUMN, Join, JoinType
+from binshift.operators.join_condition import GROUP_COLUMN, PAIR_COLUMN, PAIR_PREFIX, ConditionedJoin, FindPairs
 from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst
@@ -45,7 +46,6 @@ class JoinStage:
     bins: int
     ends_groups: bool = field(init=False)
     _types: tuple[StructType, StructType, StructType] = field(init=False)
-    spark_merge: ClassVar[None] = None
     _columns: RouteColumns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,8 +61,22 @@ class JoinStage:
         return "symmetricHashJoin"
 
     @property
-    def operator(self) -> Join:
+    def operator(self) -> Operator:
         """Joins rows."""
+        return self.join if self.plan.condition is None else ConditionedJoin(self.join)
+
+    @property
+    def read_ahead(self) -> PairFilter | None:
+        """Of the pairs of an outer or semi join, if they have a condition that only Spark can evaluate."""
+        if self.plan.condition is None:
+            return None
+        types = {each.name: each.dataType for side in self._types[1:] for each in side}
+        read = {name: types[name] for name in self.plan.condition.columns}
+        return PairFilter(FindPairs(self.join, self.plan.condition.columns), self.plan.condition.holds, read)
+
+    @property
+    def join(self) -> Join:
+        """What joins rows, apart from a condition of Spark's."""
         zone = self.inputs[0].sparkSession.conf.get("spark.sql.session.timeZone")
         keys, left, right = (to_arrow_schema(each, timezone=zone) for each in self._types)
         widths = tuple(len(frame.columns) for frame in self.inputs)
@@ -88,7 +102,7 @@ class JoinStage:
         compared = [[f"compared{at}" for at in range(len(side.compared))] for side in self.plan.sides]
         return tuple(
             rows.named(keys, [*frame.columns, *more])
-            for rows, frame, more in zip(self.operator.stored(), self.inputs, compared, strict=True)
+            for rows, frame, more in zip(self.join.stored(), self.inputs, compared, strict=True)
         )
 
     @property
@@ -128,6 +142,32 @@ class JoinStage:
         absent = [F.lit(None).cast(each.dataType).alias(each.name) for each in other]
         tag = F.lit(number).cast("byte").alias(SIDE_COLUMN)
         return frame.select(tag, *keys, *times, matches, *_columns(side, frame), *absent, *more)
+
+
+@dataclass(frozen=True)
+class PairFilter:
+    """Drops pairs before S; see `binshift.spark.plan.readahead.ReadAhead`.
+
+    Attributes:
+        operator: finds the pairs.
+        holds: the condition.
+        read: the columns that it reads, and their types.
+    """
+
+    operator: FindPairs
+    holds: Column
+    read: Mapping[str, DataType]
+
+    def read_schema(self, rows: StructType) -> StructType:
+        """The rows' columns, which are null in pairs, and the columns of pairs."""
+        numbers = [StructField(name, LongType()) for name in (RECORDS_COLUMN, GROUP_COLUMN, PAIR_COLUMN)]
+        read = [StructField(f"{PAIR_PREFIX}{name}", type) for name, type in self.read.items()]
+        return StructType([*(StructField(each.name, each.dataType) for each in rows), *numbers, *read])
+
+    def applied(self, read: DataFrame) -> DataFrame:
+        """All rows, and the pairs for which the condition holds."""
+        names = [name for name in read.columns if not name.startswith(PAIR_PREFIX)]
+        return read.where(F.col(PAIR_COLUMN).isNull() | self.holds).select(*names)
 
 
 def _own(side: Side, frame: DataFrame) -> DataFrame:

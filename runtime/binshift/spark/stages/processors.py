@@ -75,7 +75,7 @@ class ProcessorStage:
     bins: int
     description: str
     expiry: Column | None
-    spark_merge: ClassVar[None] = None
+    read_ahead: ClassVar[None] = None
     stored: ClassVar[tuple[StoredRows, ...]] = ()
     _columns: RouteColumns = field(init=False)
 

@@ -7,34 +7,28 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from binshift.errors import Unsupported
 from binshift.operators.deduplicate import Deduplicate, Retention
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.limit import Limit
 from binshift.spark.plan.catalyst import Catalyst, analyzed, class_name, sequence
 from binshift.spark.plan.eventtime import delay_ms, expiry_ms, marked
 from binshift.spark.plan.stage import RowsStage, numbered_schema
-from binshift.spark.stages.buffers import is_storable
+from binshift.spark.stages.keytypes import check_keys
 
 
 def compile_deduplication(rows: DataFrame, node: Any, bins: int) -> RowsStage:
     """Compile Spark's analysed ``Deduplicate`` or ``DeduplicateWithinWatermark`` of ``rows``.
 
     Raises:
-        Unsupported: a key of a type with an equality of its own (a map, a collated string).
+        UnsupportedOperationException, Unsupported: a type of a key, see `check_keys`.
     """
     attributes = sequence(analyzed(rows).output())
     ids = [each.exprId().id() for each in attributes]
     keys = [ids.index(each.exprId().id()) for each in sequence(node.keys())]
     schema = numbered_schema(rows.schema)
-    for at in keys:
-        if not is_storable(schema[at].dataType):
-            raise Unsupported(
-                f"dropDuplicates by {rows.columns[at]!r}, a key of type {schema[at].dataType.simpleString()}; "
-                "use a string made of it"
-            )
+    check_keys("dropDuplicates by", [StructField(rows.columns[at], schema[at].dataType) for at in keys])
     times = marked(attributes)
     within = class_name(node) == "DeduplicateWithinWatermark"
     retention = Retention.WATERMARK if within else Retention.EVENT_TIME if {*times} & {*keys} else Retention.FOREVER

@@ -46,7 +46,7 @@ class SessionStage:
     late: bool
     bins: int
     catalyst: Catalyst
-    spark_merge: ClassVar[None] = None
+    read_ahead: ClassVar[None] = None
     _columns: RouteColumns = field(init=False)
     _keys: list[str] = field(init=False)
 

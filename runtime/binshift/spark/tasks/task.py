@@ -82,18 +82,18 @@ class EpochFunction:
         operator: bytes,
         summaries: Accumulator[list[object]],
         *,
-        after_stored: bool = False,
+        after_read: bool = False,
     ) -> None:
         self._specs = specs
         self._places = places
         self._environment = environment
         self._operator = operator
         self._summaries = summaries
-        self._after_stored = after_stored
+        self._after_read = after_read
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the epoch's part of this partition's worker."""
-        if self._after_stored:  # what adds stored buffers prepares the store, and returns rows afterwards
+        if self._after_read:  # what reads the state prepares the store, and returns rows afterwards
             batches = chain(list(islice(batches, 1)), batches)
         with epoch_task(self._specs, self._places, self._environment, self._operator, STAND_IN) as task:
             yield from task.run(batches, self._report)

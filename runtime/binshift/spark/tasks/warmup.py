@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from binshift.operators.add_stored import STORED_PREFIX
 from binshift.spark.tasks.task import (
     Environment,
     Place,
@@ -88,17 +87,20 @@ class WarmFunction:
 
 
 class NothingStored:
-    """Runs in place of what adds stored buffers: every group is a new one."""
+    """Runs in place of what reads the state: nothing is stored.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
+    Args:
+        schema: the columns it returns: the ones of its rows, and then others.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Add columns of nulls."""
         for batch in batches:
-            stored = [pa.nulls(batch.num_rows, pa.binary()) for _ in self._names]
-            names = [*batch.schema.names, *(f"{STORED_PREFIX}{name}" for name in self._names)]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *stored], names=names)
+            added = [pa.nulls(batch.num_rows, each.type) for each in list(self._schema)[batch.num_columns :]]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=self._schema.names)
 
 
 def synthetic_rows(spark: SparkSession, schema: StructType) -> DataFrame:

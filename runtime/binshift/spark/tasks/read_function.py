@@ -1,4 +1,4 @@
-"""What runs in a task before S if Spark merges some of the state: it adds the stored buffers to the rows.
+"""What runs in a task before S if Spark computes something from the state: it reads what is stored, for the rows of the epoch.
 
 It is a Python process of its own, on the same store as S. It prepares the store for the epoch as S would, and S begins
 with its first row, when that is done (see `EpochFunction`).
@@ -15,7 +15,7 @@ from binshift.store.opening import STAND_IN
 from binshift.worker.messages import EpochSpec
 
 
-class AddStoredFunction:
+class ReadFunction:
     """See the module; one call for each worker's partition."""
 
     def __init__(
@@ -25,5 +25,5 @@ class AddStoredFunction:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows with what was stored before the epoch."""
-        with epoch_task(*self._parts, f"stored.{STAND_IN}") as task:
-            yield from task.add_stored(batches)
+        with epoch_task(*self._parts, f"read.{STAND_IN}") as task:
+            yield from task.read(batches)
