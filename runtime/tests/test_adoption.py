@@ -171,7 +171,9 @@ def test_the_stream_continues_with_the_next_batch(name: str, spark: SparkSession
         query.stop()
     assert str(query.id) == json.loads((old / "metadata").read_text())["id"]
     assert min(batches) == last + 1
-    assert sum(batches.values()) == sum(len(rows(step, each)) for step in (2, 3) for each in range(program.inputs))
+    new_rows = [(each, row) for step in (2, 3) for each in range(program.inputs) for row in rows(step, each)]
+    # Spark's optimiser drops right rows without a key before a left outer join.
+    assert sum(batches.values()) == sum(each == 0 or row["k"] is not None for each, row in new_rows)
     entry = json.loads((new / "offsets" / str(last + 1)).read_text().splitlines()[1])
     committed = json.loads((old / "commits" / str(last)).read_text().splitlines()[1])
     assert entry["batchWatermarkMs"] == committed["nextBatchWatermarkMs"] > 0

@@ -165,10 +165,6 @@ def test_a_watermark_behind_an_operator_is_refused(clicks: DataFrame) -> None:
     [
         (lambda f: f.crossJoin(f.withColumnRenamed("user", "k")), "a condition left = right"),
         (
-            lambda f: f.withColumnRenamed("user", "k").join(f, F.expr("k = user and k + user + 1 > 3"), "left"),
-            "evaluated on pairs",
-        ),
-        (
             lambda f: f.withWatermark("ts", "1 second").groupBy(F.session_window("ts", "1 minute")).count(),
             "session_window needs another key",
         ),

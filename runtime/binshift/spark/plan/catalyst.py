@@ -110,9 +110,8 @@ class Catalyst:
 
     def equi_join(self, join: Any) -> tuple[list[Expression], list[Expression], Expression | None] | None:
         """The keys of both sides of an analysed ``Join``, by Spark's own pattern, and the rest of its condition; None without keys."""
-        if (
-            join.condition().isDefined()
-        ):  # a BETWEEN is one condition with a shared definition until that is put in its place
+        if join.condition().isDefined():
+            # A BETWEEN is one condition with a shared definition until that is put in its place.
             whole = self._jvm.scala.Option.apply(self.rebuild(join.condition().get(), lambda node: None))
             join = join.copy(join.left(), join.right(), join.joinType(), whole, join.hint())
         extract = getattr(self._sql.catalyst.planning, "ExtractEquiJoinKeys$").__getattr__("MODULE$")

@@ -76,7 +76,7 @@ class JoinStage:
 
     @property
     def join(self) -> Join:
-        """What joins rows, apart from a condition of Spark's."""
+        """What joins rows, apart from a condition that Spark evaluates."""
         zone = self.inputs[0].sparkSession.conf.get("spark.sql.session.timeZone")
         keys, left, right = (to_arrow_schema(each, timezone=zone) for each in self._types)
         widths = tuple(len(frame.columns) for frame in self.inputs)
