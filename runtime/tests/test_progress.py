@@ -8,6 +8,7 @@ from collections import deque
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     StateOperatorProgress,
@@ -21,7 +22,7 @@ from binshift.log.records.commits import FileRef
 from binshift.model import Epoch, Fence, Moves, Stamp, Term, Worker
 from binshift.routing import Route
 from binshift.spark.frontend.listening import state_listener
-from binshift.spark.session.progress import filled, publish
+from binshift.spark.session.progress import Reports, filled, publish
 from binshift.worker.messages import Summary
 
 QUERY = "a5b6ba4b-2a09-4bbd-a5f5-8a3ea4f1a4f3"
@@ -82,12 +83,18 @@ def timings(*summaries: Summary, epoch: int = 7, runs: int = 1) -> EpochTimings:
     return EpochTimings(Epoch(epoch), 0.0, runs, {}, 10, 8, 0, figures(plan, summaries))
 
 
+def reports(*known: EpochTimings, **observed: int) -> Reports:
+    """What a query adds for these epochs; one column of a metric for each name."""
+    metrics = {name: {"value": value} for name, value in observed.items()}
+    return Reports(deque(known), deque((each.epoch, metrics) for each in known if metrics))
+
+
 TWO = timings(summary(0, delta_bytes=500), summary(1, delta_bytes=700))
 
 
 def test_an_entry_has_sparks_names_and_sums_over_workers() -> None:
     """The report keeps its type and all of Spark's fields; text and attributes agree."""
-    found = filled(report(7), [TWO])
+    found = filled(report(7), reports(TWO))
     assert type(found) is StreamingQueryProgress
     [entry] = found.stateOperators
     assert type(entry) is StateOperatorProgress
@@ -115,7 +122,7 @@ def test_an_entry_has_sparks_names_and_sums_over_workers() -> None:
 def test_each_operator_has_an_entry_and_a_repeated_summary_counts_once() -> None:
     """Entries are ordered by name, in whatever order tasks report."""
     both = timings(summary(1), summary(0), summary(0), summary(0, operator="other"))
-    found = filled(report(7), [both]).stateOperators
+    found = filled(report(7), reports(both)).stateOperators
     assert [(each.operatorName, each.numRowsTotal, each.numStateStoreInstances) for each in found] == [
         ("other", 100, 1),
         ("state", 200, 2),
@@ -124,17 +131,25 @@ def test_each_operator_has_an_entry_and_a_repeated_summary_counts_once() -> None
 
 def test_a_trigger_that_ran_nothing_shows_what_is_stored() -> None:
     """Spark numbers such a report by the next batch: its values are those of the previous epoch."""
-    [entry] = filled(report(8, ran=False), [TWO]).stateOperators
+    [entry] = filled(report(8, ran=False), reports(TWO)).stateOperators
     assert (entry.numRowsTotal, entry.memoryUsedBytes, entry.numStateStoreInstances) == (200, 8192, 2)
     assert (entry.numRowsUpdated, entry.numRowsRemoved, entry.commitTimeMs, entry.allUpdatesTimeMs) == (0, 0, 0, 0)
     assert entry.customMetrics["bins"] == 16
     assert entry.customMetrics["deltaBytes"] == 0
 
 
+def test_what_is_observed_behind_an_operator_joins_what_spark_observes() -> None:
+    """A trigger that ran nothing observed nothing."""
+    document = json.loads(report(7).json) | {"observedMetrics": {"before": {"rows": 3}}}
+    found = filled(StreamingQueryProgress.fromJson(document), reports(TWO, behind=4))
+    assert found.observedMetrics == {"before": Row(rows=3), "behind": Row(value=4)}
+    assert filled(report(8, ran=False), reports(TWO, behind=4)).observedMetrics == {}
+
+
 @pytest.mark.parametrize("known", [[], [timings(summary(0), epoch=6)]], ids=["none", "another"])
 def test_an_unknown_epoch_stays_as_in_spark(known: list[EpochTimings]) -> None:
     """Nothing is added for an epoch that this driver has not timed."""
-    assert filled(report(7), known).stateOperators == []
+    assert filled(report(7), reports(*known)).stateOperators == []
 
 
 class RecordingListener(StreamingQueryListener):
@@ -157,7 +172,7 @@ def test_a_wrapped_listener_sees_the_state_of_binshifts_queries_only() -> None:
     """The report is filled while the query is alive; reports of other queries are unchanged."""
     listener = RecordingListener()
     wrapped = state_listener(listener)
-    lived = deque([TWO])
+    lived = reports(TWO)
     publish(QUERY, lived)
     wrapped.onQueryProgress(QueryProgressEvent(report(7)))
     assert [each.numRowsTotal for each in listener.events[-1].progress.stateOperators] == [200]

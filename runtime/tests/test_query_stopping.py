@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from binshift.model import Epoch
 from binshift.spark.frontend import stopping
 from binshift.spark.frontend.dataflow import StreamingQuery
 from binshift.spark.frontend.threads import BatchCallback
+from binshift.spark.session.progress import Reports
 
 PATIENCE_SECONDS = 60.0
 """The time after which the test assumes a deadlock."""
@@ -79,7 +81,9 @@ class Played:
         self.epochs = OneFunction(lambda: function(self.query))
         nothing = cast(Any, None)
         dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, self.epochs, nothing)
-        self.query = StreamingQuery(cast(Any, self.stream), nothing, dataflow, lambda: None, lambda: None)
+        self.query = StreamingQuery(
+            cast(Any, self.stream), nothing, dataflow, Reports(deque()), lambda: None, lambda: None
+        )
         callback = BatchCallback(self.epochs, nothing)
         self.stream.thread = threading.Thread(target=lambda: callback.epoch(nothing, 0), daemon=True)
         self.stream.thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from test_query_stopping import Coordinator, OneFunction
 import binshift
 from binshift.engine.dataflow import Dataflow
 from binshift.spark.frontend.dataflow import StreamingQuery
+from binshift.spark.session.progress import Reports
 
 
 def spark_program(query: SparkStreamingQuery) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def test_a_query_has_the_type_of_a_pyspark_query(spark: SparkSession, tmp_path: 
     underlying = spark.readStream.text(str(tmp_path)).writeStream.format("noop").queryName("typed").start()
     nothing = cast(Any, None)
     dataflow = Dataflow(nothing, cast(Any, Coordinator()), nothing, OneFunction(lambda: None), nothing)
-    query = StreamingQuery(underlying, spark, dataflow, lambda: None, lambda: None)
+    query = StreamingQuery(underlying, spark, dataflow, Reports(deque()), lambda: None, lambda: None)
     try:
         assert isinstance(query, binshift.StreamingQuery)
         assert spark_program(query) == spark_program(underlying)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from engines import TIMES, Sink, ours, put, run, source, sparks, taken
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.query import StreamingQueryManager
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
 from binshift.settings import ENABLED_CONF
@@ -103,6 +104,24 @@ def test_an_unmodified_program_is_rescaled(session: SparkSession, folder: Path, 
     assert query.workers == (0, 1, 2)
     assert sum((Counter(rows) for rows in plain.epochs.values()), Counter()).total() == sum(map(len, TIMES[:4]))
     assert not (tmp_path / "plain" / "binshift").exists()
+
+
+def test_metrics_are_observed_as_in_spark(session: SparkSession, folder: Path, tmp_path: Path) -> None:
+    """Before an operator, between two, and behind them: in every batch what Spark observes."""
+    rows = source(session, folder).observe("before", F.count("*").alias("rows"), F.max("k")).withWatermark("ts", "1 second")
+    once = rows.dropDuplicates(["k", "ts"]).observe("between", F.count("*").alias("rows"), F.min("ts").alias("first"))
+    counts = once.groupBy(F.window("ts", "10 seconds")).agg(F.count("*").alias("n"))
+    frame = counts.observe("behind", F.sum("n").alias("n"), F.max("window.end"))
+    found = {engine: _observed(engine(frame), tmp_path / engine.__name__) for engine in (ours, sparks)}
+    assert found[ours] == found[sparks]
+    assert any(each["behind"].n for each in found[ours].values())
+
+
+def _observed(writer: DataStreamWriter, checkpoint: Path) -> dict[int, dict[str, Row]]:
+    writer = writer.outputMode("append").option("checkpointLocation", str(checkpoint)).format("noop")
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(240)
+    return {each.batchId: each.observedMetrics for each in query.recentProgress if "addBatch" in each.durationMs}
 
 
 def test_a_temporary_checkpoint_is_removed(

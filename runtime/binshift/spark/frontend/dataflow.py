@@ -25,7 +25,7 @@ from binshift.log.records.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
 from binshift.spark.frontend.stopping import abort_query, stop_query
-from binshift.spark.session.progress import filled
+from binshift.spark.session.progress import Reports, filled
 
 POLL_SECONDS = 0.02
 
@@ -44,6 +44,7 @@ class StreamingQuery(SparkStreamingQuery):
         query: SparkStreamingQuery,
         spark: SparkSession,
         dataflow: Dataflow,
+        reports: Reports,
         stop_background: Callable[[], None],
         close: Callable[[], None],
     ) -> None:
@@ -55,6 +56,7 @@ class StreamingQuery(SparkStreamingQuery):
         self._coordinator = dataflow.coordinator
         self._targets = dataflow.targets
         self._epochs = dataflow.epochs
+        self._reports = reports
         self._stop_background = stop_background
         self._close = close
         self._ending = threading.Lock()
@@ -81,13 +83,12 @@ class StreamingQuery(SparkStreamingQuery):
     def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802 (PySpark's name)
         """As in PySpark, with ``stateOperators`` as `binshift.spark.session.progress` fills it; None before the first epoch."""
         newest = self._query.lastProgress
-        return None if newest is None else filled(newest, self.timings)
+        return None if newest is None else filled(newest, self._reports)
 
     @property
     def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802 (PySpark's name)
         """As in PySpark, with ``stateOperators`` as `binshift.spark.session.progress` fills it; the newest last."""
-        timings = self.timings
-        return [filled(each, timings) for each in self._query.recentProgress]
+        return [filled(each, self._reports) for each in self._query.recentProgress]
 
     @property
     def route(self) -> Route | None:

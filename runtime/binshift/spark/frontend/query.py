@@ -47,6 +47,7 @@ from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.template import Templates
 from binshift.spark.session import checkpoint, jvm, progress
 from binshift.spark.session.executors import ExecutorView
+from binshift.spark.session.progress import Reports
 from binshift.spark.stages.compiling import compile_program
 from binshift.spark.tasks.task import Environment
 from binshift.store.opening import StoreSettings
@@ -161,10 +162,12 @@ class _Parts:
         _warm(jobs, self.executors)
         self.coordinator.migrations.mark_warm(frozenset(self.executors))
         dataflow.resume()
+        reports = Reports(dataflow.epochs.timings, jobs.observed)
+        progress.publish(self.log.format.query, reports)
         query = self._stream(dataflow, name)
         thread = BackgroundThread(dataflow.background, jobs)
         thread.start()
-        return StreamingQuery(query, self.spark, dataflow, thread.stop, lambda: self._close(name))
+        return StreamingQuery(query, self.spark, dataflow, reports, thread.stop, lambda: self._close(name))
 
     def _close(self, name: str) -> None:
         self.watch.close()
@@ -201,7 +204,6 @@ class _Parts:
         return Dataflow(self.log, self.coordinator, targets, epochs, background)
 
     def _stream(self, dataflow: Dataflow, name: str) -> Any:
-        progress.publish(self.log.format.query, dataflow.epochs.timings)
         callback = BatchCallback(dataflow.epochs, self.java)
         source = with_nudge_source(self.pipeline.source, self.spark, name)
         location = self.definition.checkpoint_location

@@ -6,6 +6,7 @@ module as what they mean (`failures`). Background rounds and rehearsals run in a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -15,9 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from binshift.engine.epoch_plan import EpochPlan
 from binshift.engine.ports import Executor, Placement
+from binshift.engine.timings import TIMINGS_KEPT
 from binshift.model import BEFORE_FIRST, Epoch, Term, Worker
 from binshift.spark import conf
 from binshift.spark.jobs.collecting import collecting, handed
+from binshift.spark.jobs.observing import metrics_of
 from binshift.spark.jobs.output import Output
 from binshift.spark.jobs.pinning import PinnedRun, placed
 from binshift.spark.jobs.rehearsal import Rehearsal
@@ -26,6 +29,7 @@ from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.session.executors import location
 from binshift.spark.session.failures import raise_meaning
 from binshift.spark.session.jvm import Jvm
+from binshift.spark.session.progress import Observed
 from binshift.spark.tasks.background_function import BackgroundFunction
 from binshift.spark.tasks.read_function import ReadFunction
 from binshift.spark.tasks.task import Environment, EpochFunction, Place
@@ -47,6 +51,7 @@ class SparkJobs:
         sink: writes the result in one action that takes every row, and publishes it.
         watch: cancels a job whose executors are gone.
         term: the driver's.
+        observed: what the program observes behind a stateful operator, of the newest epochs.
     """
 
     spark: SparkSession
@@ -56,6 +61,7 @@ class SparkJobs:
     sink: Output
     watch: JobWatch
     term: Term
+    observed: deque[Observed] = field(default_factory=lambda: deque(maxlen=TIMINGS_KEPT))
     _beside: SparkSession = field(init=False)
     _rehearsal: Rehearsal = field(init=False)
     _prepared: bool = False
@@ -103,20 +109,27 @@ class SparkJobs:
             if self.pipeline.drained:  # a part of the epoch runs before its plan is complete
                 ready()
             with self.watch.over("epoch", needed):
-                result = self._result(read, plan, specs, on.parts, collected, shared)
+                run = self._run(plan, on.parts, collected, shared)
+                result = self._result(run, read, specs, collected)
                 if not self.pipeline.drained:
                     ready()
-                self.sink(result, plan.epoch)
+                self.sink(result, plan.epoch, observed=self.pipeline.is_observed)
+            if self.pipeline.is_observed:
+                self.observed.append((plan.epoch, metrics_of(run.ran)))
             return [each for each in collected.value if isinstance(each, Summary)]
 
-    def _result(
+    def _run(
         self,
-        batch: DataFrame,
         plan: EpochPlan,
-        specs: Sequence[EpochSpec],
         on: Mapping[Worker, Executor],
         collected: Accumulator[list[object]],
         shared: ExitStack,
+    ) -> PinnedRun:
+        first = plan.epoch == BEFORE_FIRST + 1
+        return PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms, first)
+
+    def _result(
+        self, pinned: PinnedRun, batch: DataFrame, specs: Sequence[EpochSpec], collected: Accumulator[list[object]]
     ) -> DataFrame:
         def own(stage: CompiledStage) -> tuple[EpochSpec, ...]:
             return tuple(spec for spec in specs if spec.operator == stage.name)
@@ -128,8 +141,6 @@ class SparkJobs:
         def read(stage: CompiledStage, places: tuple[Place, ...]) -> ReadFunction:
             return ReadFunction(own(stage), places, self.environment, stage.pickled_reader)
 
-        first = plan.epoch == BEFORE_FIRST + 1
-        pinned = PinnedRun(self.jvm, plan.route, plan.workers, on, collected, shared, plan.batch.batch_time_ms, first)
         return pinned.result(self.pipeline, batch, run, read)
 
     # ------------------------------------------------------------------------------------------------------ background

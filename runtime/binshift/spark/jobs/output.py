@@ -36,9 +36,10 @@ class Output:
         self._sink = sink
         self._log = log
 
-    def __call__(self, result: DataFrame, epoch: Epoch) -> None:
-        """Run the epoch's job."""
-        self._sink.write(result.localCheckpoint(eager=True) if self._sink.drains else result, epoch)
+    def __call__(self, result: DataFrame, epoch: Epoch, *, observed: bool = False) -> None:
+        """Run the epoch's job; of an ``observed`` result, its own plan runs (see `observing`)."""
+        drained = observed or self._sink.drains
+        self._sink.write(result.localCheckpoint(eager=True) if drained else result, epoch)
 
     def publish(self, epoch: Epoch) -> None:
         """Let readers see the files of a recorded epoch. If a driver dies before this, the epoch is replayed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.accumulators import Accumulator
@@ -37,6 +37,7 @@ class PinnedRun:
         shared: releases rows that were kept for several readers.
         time_ms: the batch's time, milliseconds since 1970.
         first: whether it is a run of the first epoch.
+        ran: gets the frames with the program's stateless parts behind the batch.
     """
 
     jvm: Jvm
@@ -47,6 +48,7 @@ class PinnedRun:
     shared: ExitStack
     time_ms: int
     first: bool = False
+    ran: list[DataFrame] = field(default_factory=list)
 
     def result(self, pipeline: Pipeline, rows: DataFrame, function: Function, read: Function) -> DataFrame:
         """The result of a program over ``rows``, with a function in the place of each S, and one that reads the state before it."""
@@ -61,6 +63,7 @@ class PinnedRun:
         filling = {pipeline.batch: kept(pipeline.batch, rows)}
         for stage in pipeline.stages:
             routed = pipeline.fill(stage.routed(self.route, self.workers, first=self.first), filling, self.time_ms)
+            self.ran.append(routed)
             given, places = placed(self.jvm, routed, self.workers, self.on)
             if stage.stage.read_ahead is not None:
                 hole, applied = stage.read(pipeline.templates)
@@ -69,7 +72,9 @@ class PinnedRun:
             filling[stage.merged] = kept(
                 stage.merged, self._mapped(given, function(stage, places), stage.stage.merged_schema)
             )
-        return pipeline.fill(pipeline.result, filling, self.time_ms)
+        result = pipeline.fill(pipeline.result, filling, self.time_ms)
+        self.ran.append(result)
+        return result
 
     def _mapped(self, rows: DataFrame, function: Any, schema: StructType) -> DataFrame:
         return rows.mapInArrow(handed(rows.sparkSession.sparkContext, function, self.collected), schema)

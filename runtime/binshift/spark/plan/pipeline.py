@@ -33,6 +33,9 @@ from binshift.spark.tasks.task import pickled
 UNREAD_NODES = ("GlobalLimit", "LocalLimit", "MapInArrow", "MapInPandas", "Offset", "Sample", "Sort", "Tail")
 """Nodes that may leave rows unread, as functions over an iterator of batches may, or that read the rows twice."""
 
+OBSERVED_NODES = ("CollectMetrics",)
+"""Nodes of `DataFrame.observe`."""
+
 LEAF_COLUMN = "__leaf"
 """In a stream of several leaves: the number of a row's leaf."""
 
@@ -132,6 +135,12 @@ class Pipeline:
     shared: frozenset[DataFrame]
     drained: frozenset[DataFrame]
     templates: Templates
+
+    @functools.cached_property
+    def is_observed(self) -> bool:
+        """Whether the program observes metrics behind a stateful operator."""
+        frames = [self.result, *(frame for stage in self.stages for frame in stage.inputs)]
+        return any(contains(analyzed(frame), OBSERVED_NODES) for frame in frames)
 
     def reads_batch(self, template: DataFrame) -> bool:
         """Whether a template has the batch among its holes."""

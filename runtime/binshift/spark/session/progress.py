@@ -1,4 +1,4 @@
-"""Spark's progress reports with ``stateOperators`` filled in: what a stateful operator did in an epoch.
+"""Spark's progress reports with ``stateOperators`` filled in: what a stateful operator did in an epoch, and what was observed behind it.
 
 Spark finds stateful operators in the plan of a batch, and binshift's operator is not a Spark operator, so Spark reports an empty
 list. This module adds an entry for each operator to Spark's report, with Spark's names and types. It reads what tasks reported
@@ -20,34 +20,52 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from binshift.engine.timings import EpochTimings, StateFigures
+from binshift.model import Epoch
 
-_published: WeakValueDictionary[str, deque[EpochTimings]] = WeakValueDictionary()
+Observed = tuple[Epoch, Mapping[str, Mapping[str, object]]]
+"""An epoch, and the values by metric and column that the program observes in it behind a stateful operator."""
 
 
-def filled(progress: StreamingQueryProgress, timings: Sequence[EpochTimings]) -> StreamingQueryProgress:
-    """``progress`` with its ``stateOperators``, of the same type.
+@dataclass(frozen=True)
+class Reports:
+    """What a query adds to the reports of its newest epochs.
+
+    Attributes:
+        timings: of the epochs, ascending.
+        observed: in the epochs, ascending; of an epoch that ran again, the last one counts.
+    """
+
+    timings: deque[EpochTimings]
+    observed: deque[Observed] = field(default_factory=deque)
+
+
+_published: WeakValueDictionary[str, Reports] = WeakValueDictionary()
+
+
+def filled(progress: StreamingQueryProgress, reports: Reports) -> StreamingQueryProgress:
+    """``progress`` with its ``stateOperators``, and with all that is observed, of the same type.
 
     A report of a trigger that ran nothing has the stored values, and 0 for all work: as in Spark. The report of an epoch that is
-    not among ``timings`` is returned unchanged.
-
-    Args:
-        progress: Spark's own.
-        timings: those of the newest epochs, ascending.
+    not among the newest is returned unchanged.
     """
     ran = "addBatch" in progress.durationMs
     epoch = progress.batchId if ran else progress.batchId - 1
-    found = next((each for each in reversed(timings) if each.epoch == epoch), None)
+    found = next((each for each in reversed(tuple(reports.timings)) if each.epoch == epoch), None)
     if found is None:
         return progress
     document = json.loads(progress.json)
     document["stateOperators"] = [_entry(each, found.runs, ran) for each in found.operators]
+    if ran:
+        observed = dict(tuple(reports.observed)).get(Epoch(epoch), {})
+        document["observedMetrics"] = {**document.get("observedMetrics", {}), **observed}
     return StreamingQueryProgress.fromJson(document)
 
 
@@ -80,12 +98,12 @@ def _milliseconds(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def publish(query_id: str, timings: deque[EpochTimings]) -> None:
-    """Let `filled_by_id` find the timings of a starting query, for as long as its owner holds them."""
-    _published[query_id] = timings
+def publish(query_id: str, reports: Reports) -> None:
+    """Let `filled_by_id` find the reports of a starting query, for as long as its owner holds them."""
+    _published[query_id] = reports
 
 
 def filled_by_id(progress: StreamingQueryProgress) -> StreamingQueryProgress:
-    """`filled` with the timings of the query that ``progress`` names; a report of a plain Spark query is returned unchanged."""
-    timings = _published.get(str(progress.id))
-    return progress if timings is None else filled(progress, tuple(timings))
+    """`filled` for the query that ``progress`` names; a report of a plain Spark query is returned unchanged."""
+    reports = _published.get(str(progress.id))
+    return progress if reports is None else filled(progress, reports)
