@@ -7,6 +7,7 @@ and a worker may change only its own bins and delete only rows that exist. `rows
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -104,6 +105,7 @@ class TwoWorkers:
 
     Attributes:
         late: rows that the last epoch dropped as late.
+        counts: the operator's further figures of that epoch.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -112,11 +114,13 @@ class TwoWorkers:
         self.epoch = -1
         self.watermark = 0
         self.late = 0
+        self.counts: Counter[str] = Counter()
 
     def run(self, rows: pa.RecordBatch, watermark: int = 0, first: BinSet | None = None, cut: int = 3) -> list[Row]:
         """One epoch: the output rows of the worker that owns the bins ``first`` (default: all), then those of the other."""
         first = BinSet(range(BINS)) if first is None else first
         previous, self.watermark, self.epoch, self.late = self.watermark, watermark, self.epoch + 1, 0
+        self.counts.clear()
         output: list[Row] = []
         changes: list[Entries] = []
         with self.store.read() as reader:
@@ -133,16 +137,17 @@ class TwoWorkers:
                 output += once[0]
                 changes.append(once[1])
                 self.late += once[2]
+                self.counts.update(once[3])
         with self.store.write(1) as transaction:
             transaction.put_many(merge_last_wins(changes))
         return output
 
     def _run(
         self, batches: list[pa.RecordBatch], reader: StateReader, context: EpochContext
-    ) -> tuple[list[Row], Entries, int]:
+    ) -> tuple[list[Row], Entries, int, Counter[str]]:
         state = EpochState(reader)
         rows = [row for out in self.operator.run(iter(batches), state, context) for row in self._checked(out)]
-        return rows, merge_last_wins(state.changes), state.rows_late
+        return rows, merge_last_wins(state.changes), state.rows_late, state.counts
 
     def _checked(self, batch: pa.RecordBatch) -> list[Row]:
         assert batch.schema == self.operator.output_schema

@@ -25,7 +25,7 @@ from operator_histories import (
 from binshift.invariants import InvariantViolated
 from binshift.model import BinSet
 from binshift.operators.contract import BIN_COLUMN
-from binshift.operators.deduplicate import Deduplicate, Retention
+from binshift.operators.deduplicate import DROPPED, Deduplicate, Retention
 from binshift.operators.expiry import EXPIRY_COLUMN, expiry_bytes
 
 VALUE = pa.field("value", pa.int64())
@@ -77,7 +77,7 @@ def sent(rows: list[Seen]) -> pa.RecordBatch:
 def test_the_first_row_of_each_key_passes(
     operator: Deduplicate, history: list[tuple[list[tuple[Key, int | None]], int, BinSet, int]]
 ) -> None:
-    """Epoch by epoch, the output, the number of late rows and the number of states equal those of a dictionary."""
+    """Epoch by epoch, the output, the numbers of late and of dropped rows and the number of states equal those of a dictionary."""
     workers, fold, watermark = TwoWorkers(operator), DeduplicateFold(operator), 0
     for step, (rows, moved, first, cut) in enumerate(history):
         watermark += moved
@@ -85,6 +85,7 @@ def test_the_first_row_of_each_key_passes(
         output = workers.run(sent(epoch), watermark, first, cut)
         assert sorted_rows(output) == sorted_rows(fold.epoch(epoch, watermark))
         assert workers.late == fold.late
+        assert workers.counts[DROPPED] == len(rows) - fold.late - len(output)
         assert len(workers.stored()) == sum(2 - (at is None) for at in fold.expiries.values())
 
 

@@ -70,6 +70,7 @@ def summary(worker: int, *, operator: str = "state", delta_bytes: int = 0) -> Su
         states_set=3,
         states_deleted=1,
         rows_late=2,
+        counts={"numDroppedDuplicateRows": 2 + worker},
         rows_stored=100,
         bytes_stored=4096,
     )
@@ -111,6 +112,7 @@ def test_an_entry_has_sparks_names_and_sums_over_workers() -> None:
         "deltaBytes": 1200,
         "binsBroughtUp": 1,
         "runs": 1,
+        "numDroppedDuplicateRows": 5,
     }
     assert json.loads(found.prettyJson) == json.loads(found.json)
     before = report(7)

@@ -27,6 +27,7 @@ class StateFigures:
         states_set: keys whose state is new or another one.
         states_deleted: keys that have no state any more.
         rows_late: rows dropped because of the watermark; after the JVM's own aggregation, as in Spark.
+        counts: the operator's further figures, by the names of Spark's custom metrics.
         process_seconds: time S ran, over all tasks.
         commit_seconds: time for deltas and the stores' commits, over all tasks.
         delta_bytes: written to the log.
@@ -42,6 +43,7 @@ class StateFigures:
     states_set: int
     states_deleted: int
     rows_late: int
+    counts: Mapping[str, int]
     process_seconds: float
     commit_seconds: float
     delta_bytes: int
@@ -68,6 +70,7 @@ def _of_operator(plan: EpochPlan, operator: str, parts: Sequence[Summary]) -> St
         states_set=sum(each.states_set for each in parts),
         states_deleted=sum(each.states_deleted for each in parts),
         rows_late=sum(each.rows_late for each in parts),
+        counts={name: sum(each.counts.get(name, 0) for each in parts) for name in parts[0].counts},
         process_seconds=sum(each.seconds.get("process", 0.0) for each in parts),
         commit_seconds=sum(each.seconds.get(part, 0.0) for each in parts for part in DELTA_SECONDS),
         delta_bytes=sum(each.delta.bytes for each in parts if each.delta is not None),

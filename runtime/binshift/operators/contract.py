@@ -10,6 +10,7 @@ epoch; one that must read a key again keeps its own changes (`processor.view`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -85,6 +86,7 @@ class EpochState:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         rows_late: rows that were dropped because they are at or before the previous watermark.
+        counts: further figures of the operator, by the names of Spark's custom metrics.
         wake_at_ms: set by the operator at the end of its run: the earliest moment of processing time (milliseconds since 1970)
             at which the owned bins need an epoch, with or without input; None if they never do.
         expiries: what is known of the expiry index of the owned bins.
@@ -95,6 +97,7 @@ class EpochState:
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
     rows_late: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     wake_at_ms: int | None = None
     expiries: FirstTimes = field(default_factory=lambda: FirstTimes(EXPIRY_SPACE))
     wake_after_expiry_ms: int | None = None

@@ -29,6 +29,9 @@ from binshift.operators.expiry import EXPIRY_COLUMN, due, expiry_keys, indexed, 
 from binshift.operators.stored import DUMMY, EXPIRES, SINGLE_STORE, Form, StoredRows
 from binshift.rows import RowCodec, of_type
 
+DROPPED = "numDroppedDuplicateRows"
+"""Spark's custom metric."""
+
 
 class Retention(enum.Enum):
     """How long the state of a key is kept."""
@@ -95,9 +98,12 @@ class Deduplicate:
         runs = _Runs(RowCodec(self.keys))
         for rows in batches:
             batch = on_time(rows, state, context) if self.event_time else rows
+            state.counts[DROPPED] += batch.num_rows
             if batch.num_rows:
                 first, packed = runs.first_rows(batch)
-                yield from self._new(first, packed, state, context)
+                for new in self._new(first, packed, state, context):
+                    state.counts[DROPPED] -= new.num_rows
+                    yield new
         if self.retention is not Retention.FOREVER:
             for bin, index_keys in due(state, context):
                 bins = np.full(len(index_keys), bin, dtype=np.int32)

@@ -197,6 +197,7 @@ class EpochTask:
             states_set=states_set,
             states_deleted=states_deleted,
             rows_late=state.rows_late,
+            counts=dict(state.counts),
             rows_stored=self.store.row_count(),
             bytes_stored=self.store.size_bytes(),
             records_in=self._counter.records,

@@ -96,6 +96,7 @@ class Summary:
         states_set: keys whose state is new or another one; in a replay as recorded.
         states_deleted: keys that have no state any more.
         rows_late: rows dropped as at or before the previous watermark; not among ``rows_in``.
+        counts: further figures of the operator, by the names of Spark's custom metrics.
         rows_stored: rows of the store afterwards, copies and indexes included; see `BinStore.row_count`.
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
@@ -117,6 +118,7 @@ class Summary:
     states_set: int = 0
     states_deleted: int = 0
     rows_late: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
     rows_stored: int = 0
     bytes_stored: int = 0
     records_in: int = 0

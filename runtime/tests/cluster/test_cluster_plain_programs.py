@@ -108,7 +108,11 @@ def test_an_unmodified_program_is_rescaled(session: SparkSession, folder: Path, 
 
 def test_metrics_are_observed_as_in_spark(session: SparkSession, folder: Path, tmp_path: Path) -> None:
     """Before an operator, between two, and behind them: in every batch what Spark observes."""
-    rows = source(session, folder).observe("before", F.count("*").alias("rows"), F.max("k")).withWatermark("ts", "1 second")
+    rows = (
+        source(session, folder)
+        .observe("before", F.count("*").alias("rows"), F.max("k"))
+        .withWatermark("ts", "1 second")
+    )
     once = rows.dropDuplicates(["k", "ts"]).observe("between", F.count("*").alias("rows"), F.min("ts").alias("first"))
     counts = once.groupBy(F.window("ts", "10 seconds")).agg(F.count("*").alias("n"))
     frame = counts.observe("behind", F.sum("n").alias("n"), F.max("window.end"))

@@ -13,7 +13,8 @@ The values of an entry are sums over the workers, as in Spark over the partition
 - ``commitTimeMs``: writing deltas to the log, and committing the stores.
 - ``memoryUsedBytes``: bytes of the stores' pages. They are files that the operating system caches in memory.
 - ``customMetrics``: ``bins``, ``workers``, ``routeVersion``, ``deltaBytes`` (written to the log, compressed as there),
-  ``binsBroughtUp`` (loaded inside the epoch: 0 in a calm one), ``runs`` (1 unless the epoch had to run again).
+  ``binsBroughtUp`` (loaded inside the epoch: 0 in a calm one), ``runs`` (1 unless the epoch had to run again), and Spark's own of the
+  operator.
 """
 
 from __future__ import annotations
@@ -90,6 +91,7 @@ def _entry(done: StateFigures, runs: int, ran: bool) -> Mapping[str, Any]:
             "deltaBytes": done.delta_bytes * ran,
             "binsBroughtUp": done.brought_up * ran,
             "runs": runs * ran,
+            **{name: count * ran for name, count in done.counts.items()},
         },
     }
 
