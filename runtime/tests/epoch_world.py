@@ -82,6 +82,7 @@ class EpochWorld:
         wakes: for each requested epoch, whether it was a final one.
         woken_at: the times at which epochs were requested.
         due: when bins of workers need an epoch, as their tasks report it.
+        without_input: epochs that keep the time of the one before.
         unreadable: the errors of the coming reads of offsets.
     """
 
@@ -96,6 +97,7 @@ class EpochWorld:
         self.woken_at: list[int | None] = []
         self.due: dict[Worker, int] = {}
         self.watermark_ms = WATERMARK_MS
+        self.without_input: set[int] = set()
         self.next_watermark: int | None = WATERMARK_MS + 1
         self.executors = {Worker(w): executor(w, 1) for w in range(workers)}
         self.files = files or Files()
@@ -134,7 +136,7 @@ class EpochWorld:
     def offsets(self, epoch: Epoch) -> BatchOffsets:
         if self.unreadable:
             raise self.unreadable.popleft()
-        return BatchOffsets(1000 * epoch, self.watermark_ms, f"input {epoch}")
+        return BatchOffsets(1000 * epoch, self.watermark_ms, f"input {epoch}", keeps_time=epoch in self.without_input)
 
     def next_watermark_ms(self) -> int | None:
         return self.next_watermark

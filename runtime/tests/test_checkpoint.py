@@ -61,6 +61,16 @@ def test_offsets_give_time_and_a_digest_of_the_input(tmp_path: Path) -> None:
         offsets.parse("nonsense")
 
 
+def test_only_sources_of_the_program_are_new_input(tmp_path: Path) -> None:
+    """The nudge source comes last, and its offset moves whenever an epoch is wanted."""
+    (tmp_path / "offsets").mkdir()
+    for epoch, sources in enumerate(["[1]\n[1]\n0", "[1]\n[1]\n1", "[1]\n[2]\n1", "[2]\n[2]\n2"]):
+        text = f'v1\n{{"batchWatermarkMs":{epoch},"batchTimestampMs":{epoch}}}\n{sources}'
+        (tmp_path / "offsets" / str(epoch)).write_text(text)
+    files = open_storage(str(tmp_path))
+    assert [offsets.has_new_input(files, Epoch(epoch)) for epoch in range(4)] == [True, False, True, True]
+
+
 def test_altered_offsets_of_a_committed_batch_are_named(tmp_path: Path) -> None:
     """Such offsets are an error, because the next batch would begin elsewhere, and rows would be lost or counted twice."""
     (tmp_path / "offsets").mkdir()

@@ -11,7 +11,7 @@ from epoch_world import EpochWorld
 from test_operators_group_states import KEYS, OPERATOR, OUTPUT, ROWS, STATE
 
 from binshift.engine.dataflow import Dataflow
-from binshift.model import Worker
+from binshift.model import Epoch, Worker
 from binshift.operators.group_states import GroupStates
 from simulator.cluster import SimulatedCluster
 from simulator.stateflow import StateFlow
@@ -32,6 +32,16 @@ def test_the_earliest_due_time_of_all_workers_wakes_the_stream(world: EpochWorld
     world.due = {}
     world.epoch(2)
     assert world.woken_at == [400, 900, None]
+
+
+def test_nothing_becomes_due_in_an_epoch_that_only_moves_need(world: EpochWorld) -> None:
+    """Where the user has disabled batches without data, such an epoch keeps time and watermark, for the next one too."""
+    world.without_input = {1, 2}
+    for epoch, world.watermark_ms in enumerate((500, 700, 700, 700, 900)):
+        world.epoch(epoch)
+    records = [world.log.index.record(Epoch(epoch)) for epoch in range(5)]
+    assert [record.watermark_ms for record in records] == [500, 500, 500, 700, 900]
+    assert [record.batch_time_ms for record in records] == [0, 0, 0, 3000, 4000]
 
 
 def test_a_restarted_driver_knows_the_due_time_before_its_first_epoch(world: EpochWorld) -> None:

@@ -21,11 +21,13 @@ class BatchOffsets:
         batch_time_ms: Spark's batch timestamp, milliseconds since 1970.
         watermark_ms: the query's watermark in this batch, milliseconds since 1970; 0 before the first.
         digest: hash of the sources' end offsets.
+        keeps_time: it has no input, and the user's session does not have such batches: nothing becomes due in it.
     """
 
     batch_time_ms: int
     watermark_ms: int
     digest: str
+    keeps_time: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,14 @@ A batch without data closes the groups that the previous batch's watermark has e
 plan, Spark runs such a batch after each one that moved the watermark. Spark sees no stateful operator in the plan of a binshift
 query, so binshift requests these batches, by the same rule and the same conf. It does so before the epoch ends, because a query
 that runs what is available (`availableNow`) ends as soon as no further batch is requested.
+
+Where batches without data are disabled, only moves of bins need one. It keeps the time and the watermark of the one before, so that
+nothing becomes due in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -55,7 +58,8 @@ class SparkBatches:
 
     def offsets(self, epoch: Epoch) -> BatchOffsets:
         """See `Batches`."""
-        return offsets.read(self.files, epoch)
+        found = offsets.read(self.files, epoch)
+        return found if self.wakes else replace(found, keeps_time=not offsets.has_new_input(self.files, epoch))
 
     def next_watermark_ms(self) -> int | None:
         """See `Batches`."""

@@ -45,6 +45,15 @@ def read(checkpoint: Storage, epoch: Epoch) -> BatchOffsets:
     return parse(checkpoint.get(name).decode(), name)
 
 
+def has_new_input(checkpoint: Storage, epoch: Epoch) -> bool:
+    """Whether the batch has other offsets than the one before, apart from the nudge source, which is the last."""
+    if epoch == 0:
+        return True
+    entries = (checkpoint.get(f"offsets/{each}").decode().splitlines() for each in (epoch, epoch - 1))
+    new, old = (lines[HEADER_LINES:-1] for lines in entries)
+    return new != old
+
+
 def check(checkpoint: Storage, epoch: Epoch, recorded: str) -> None:
     """Reject a checkpoint in which the entry of a committed batch was altered: the next batch would begin elsewhere.
 
