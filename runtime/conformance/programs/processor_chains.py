@@ -53,7 +53,10 @@ def two_processors(events: DataFrame) -> DataFrame:
 
 
 class Second(Passing):
-    """The same, over the output of the first."""
+    """The same, over the output of the first, which comes from several tasks in any order."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        return super().handleInputRows(key, iter(sorted(rows, key=lambda row: row.ts)), timerValues)
 
 
 @case(EVENTS, conf=ROCKSDB, source="TransformWithStateChainingSuite: behind deduplication")
