@@ -18,6 +18,7 @@ from binshift.errors import IncompatibleState, UserFunctionFailed
 from binshift.local import LocalCluster
 from binshift.model import Worker
 from binshift.spark.session.executors import ExecutorView
+from binshift.spark.session.jvm import install
 
 pytestmark = pytest.mark.cluster
 
@@ -185,7 +186,7 @@ def test_stopping_does_not_wait_for_executors_that_are_gone(
     finally:
         for slot in slots:
             cluster.start_worker(slot)
-        view, deadline = ExecutorView(session.sparkContext), time.monotonic() + 120
+        view, deadline = ExecutorView(session.sparkContext, install(session)), time.monotonic() + 120
         while view.alive().keys() != set(slots):
             assert time.monotonic() < deadline, "the workers do not come back"
             time.sleep(0.1)

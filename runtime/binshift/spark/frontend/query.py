@@ -106,7 +106,7 @@ def _parts(
 ) -> _Parts:
     """Wait for executors and assemble the parts that run on them."""
     spark, settings = definition.frame.sparkSession, definition.settings
-    view = ExecutorView(spark.sparkContext)
+    view = ExecutorView(spark.sparkContext, java)
     host.recorded(frozenset(log.index.route.workers if log.index.route else ()))
     executors = _await_executors(view, log, settings)
     cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))

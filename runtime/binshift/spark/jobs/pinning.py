@@ -77,7 +77,7 @@ class PinnedRun:
         return result
 
     def _mapped(self, rows: DataFrame, function: Any, schema: StructType) -> DataFrame:
-        return rows.mapInArrow(handed(rows.sparkSession.sparkContext, function, self.collected), schema)
+        return self.jvm.map_in_arrow(rows, handed(rows.sparkSession.sparkContext, function, self.collected), schema)
 
 
 def placed(

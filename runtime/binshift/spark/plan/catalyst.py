@@ -26,8 +26,6 @@ Expression: TypeAlias = Any
 BATCH_TIMES = ("CurrentTimestamp", "CurrentDate", "LocalTimestamp")
 """Functions that Spark replaces by the batch's time in a stream; `now()` and `current_time()` are not among them."""
 
-BUFFERED_AGGREGATE = "dev.binshift.BufferedAggregate"
-
 
 class Catalyst:
     """Expression trees of one session.
@@ -139,19 +137,19 @@ class Catalyst:
     def buffered(self, function: Expression, where: Expression | None) -> Column:
         """The aggregate that returns the buffer of an aggregate function as bytes, over the rows ``where`` a condition holds."""
         filter = self._jvm.scala.Option.apply(where)
-        return self.column(install(self._spark).call(BUFFERED_AGGREGATE, "buffered", function, filter))
+        return self.column(install(self._spark).bridge.buffered(function, filter))
 
     def merged_buffers(self, function: Expression, one: Expression, other: Expression) -> Column:
         """Two columns of buffers of a resolved aggregate function as one, by Spark's code; nulls are no buffers."""
-        return self.column(install(self._spark).call(BUFFERED_AGGREGATE, "merged", function, one, other))
+        return self.column(install(self._spark).bridge.merged(function, one, other))
 
     def evaluated_buffers(self, function: Expression, buffers: Expression) -> Expression:
         """The value of a resolved aggregate function for each list of its buffers."""
-        return install(self._spark).call(BUFFERED_AGGREGATE, "evaluated", function, buffers)
+        return install(self._spark).bridge.evaluated(function, buffers)
 
     def packed_buffer(self, function: Expression, columns: Expression) -> Column:
         """A buffer of a resolved aggregate function as bytes, from a struct of its columns."""
-        return self.column(install(self._spark).call(BUFFERED_AGGREGATE, "packed", function, columns))
+        return self.column(install(self._spark).bridge.packed(function, columns))
 
     def decimal(self, unscaled: Expression, precision: int, scale: int) -> Expression:
         """The decimal with this unscaled value, a long."""

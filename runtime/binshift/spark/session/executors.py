@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pyspark import SparkContext
 
 from binshift.engine.ports import Executor
 from binshift.model import Worker
+from binshift.spark.session.jvm import Jvm
 
 DRIVER_ID = "driver"
 
@@ -39,21 +39,19 @@ def slot_of_host(host: str) -> Worker | None:
 class ExecutorView:
     """Reads the live executors from Spark's status store."""
 
-    def __init__(self, context: SparkContext, slot: Callable[[str], Worker | None] = slot_of_host) -> None:
-        self._context: Any = context
+    def __init__(self, context: SparkContext, jvm: Jvm, slot: Callable[[str], Worker | None] = slot_of_host) -> None:
+        self._context = context
+        self._jvm = jvm
         self._slot = slot
 
     def alive(self) -> Mapping[Worker, Executor]:
         """The newest live executor of each slot."""
         found: dict[Worker, Executor] = {}
-        active = self._context._jsc.sc().statusStore().executorList(True)
-        for index in range(active.size()):
-            summary = active.apply(index)
-            if summary.id() == DRIVER_ID:
+        for id, address, cores in self._jvm.executors(self._context):
+            if id == DRIVER_ID:
                 continue
-            host = summary.hostPort().rpartition(":")[0]
+            host = address.rpartition(":")[0]
             worker = self._slot(host)
-            executor = Executor(summary.id(), host, summary.totalCores())
-            if worker is not None and (worker not in found or int(found[worker].id) < int(executor.id)):
-                found[worker] = executor
+            if worker is not None and (worker not in found or int(found[worker].id) < int(id)):
+                found[worker] = Executor(id, host, cores)
         return found

@@ -14,21 +14,29 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
 from binshift import s3
 from binshift.errors import InvalidSettings, TaskFailed
 
-AGGREGATES = ("AggregateBuffer", "BufferedAggregate")
-SOURCES = ("PinnedRDD", "NudgeSource", "LocalCheckpointFiles", "BatchTime", "PlanTemplate", "StagedFiles", *AGGREGATES)
+SOURCES = (
+    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "StagedFiles", "AggregateBuffer", "BufferedAggregate"),
+    *("Bridge", "LocalCheckpointFiles"),
+)
+"""In an order in which a class uses only those before it."""
+
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
-PLAN_TEMPLATE = "dev.binshift.PlanTemplate"
 STAGED_FILES = "dev.binshift.StagedFiles"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -42,13 +50,13 @@ class Jvm:
     """Handles on the compiled classes in one application; get it from `install`."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._gateway: Any = spark.sparkContext._gateway
         self._jvm: Any = spark._jvm
         spark.sql(f"ADD JAR '{_compile(self._jvm)}'")
-        self._pinned = self._class("dev.binshift.PinnedRDD").getConstructors()[0]
-        self._methods: dict[tuple[str, str], Any] = {}
-        for nudge, fill in zip(("wakeUp", "wakeUpAt", "forget"), ("frame", "hole", "fill"), strict=True):
-            self._method(NUDGE_FORMAT, nudge), self._method(PLAN_TEMPLATE, fill)
+        self.bridge: Any = self._class("dev.binshift.Bridge").newInstance()
+        """What Python calls."""
+
+    def _class(self, name: str) -> Any:
+        return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
 
     def pin(self, frame: DataFrame, locations: Sequence[str]) -> DataFrame:
         """``frame`` with partition ``i`` computed on the executor ``locations[i]`` ("executor_host_id"), modulo their number.
@@ -56,12 +64,18 @@ class Jvm:
         Needs `spark.shuffle.reduceLocality.enabled=false` and a long `spark.locality.wait`. If the executor is gone,
         Spark runs the task anywhere: the task itself must check.
         """
-        session: Any = frame.sparkSession
-        java_frame: Any = frame._jdf
-        where = self._array("java.lang.String", list(locations))
-        rdd = self._pinned.newInstance(self._array("java.lang.Object", [java_frame.queryExecution().toRdd(), where]))
-        wrapped = session._jsparkSession.internalCreateDataFrame(rdd, java_frame.schema(), False)
-        return DataFrame(wrapped, session)
+        session = frame.sparkSession
+        return DataFrame(self.bridge.pin(_java(session), _java_frame(frame), ",".join(locations)), session)
+
+    def map_in_arrow(self, frame: DataFrame, function: Any, schema: StructType) -> DataFrame:
+        """`DataFrame.mapInArrow`, which calls the JVM for each column."""
+        made: Any = UserDefinedFunction(function, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+        return DataFrame(self.bridge.mapInArrow(_java_frame(frame), made._judf), frame.sparkSession)
+
+    def executors(self, context: SparkContext) -> list[tuple[str, str, int]]:
+        """The id, the host with its port, and the cores of each active executor, the driver's own included."""
+        lines = str(self.bridge.executors(cast(Any, context)._jsc.sc())).splitlines()
+        return [(id, host, int(cores)) for id, host, cores in (line.split("\t") for line in lines)]
 
     def clone_session(self, spark: SparkSession) -> SparkSession:
         """A session with the user's conf, functions and views, whose conf can be changed; Spark gives each query such a clone."""
@@ -70,11 +84,11 @@ class Jvm:
 
     def frame(self, spark: SparkSession, plan: Any) -> DataFrame:
         """The frame of an analysed plan, which is not analysed again."""
-        return DataFrame(self.call(PLAN_TEMPLATE, "frame", _java(spark), plan), spark)
+        return DataFrame(self.bridge.frame(_java(spark), plan), spark)
 
     def hole(self, spark: SparkSession, attributes: Any) -> DataFrame:
         """A frame without rows for a template; see `binshift.spark.plan.template`."""
-        return DataFrame(self.call(PLAN_TEMPLATE, "hole", _java(spark), attributes), spark)
+        return DataFrame(self.bridge.hole(_java(spark), attributes), spark)
 
     def fill(
         self, template: DataFrame, filling: Sequence[tuple[DataFrame, DataFrame]], time_ms: int | None
@@ -84,10 +98,10 @@ class Jvm:
         The current time, wherever it is used, becomes ``time_ms`` (milliseconds since 1970), unless that is None, as in Spark.
         """
         session = filling[-1][1].sparkSession
-        holes, frames = (self._array("java.lang.Object", [_java_frame(each[at]) for each in filling]) for at in (0, 1))
-        return DataFrame(
-            self.call(PLAN_TEMPLATE, "fill", _java(session), _java_frame(template), holes, frames, time_ms), session
-        )
+        pairs = self.bridge.list()
+        for each in chain.from_iterable(filling):
+            pairs.append(_java_frame(each))
+        return DataFrame(self.bridge.fill(_java(session), _java_frame(template), pairs, time_ms), session)
 
     def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
         """An analysed plan without common table expressions, after some of the optimiser's rules, by their names within Catalyst."""
@@ -101,10 +115,6 @@ class Jvm:
         """A Scala sequence of Java objects."""
         return self._jvm.PythonUtils.toSeq(values)
 
-    def call(self, name: str, method: str, *arguments: Any) -> Any:
-        """Call a static method of one of the classes."""
-        return self._method(name, method).invoke(None, self._array("java.lang.Object", list(arguments)))
-
     def next_watermark(self, spark: SparkSession, query: str) -> int:
         """Spark's watermark for the batch after the running one, all rows of which have been read.
 
@@ -114,24 +124,20 @@ class Jvm:
             spark: the session that started the query.
             query: Spark's id of the query.
         """
-        session: Any = spark
-        stream = session._jsparkSession.streams().get(query).streamingQuery()
-        tracker = stream.watermarkTracker()
-        tracker.updateWatermark(stream.lastExecution().executedPlan())
-        return int(tracker.currentWatermark())
+        return int(self.bridge.nextWatermark(_java(spark), query))
 
     def wake_up(self, name: str, *, require_final_epoch: bool = False) -> None:
         """The query of nudge source ``name`` runs one more epoch, if required even after its last input (AvailableNow)."""
-        self.call(NUDGE_FORMAT, "wakeUp", name, require_final_epoch)
+        self.bridge.wakeUp(name, require_final_epoch)
 
     def wake_up_at(self, name: str, time_ms: int | None) -> None:
         """Move that offset when Spark's clock reaches ``time_ms`` (milliseconds since 1970); None: not at any time."""
-        self.call(NUDGE_FORMAT, "wakeUpAt", name, -1 if time_ms is None else time_ms)
+        self.bridge.wakeUpAt(name, -1 if time_ms is None else time_ms)
 
     def forget(self, name: str) -> None:
         """Release the nudge source ``name``; its query has ended."""
         with suppress(Exception):  # any py4j error: Spark may have ended
-            self.call(NUDGE_FORMAT, "forget", name)
+            self.bridge.forget(name)
 
     def await_interrupt(self, seconds: float) -> None:
         """Let this thread's Java thread sleep until it is interrupted; Spark interrupts a query's thread when it stops the query."""
@@ -170,30 +176,13 @@ class Jvm:
         Raises:
             TaskFailed: no job has reported files for it; that is not the same as a job without files.
         """
-        lines = self.call(STAGED_FILES, "take", folder)
+        lines = self.bridge.written(folder)
         if lines is None:
             raise TaskFailed(
                 f"no job has reported its files in {folder}: Spark did not write it by {STAGED_FILES}; does the program "
                 f"change {COMMIT_PROTOCOL} while its query runs?"
             )
         return str(lines)
-
-    def _method(self, of: str, name: str) -> Any:
-        """A static method, found once; another thread than the first may have a class loader that does not find its class."""
-        if (of, name) not in self._methods:
-            methods = self._class(of).getMethods()
-            self._methods[of, name] = next(method for method in methods if method.getName() == name)
-        return self._methods[of, name]
-
-    def _class(self, name: str) -> Any:
-        return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
-
-    def _array(self, of: str, values: list[Any]) -> Any:
-        kind = self._jvm.java.lang.String if of == "java.lang.String" else self._jvm.java.lang.Object
-        array = self._gateway.new_array(kind, len(values))
-        for index, value in enumerate(values):
-            array[index] = value
-        return array
 
 
 def _java(spark: SparkSession) -> Any:

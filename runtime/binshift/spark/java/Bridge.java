@@ -1,0 +1,118 @@
+package dev.binshift;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.python.UserDefinedPythonFunction;
+import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
+import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
+import org.apache.spark.status.api.v1.ExecutorSummary;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.collection.mutable.ListBuffer;
+
+/**
+ * What the driver's Python calls, most of it in every epoch, each in one call: a call through py4j takes a good tenth of a millisecond. An
+ * object, because Python finds an object's methods without the class loader of a thread. Raw types: the run-time compiler infers no
+ * generics.
+ */
+public class Bridge {
+  /** The frame with its partitions pinned to executors, whose names are separated by commas; see PinnedRDD. */
+  public Dataset pin(SparkSession session, Dataset frame, String locations) {
+    PinnedRDD pinned = new PinnedRDD(frame.queryExecution().toRdd(), locations.split(","));
+    return session.internalCreateDataFrame(pinned, frame.schema(), false);
+  }
+
+  /** The frame's rows through a Python function over Arrow batches. */
+  public Dataset mapInArrow(Dataset frame, UserDefinedPythonFunction function) {
+    ListBuffer columns = new ListBuffer();
+    String[] names = frame.columns();
+    for (int i = 0; i < names.length; i++) {
+      columns.addOne(frame.apply(names[i]));
+    }
+    return frame.mapInArrow((Column) function.apply((Seq) columns.toList()), false, null);
+  }
+
+  public List list() {
+    return new ArrayList();
+  }
+
+  /** See PlanTemplate; the pairs are a hole and its frame, in turn. */
+  public Dataset fill(SparkSession session, Dataset template, List pairs, Number millis) {
+    Object[] holes = new Object[pairs.size() / 2];
+    Object[] frames = new Object[holes.length];
+    for (int i = 0; i < holes.length; i++) {
+      holes[i] = pairs.get(2 * i);
+      frames[i] = pairs.get(2 * i + 1);
+    }
+    return PlanTemplate.fill(session, template, holes, frames, millis);
+  }
+
+  public Dataset frame(SparkSession session, LogicalPlan plan) {
+    return PlanTemplate.frame(session, plan);
+  }
+
+  public Dataset hole(SparkSession session, Seq attributes) {
+    return PlanTemplate.hole(session, attributes);
+  }
+
+  /** The active executors: of each a line with its id, its host and port, and its cores, separated by tabs. */
+  public String executors(SparkContext context) {
+    StringBuilder lines = new StringBuilder();
+    Seq found = context.statusStore().executorList(true);
+    for (int i = 0; i < found.size(); i++) {
+      ExecutorSummary each = (ExecutorSummary) found.apply(i);
+      lines.append(each.id()).append('\t').append(each.hostPort()).append('\t').append(each.totalCores()).append('\n');
+    }
+    return lines.toString();
+  }
+
+  /** Spark's watermark for the batch after the running one of a query, all rows of which have been read. */
+  public long nextWatermark(SparkSession session, String query) {
+    StreamingQueryWrapper wrapper = (StreamingQueryWrapper) session.streams().get(query);
+    MicroBatchExecution stream = (MicroBatchExecution) wrapper.streamingQuery();
+    WatermarkTracker tracker = stream.watermarkTracker();
+    tracker.updateWatermark(stream.lastExecution().executedPlan());
+    return tracker.currentWatermark();
+  }
+
+  public void wakeUp(String source, boolean requireFinalEpoch) {
+    NudgeSource.wakeUp(source, requireFinalEpoch);
+  }
+
+  public void wakeUpAt(String source, long millis) {
+    NudgeSource.wakeUpAt(source, millis);
+  }
+
+  public void forget(String source) {
+    NudgeSource.forget(source);
+  }
+
+  public Expression buffered(AggregateFunction function, Option filter) {
+    return BufferedAggregate.buffered(function, filter);
+  }
+
+  public Expression merged(AggregateFunction function, Expression one, Expression other) {
+    return BufferedAggregate.merged(function, one, other);
+  }
+
+  public Expression packed(AggregateFunction function, Expression columns) {
+    return BufferedAggregate.packed(function, columns);
+  }
+
+  public Expression evaluated(AggregateFunction function, Expression buffers) {
+    return BufferedAggregate.evaluated(function, buffers);
+  }
+
+  /** The files that tasks have written to a folder, as StagedFiles has them. */
+  public String written(String folder) {
+    return StagedFiles.take(folder);
+  }
+}
