@@ -16,19 +16,24 @@ from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from binshift.entries import merge_last_wins
+from binshift.log.records.schemas import SchemasFile
 from binshift.model import Bin, BinSet, Epoch
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.decoding import decode
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.evolution import Rules, evolve, variables_of
 from binshift.operators.processor.operator import INITIAL_COLUMN, StatefulProcessing, TimeMode
 from binshift.rows import RowCodec
 from binshift.spark.stages.definitions import defined
 from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
+from binshift.state.variables import to_schemas, variable_rows
 from binshift.store.engine.contract import KeyValueStore
 from simulator.memory_store import MemoryStore
 
 BINS = 8
+NO_RULES = Rules()
 CONF = FrameConf("UTC", 10_000, (1 << 31) - 1, safe=False, by_name=True, int_to_decimal=False, nullable_ints=False)
 
 
@@ -61,6 +66,7 @@ class World:
         event_time: the column of the input by which rows are late, in milliseconds.
         conf: of frames.
         store: with the state.
+        rules: of changes to the state's schemas.
 
     Attributes:
         late: rows that the last epoch dropped.
@@ -79,9 +85,12 @@ class World:
         event_time: str | None = None,
         conf: FrameConf = CONF,
         store: KeyValueStore | None = None,
+        rules: Rules = NO_RULES,
     ) -> None:
         command = command_of(processor, time)
         found = defined(command, time)
+        self.rules = rules
+        self.histories = evolve((), found.wanted, found.deleted, rules)
         names, initial_names = rows.names, [] if initial is None else initial.names
         format = FrameFormat(names, initial_names, output, conf) if frames else RowFormat(names, initial_names, output)
         self.operator = StatefulProcessing(
@@ -89,7 +98,7 @@ class World:
             pa.schema([("k0", pa.string())]),
             _numbered("c", rows),
             to_arrow_schema(output, timezone="UTC"),
-            found.variables,
+            variables_of(self.histories, found.wanted),
             time,
             late_rows=event_time is not None,
             initial=None if initial is None else _numbered("i", initial),
@@ -140,12 +149,26 @@ class World:
             return [key.as_py() for bin in range(BINS) for part in reader.scan(Bin(bin)) for key in part.column("key")]
 
     def with_processor(self, processor: StatefulProcessor) -> World:
-        """The same state, continued by another instance."""
+        """The same state, continued by another instance, which may have other schemas."""
         other = World.__new__(World)
         other.__dict__.update(self.__dict__)
-        user = replace(cast(PickledProcessor, self.operator.user), command=command_of(processor, self.operator.time))
-        other.operator = replace(self.operator, user=user)
+        command = command_of(processor, self.operator.time)
+        found = defined(command, self.operator.time)
+        other.histories = evolve(self.histories, found.wanted, found.deleted, self.rules)
+        user = replace(cast(PickledProcessor, self.operator.user), command=command, parsed=found.parsed)
+        other.operator = replace(self.operator, user=user, variables=variables_of(other.histories, found.wanted))
         return other
+
+    def read(self, name: str) -> list[tuple[Any, Any]]:
+        """Keys and values of a variable, as the state source has them."""
+        schemas = to_schemas("op", self.rules.encoding, to_arrow_schema(KEY, timezone="UTC"), self.histories)
+        (rows,) = (
+            each for each in variable_rows(SchemasFile(number=1, operators=(schemas,)), "op") if each.name == name
+        )
+        with self.store.read() as reader:
+            parts = [part for bin in range(BINS) for part in reader.scan(Bin(bin))]
+        found = [decode(rows, part, 0) for part in parts]
+        return [pair for each in found for pair in zip(each.keys.to_pylist(), each.values.to_pylist(), strict=True)]
 
     def _sent(self, rows: Sequence[tuple[Any, ...]], initial: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
         """The rows as F delivers them."""

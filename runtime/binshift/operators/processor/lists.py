@@ -50,7 +50,7 @@ class Lists:
         self.variable = variable
         self._view = view
         self._turn = turn
-        self._codec = ChunkCodec(variable.schema)
+        self._codec = ChunkCodec(variable.schemas)
         self._group = NO_KEYS
         self._headers: dict[int, Header] | None = None
         self._read: dict[int, list[Element]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -11,8 +12,9 @@ from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueS
 from pyspark.sql.types import StructType
 
 from binshift.errors import InvalidQuery
+from binshift.operators.processor.evolution import Rules, Wanted, evolve, variables_of
 from binshift.operators.processor.operator import TimeMode
-from binshift.operators.processor.variables import Kind, Variable, inner_schema
+from binshift.operators.processor.variables import Kind, Variable
 from binshift.spark.tasks.processor_calls import unpickled
 from binshift.spark.tasks.processor_handle import Handle, Phase, Schema
 from binshift.spark.tasks.processor_states import List, Map, Value
@@ -23,12 +25,19 @@ class Definitions:
     """A processor's state.
 
     Attributes:
-        variables: numbered by their names' order.
+        wanted: the variables, by name.
+        deleted: names that ``init`` deletes and does not define again.
         parsed: by DDL text, the schema.
     """
 
-    variables: tuple[Variable, ...]
+    wanted: tuple[Wanted, ...]
+    deleted: frozenset[str]
     parsed: Mapping[str, StructType]
+
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """Those of a query without state, numbered by their names' order."""
+        return variables_of(evolve((), self.wanted, (), Rules()), self.wanted)
 
 
 def defined(command: bytes, time: TimeMode) -> Definitions:
@@ -41,39 +50,35 @@ def defined(command: bytes, time: TimeMode) -> Definitions:
     processor, handle = unpickled(command), _DriverHandle(time)
     processor.init(handle)
     processor.close()
-    named = sorted(handle.found.items())
-    return Definitions(
-        tuple(
-            Variable(number, name, kind, schema, user_key, ttl_ms)
-            for number, (name, (kind, schema, user_key, ttl_ms)) in enumerate(named)
-        ),
-        handle.parsed,
-    )
+    wanted = tuple(handle.found[name] for name in sorted(handle.found))
+    return Definitions(wanted, frozenset(handle.deleted - handle.found.keys()), handle.parsed)
 
 
 class _DriverHandle(Handle):
     def __init__(self, time: TimeMode) -> None:
         super().__init__(time, Phase.PRE_INIT)
-        self.found: dict[str, tuple[Kind, pa.Schema, pa.Schema | None, int | None]] = {}
+        self.found: dict[str, Wanted] = {}
+        self.deleted: set[str] = set()
         self.parsed: dict[str, StructType] = {}
 
     def _value(self, name: str, schema: Schema, ttl_ms: int | None) -> ValueState:
-        self.found[name] = Kind.VALUE, self._arrow(schema), None, ttl_ms or None
+        self.found[name] = Wanted(name, Kind.VALUE, self._arrow(schema), None, ttl_ms or None)
         return Value(name, None, self._schema(schema))
 
     def _list(self, name: str, schema: Schema, ttl_ms: int | None) -> ListState:
-        self.found[name] = Kind.LIST, self._arrow(schema), None, ttl_ms or None
+        self.found[name] = Wanted(name, Kind.LIST, self._arrow(schema), None, ttl_ms or None)
         return List(name, None, self._schema(schema))
 
     def _map(self, name: str, user_key: Schema, schema: Schema, ttl_ms: int | None) -> MapState:
-        self.found[name] = Kind.MAP, self._arrow(schema), self._arrow(user_key), ttl_ms or None
+        self.found[name] = Wanted(name, Kind.MAP, self._arrow(schema), self._arrow(user_key), ttl_ms or None)
         return Map(name, None, self._schema(user_key), self._schema(schema))
 
     def _forget(self, name: str) -> None:
         self.found.pop(name, None)
+        self.deleted.add(name)
 
     def _arrow(self, schema: Schema) -> pa.Schema:
-        return inner_schema(to_arrow_schema(self._schema(schema), timezone="UTC"))
+        return to_arrow_schema(self._schema(schema), timezone="UTC", prefers_large_types=False)
 
     def _schema(self, schema: Schema) -> StructType:
         if not isinstance(schema, str):
