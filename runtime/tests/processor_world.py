@@ -30,7 +30,7 @@ from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
 from binshift.state.variables import to_schemas, variable_rows
 from binshift.store.engine.contract import KeyValueStore
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 BINS = 8
 NO_RULES = Rules()

@@ -11,6 +11,7 @@ from engines import TIMES, Engine, Sink, ours, put, run, source, sparks
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+import binshift
 from binshift.errors import IncompatibleState
 from binshift.log.tools.inspect import verify
 from binshift.operators.processor.evolution import ENCODING_CONF, THRESHOLD_CONF
@@ -97,6 +98,7 @@ def test_a_changed_processor_continues(session: SparkSession, folder: Path, tmp_
     assert found.epochs == evolved_on_spark(session, folder, tmp_path)
     assert any("first" in row[1] for row in found.epochs[2])
     assert verify(f"file://{tmp_path}/ours/binshift") == []
+    binshift.register_state_sources(session)
     state = session.read.format("binshift-state").option("stateVarName", "map").load(str(tmp_path / "ours"))
     assert {field.name for field in state.schema["value"].dataType} == {"n", "s"}  # type: ignore[attr-defined]
     assert {row["value"]["s"] for row in state.collect()} == {"first", "third", None}

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from binshift import binary
@@ -104,19 +105,27 @@ class ChunkCodec:
         Raises:
             LogDamaged: a chunk is missing or has another form.
         """
-        if stored.null_count:
-            raise LogDamaged(f"{stored.null_count} chunks of lists are missing, to which their headers refer")
-        bounds, width = binary.offsets(stored), VERSION.itemsize
-        starts, stops = bounds[:-1], bounds[1:]
-        if len(stored) and int((stops - starts).min()) < width:
-            raise LogDamaged(f"a chunk of a list with less than {width} bytes")
-        versions = binary.contiguous(binary.pieces(binary.data(stored), starts, starts + width)).view(VERSION)
-        packed = binary.pieces(binary.data(stored), starts + width, stops)
+        bounds = binary.offsets(stored)
+        versions = self._versions(stored)
+        packed = binary.pieces(binary.data(stored), bounds[:-1] + VERSION.itemsize, bounds[1:])
         chunks: list[list[Element]] = [[] for _ in range(len(stored))]
         for version, places in by_version(versions, len(self._codecs)):
             for place, chunk in zip(places.tolist(), self._of_version(version, packed, places), strict=True):
                 chunks[place] = chunk
         return chunks
+
+    def are_newest(self, stored: pa.BinaryArray) -> list[bool]:
+        """Of each chunk whether the newest schema wrote it. Errors as `unpack`."""
+        found: list[bool] = (self._versions(stored) == len(self._codecs)).tolist()
+        return found
+
+    def _versions(self, stored: pa.BinaryArray) -> npt.NDArray[np.uint16]:
+        if stored.null_count:
+            raise LogDamaged(f"{stored.null_count} chunks of lists are missing, to which their headers refer")
+        starts, width = binary.offsets(stored)[:-1], VERSION.itemsize
+        if len(stored) and int(binary.lengths(stored).min()) < width:
+            raise LogDamaged(f"a chunk of a list with less than {width} bytes")
+        return binary.contiguous(binary.pieces(binary.data(stored), starts, starts + width)).view(VERSION)
 
     def _of_version(self, version: int, packed: pa.BinaryArray, places: IntArray) -> list[list[Element]]:
         whole = len(places) == len(packed)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from binshift.errors import InvalidQuery
 from binshift.operators.processor.evolution import Rules, Wanted, evolve, variables_of
@@ -18,6 +18,9 @@ from binshift.operators.processor.variables import Kind, Variable
 from binshift.spark.tasks.processor_calls import unpickled
 from binshift.spark.tasks.processor_handle import Handle, Phase, Schema
 from binshift.spark.tasks.processor_states import List, Map, Value
+
+Parse = Callable[[str], DataType]
+"""Makes a schema of a text."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,19 @@ class Definitions:
         return variables_of(evolve((), self.wanted, (), Rules()), self.wanted)
 
 
-def defined(command: bytes, time: TimeMode) -> Definitions:
+def defined(command: bytes, time: TimeMode, parse: Parse = StructType.fromDDL) -> Definitions:
     """Call ``init`` and ``close`` of a new instance of a processor.
+
+    Args:
+        command: the pickled processor.
+        time: the mode.
+        parse: of schemas given as DDL; Spark's own needs a session.
 
     Raises:
         PySparkRuntimeError: Spark's own: a variable is defined twice, a time to live without processing time, and the like.
         Exception: whatever the user's code raises.
     """
-    processor, handle = unpickled(command), _DriverHandle(time)
+    processor, handle = unpickled(command), _DriverHandle(time, parse)
     processor.init(handle)
     processor.close()
     wanted = tuple(handle.found[name] for name in sorted(handle.found))
@@ -55,8 +63,9 @@ def defined(command: bytes, time: TimeMode) -> Definitions:
 
 
 class _DriverHandle(Handle):
-    def __init__(self, time: TimeMode) -> None:
+    def __init__(self, time: TimeMode, parse: Parse) -> None:
         super().__init__(time, Phase.PRE_INIT)
+        self._parse = parse
         self.found: dict[str, Wanted] = {}
         self.deleted: set[str] = set()
         self.parsed: dict[str, StructType] = {}
@@ -84,14 +93,13 @@ class _DriverHandle(Handle):
         if not isinstance(schema, str):
             return schema
         if schema not in self.parsed:
-            self.parsed[schema] = _struct(schema)
+            self.parsed[schema] = self._struct(schema)
         return self.parsed[schema]
 
-
-def _struct(ddl: str) -> StructType:
-    parsed = StructType.fromDDL(ddl)
-    if not isinstance(parsed, StructType):
-        raise InvalidQuery(
-            f"a state variable has the schema {ddl!r}, a single type; name its columns, as in 'value long'"
-        )
-    return parsed
+    def _struct(self, ddl: str) -> StructType:
+        parsed = self._parse(ddl)
+        if not isinstance(parsed, StructType):
+            raise InvalidQuery(
+                f"a state variable has the schema {ddl!r}, a single type; name its columns, as in 'value long'"
+            )
+        return parsed
