@@ -9,10 +9,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from binshift.entries import merge_last_wins
@@ -28,13 +26,14 @@ from binshift.spark.stages.definitions import defined
 from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
+from binshift.spark.testing.processing import FRAMES, command_of, numbered
 from binshift.state.variables import to_schemas, variable_rows
 from binshift.store.engine.contract import KeyValueStore
 from binshift.store.engine.memory_store import MemoryStore
 
 BINS = 8
 NO_RULES = Rules()
-CONF = FrameConf("UTC", 10_000, (1 << 31) - 1, safe=False, by_name=True, int_to_decimal=False, nullable_ints=False)
+CONF = FRAMES
 
 
 def struct(**fields: Any) -> StructType:
@@ -44,13 +43,6 @@ def struct(**fields: Any) -> StructType:
 
 KEY = struct(k=StringType())
 ROWS = struct(k=StringType(), v=LongType())
-
-
-def command_of(processor: StatefulProcessor, time: TimeMode) -> bytes:
-    """What PySpark puts into a plan."""
-    function = TransformWithStateInPandasUdfUtils(processor, time.value).transformWithStateUDF
-    pickled: bytes = cast(Any, cloudpickle).dumps((function, None))
-    return pickled
 
 
 class World:
@@ -96,12 +88,12 @@ class World:
         self.operator = StatefulProcessing(
             PickledProcessor(command, time, KEY, format, found.parsed),
             pa.schema([("k0", pa.string())]),
-            _numbered("c", rows),
+            numbered("c", rows),
             to_arrow_schema(output, timezone="UTC"),
             variables_of(self.histories, found.wanted),
             time,
             late_rows=event_time is not None,
-            initial=None if initial is None else _numbered("i", initial),
+            initial=None if initial is None else numbered("i", initial),
         )
         self.store: KeyValueStore = store or MemoryStore()
         self.rows = rows
@@ -211,8 +203,3 @@ class KeyValueStores(Protocol):
 def _packed(key: str | None) -> tuple[int, bytes]:
     packed: bytes = RowCodec(pa.schema([("k", pa.string())])).pack_columns([pa.array([key], pa.string())], 1)[0].as_py()
     return sum(packed) % BINS, packed
-
-
-def _numbered(prefix: str, schema: StructType) -> pa.Schema:
-    arrow = to_arrow_schema(schema, timezone="UTC")
-    return pa.schema([pa.field(f"{prefix}{at}", field.type) for at, field in enumerate(arrow)])

@@ -179,7 +179,7 @@ def test_schemas_evolve() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    """A wrong column, bin, worker or state is an error with what there is."""
+    """A wrong column, bin, worker or state is an error, with a list of the right ones."""
     with pytest.raises(InvalidQuery, match="no column 'x'; it has k, v"):
         Dataflow(Total(), input=INPUT, keys="x", output=OUTPUT)
     with pytest.raises(InvalidQuery, match="time_mode is 'Tomorrow'"):

@@ -99,7 +99,7 @@ def test_a_changed_processor_continues(session: SparkSession, folder: Path, tmp_
     assert any("first" in row[1] for row in found.epochs[2])
     assert verify(f"file://{tmp_path}/ours/binshift") == []
     binshift.register_state_sources(session)
-    state = session.read.format("binshift-state").option("stateVarName", "map").load(str(tmp_path / "ours"))
+    state = session.read.format("binshift-state").option("stateVarName", "list").load(str(tmp_path / "ours"))
     assert {field.name for field in state.schema["value"].dataType} == {"n", "s"}  # type: ignore[attr-defined]
     assert {row["value"]["s"] for row in state.collect()} == {"first", "third", None}
 

@@ -186,17 +186,14 @@ def compile_processor(
         initial=None if initial is None else _arrow(rows, numbered_schema(initial.schema)),
         event_time=None if event_time is None else str(event_time.name()),
     )
-    # Keys and variables are compared by their histories.
-    description = f"{node.outputMode()} mode; {time.value} time"
-    kind = PANDAS if pandas else ROWS
     return ProcessorStage(
-        kind,
+        PANDAS if pandas else ROWS,
         operator,
         keys,
         (keys_at, initial_at),
         output,
         bins,
-        description,
+        f"{node.outputMode()} mode; {time.value} time",  # keys and variables are compared by their histories
         expiry,
         pa.schema([field.with_nullable(True) for field in _arrow(rows, named)]),
         found,
