@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyspark.sql.streaming
 from pyspark.testing.sqlutils import ReusedSQLTestCase
@@ -35,7 +35,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="tester-tests-") as folder:
         unpack(Path(folder))
         without_spark()
-        pyspark.sql.streaming.TwsTester = TwsTester  # type: ignore[misc,assignment]
+        cast(Any, pyspark.sql.streaming).TwsTester = TwsTester
         suite = importlib.import_module(SUITE)
         result = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(suite.TwsTesterTests))
     return int(not result.wasSuccessful() or not result.testsRun)

@@ -91,6 +91,10 @@ def by_version(versions: npt.NDArray[np.integer[Any]], newest: int) -> Iterator[
     Raises:
         LogDamaged: a number is not that of a schema.
     """
+    if (versions == newest).all():  # almost always
+        if len(versions):
+            yield newest, np.arange(len(versions), dtype=np.int32)
+        return
     for each in np.unique(versions).tolist():
         if not 1 <= each <= newest:
             raise LogDamaged(
