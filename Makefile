@@ -91,6 +91,7 @@ conformance: $(READY) $(CLASSES) ## small PySpark programs on Spark and on binsh
 .PHONY: pyspark-tests
 pyspark-tests: $(READY) $(CLASSES) ## PySpark's own streaming tests with state, on binshift and on Spark (NAMES=listener)
 	$(WITH_JAVA) PYTHONPATH=runtime $(BIN)/python -m conformance.pyspark_tests $(NAMES)
+	$(if $(NAMES),,PYTHONPATH=runtime $(BIN)/python -m conformance.tester_tests)
 
 .PHONY: faults
 faults: $(READY) $(CLASSES) ## fault injection at every failpoint of a running query: kill, stop, resume; takes hours (FAULT="delta.before" for one)

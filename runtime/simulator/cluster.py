@@ -29,6 +29,7 @@ from binshift.log.storage.layout import term_name
 from binshift.model import Bin, BinSet, Epoch, Term, Worker
 from binshift.routing import Route
 from binshift.store.engine.contract import KeyValueStore
+from binshift.store.engine.memory_store import MemoryStore
 from simulator.comparing import Contradiction
 from simulator.driver import Driver
 from simulator.faults import Faults, Killed
@@ -36,7 +37,6 @@ from simulator.flows import Flow, Key, Row
 from simulator.graph import Graph
 from simulator.jobs import Call
 from simulator.machines import NewStore
-from simulator.memory_store import MemoryStore
 from simulator.witness import Witness
 from simulator.world import Tuning, World
 

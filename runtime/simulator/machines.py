@@ -18,6 +18,7 @@ from binshift.model import Worker
 from binshift.operators.contract import Operator
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
+from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker.background_task import Budget, run_round
 from binshift.worker.epoch_task import EpochTask
 from binshift.worker.kept_expiries import KeptExpiries
@@ -25,7 +26,6 @@ from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec
 from simulator.faults import Faults, Killed, Process
 from simulator.faulty import FaultyStorage, FaultyStore
 from simulator.flows import Row
-from simulator.memory_store import MemoryStore
 
 NewStore = Callable[[str, Worker], KeyValueStore]
 """Creates an empty store for an operator on a worker."""

@@ -22,11 +22,11 @@ from binshift.model import BEFORE_FIRST, GENESIS, BinSet, Epoch, Fence, Stamp, T
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.fenced_store import Reader
 from binshift.store.bins.status import Status
+from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker.bring_up import bring_up
 from simulator.comparing import Contradiction, held_by, in_order, rows_of, same, unlike
 from simulator.flows import Packed, Row
 from simulator.joinflow import Held
-from simulator.memory_store import MemoryStore
 from simulator.reference import GraphReference
 from simulator.stream import Batch, Outputs
 from simulator.world import World

@@ -21,8 +21,8 @@ from binshift.entries import Entries, bin_set, merge_last_wins
 from binshift.model import Bin, BinSet, Epoch, IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Operator, StateReader
 from binshift.rows import RowCodec
+from binshift.store.engine.memory_store import MemoryStore
 from simulator.flows import bin_of
-from simulator.memory_store import MemoryStore
 
 BINS = 6
 KEYS = pa.schema([("k0", pa.string()), ("k1", pa.float64())])

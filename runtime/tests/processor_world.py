@@ -9,27 +9,31 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from binshift.entries import merge_last_wins
+from binshift.log.records.schemas import SchemasFile
 from binshift.model import Bin, BinSet, Epoch
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.decoding import decode
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.evolution import Rules, evolve, variables_of
 from binshift.operators.processor.operator import INITIAL_COLUMN, StatefulProcessing, TimeMode
 from binshift.rows import RowCodec
 from binshift.spark.stages.definitions import defined
 from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
+from binshift.spark.testing.processing import FRAMES, command_of, numbered
+from binshift.state.variables import to_schemas, variable_rows
 from binshift.store.engine.contract import KeyValueStore
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 BINS = 8
-CONF = FrameConf("UTC", 10_000, (1 << 31) - 1, safe=False, by_name=True, int_to_decimal=False, nullable_ints=False)
+NO_RULES = Rules()
+CONF = FRAMES
 
 
 def struct(**fields: Any) -> StructType:
@@ -39,13 +43,6 @@ def struct(**fields: Any) -> StructType:
 
 KEY = struct(k=StringType())
 ROWS = struct(k=StringType(), v=LongType())
-
-
-def command_of(processor: StatefulProcessor, time: TimeMode) -> bytes:
-    """What PySpark puts into a plan."""
-    function = TransformWithStateInPandasUdfUtils(processor, time.value).transformWithStateUDF
-    pickled: bytes = cast(Any, cloudpickle).dumps((function, None))
-    return pickled
 
 
 class World:
@@ -61,6 +58,7 @@ class World:
         event_time: the column of the input by which rows are late, in milliseconds.
         conf: of frames.
         store: with the state.
+        rules: of changes to the state's schemas.
 
     Attributes:
         late: rows that the last epoch dropped.
@@ -79,20 +77,23 @@ class World:
         event_time: str | None = None,
         conf: FrameConf = CONF,
         store: KeyValueStore | None = None,
+        rules: Rules = NO_RULES,
     ) -> None:
         command = command_of(processor, time)
         found = defined(command, time)
+        self.rules = rules
+        self.histories = evolve((), found.wanted, found.deleted, rules)
         names, initial_names = rows.names, [] if initial is None else initial.names
         format = FrameFormat(names, initial_names, output, conf) if frames else RowFormat(names, initial_names, output)
         self.operator = StatefulProcessing(
             PickledProcessor(command, time, KEY, format, found.parsed),
             pa.schema([("k0", pa.string())]),
-            _numbered("c", rows),
+            numbered("c", rows),
             to_arrow_schema(output, timezone="UTC"),
-            found.variables,
+            variables_of(self.histories, found.wanted),
             time,
             late_rows=event_time is not None,
-            initial=None if initial is None else _numbered("i", initial),
+            initial=None if initial is None else numbered("i", initial),
         )
         self.store: KeyValueStore = store or MemoryStore()
         self.rows = rows
@@ -140,12 +141,26 @@ class World:
             return [key.as_py() for bin in range(BINS) for part in reader.scan(Bin(bin)) for key in part.column("key")]
 
     def with_processor(self, processor: StatefulProcessor) -> World:
-        """The same state, continued by another instance."""
+        """The same state, continued by another instance, which may have other schemas."""
         other = World.__new__(World)
         other.__dict__.update(self.__dict__)
-        user = replace(cast(PickledProcessor, self.operator.user), command=command_of(processor, self.operator.time))
-        other.operator = replace(self.operator, user=user)
+        command = command_of(processor, self.operator.time)
+        found = defined(command, self.operator.time)
+        other.histories = evolve(self.histories, found.wanted, found.deleted, self.rules)
+        user = replace(cast(PickledProcessor, self.operator.user), command=command, parsed=found.parsed)
+        other.operator = replace(self.operator, user=user, variables=variables_of(other.histories, found.wanted))
         return other
+
+    def read(self, name: str) -> list[tuple[Any, Any]]:
+        """Keys and values of a variable, as the state source has them."""
+        schemas = to_schemas("op", self.rules.encoding, to_arrow_schema(KEY, timezone="UTC"), self.histories)
+        (rows,) = (
+            each for each in variable_rows(SchemasFile(number=1, operators=(schemas,)), "op") if each.name == name
+        )
+        with self.store.read() as reader:
+            parts = [part for bin in range(BINS) for part in reader.scan(Bin(bin))]
+        found = [decode(rows, part, 0) for part in parts]
+        return [pair for each in found for pair in zip(each.keys.to_pylist(), each.values.to_pylist(), strict=True)]
 
     def _sent(self, rows: Sequence[tuple[Any, ...]], initial: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
         """The rows as F delivers them."""
@@ -188,8 +203,3 @@ class KeyValueStores(Protocol):
 def _packed(key: str | None) -> tuple[int, bytes]:
     packed: bytes = RowCodec(pa.schema([("k", pa.string())])).pack_columns([pa.array([key], pa.string())], 1)[0].as_py()
     return sum(packed) % BINS, packed
-
-
-def _numbered(prefix: str, schema: StructType) -> pa.Schema:
-    arrow = to_arrow_schema(schema, timezone="UTC")
-    return pa.schema([pa.field(f"{prefix}{at}", field.type) for at, field in enumerate(arrow)])

@@ -11,9 +11,9 @@ from binshift.engine.copies import Copies
 from binshift.model import Bin, BinSet, Epoch, Fence, Stamp, Term, Worker
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import StoreLimits
+from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker.background_task import Budget, run_round
 from binshift.worker.messages import BackgroundReport, BackgroundSpec
-from simulator.memory_store import MemoryStore
 
 FENCE = Fence(Term(1), Epoch(4), 0)
 W = Worker(1)

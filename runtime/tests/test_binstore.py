@@ -21,7 +21,7 @@ from binshift.model import BEFORE_FIRST, BinSet, Epoch, Fence, Stamp, Term
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import KeyValueStore
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 SETS = st.sets(st.integers(0, BINS - 1), max_size=4)
 KEYS = st.sampled_from([b"a", b"b", b"c", b"l" * 500, b"l" * 500 + b"!"])

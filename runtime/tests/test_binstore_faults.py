@@ -19,7 +19,7 @@ from binshift.model import GENESIS, Bin, BinSet, Epoch, Fence, Stamp, Term
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 BINS = 16
 LIMITS = StoreLimits(map_bytes_max=32 << 20, background_rows_max=16)

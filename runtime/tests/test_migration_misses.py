@@ -12,10 +12,10 @@ from binshift.log.index.bringup import BringUp, DeltaPart
 from binshift.migration import Event, Limits, MigrationState, RoundReported
 from binshift.model import BinSet, Epoch, Fence, Term, Worker
 from binshift.store.bins.binstore import BinStore
+from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker.background_task import ROUND_LIMITS
 from binshift.worker.bring_up import bring_up
 from simulator import SimulatedCluster, Totals
-from simulator.memory_store import MemoryStore
 
 
 def rounds(state: MigrationState, epochs: int, number: int) -> tuple[MigrationState, list[int]]:

@@ -20,7 +20,7 @@ from binshift.operators.grouping import bin_groups
 from binshift.operators.merge import Merge, MergeSpec
 from binshift.operators.vectorised import StateFunction, VectorisedState
 from binshift.store.bins.binstore import BinStore
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 BINS = BinSet(range(4))
 KEYS = pa.schema([("k0", pa.string())])

@@ -29,7 +29,7 @@ from binshift.operators.aggregate import Aggregate, OutputMode
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochState
 from binshift.operators.current import current
 from binshift.operators.merge import Merge, MergeSpec
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 BUFFERS = pa.schema([("n", pa.int64())])
 COUNT = (MergeSpec(Merge.COUNT, ("n",)),)

@@ -18,7 +18,7 @@ from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.first_times import FirstTimes
 from binshift.operators.group_states import Called, Calls, Groups, GroupStates
 from binshift.operators.timed_states import Changed, Stored, Timeout
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 BINS = 4
 KEYS = pa.schema([("key", pa.int64())])

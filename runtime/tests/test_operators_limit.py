@@ -14,7 +14,7 @@ from binshift.invariants import InvariantViolated
 from binshift.model import BinSet, Epoch
 from binshift.operators.contract import BIN_COLUMN, KEYLESS_BIN, EpochContext, EpochState
 from binshift.operators.limit import Limit
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 ROWS = pa.schema([("text", pa.string()), ("n", pa.int64())])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from plan_world import clicks_stream, templates_of
 from pyspark.errors import PySparkRuntimeError
@@ -76,14 +77,12 @@ def routed(stage: CompiledStage, *, first: bool = False) -> list[str]:
 
 
 def test_a_processor_is_compiled(clicks: DataFrame) -> None:
-    """Variables are numbered by name, and described with their types."""
+    """Variables are numbered by name; they and the keys are not part of the description, as they can change."""
     pipeline = compiled(clicks.groupBy("user").transformWithState(Processor(), SCHEMA, "Append", "None"))
     stage = stage_of(pipeline)
     assert pipeline.stages[0].name == "0.transformWithStateInPySparkExec"
-    assert stage.description == (
-        "keys struct<user:bigint>; Append mode; None time; list a list (at int64, n int32); map map (v double) by (k string); "
-        "value value (n int64)"
-    )
+    assert stage.description == "Append mode; None time"
+    assert stage.named_keys == pa.schema([("user", pa.int64())])
     assert [(each.number, each.kind) for each in stage.operator.variables] == [
         (0, Kind.LIST),
         (1, Kind.MAP),

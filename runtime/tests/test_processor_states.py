@@ -19,7 +19,7 @@ from binshift.operators.processor.lists import CHUNK_ELEMENTS
 from binshift.operators.processor.operator import TimeMode
 from binshift.store.engine.contract import KeyValueStore
 from binshift.store.engine.lmdb_store import discard_environments, open_lmdb
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 asked = st.tuples(st.sampled_from(["a", "b", "", "ä" * 300]), st.sampled_from(OPERATIONS), st.integers(0, 12))
 epochs = st.lists(st.tuples(st.lists(asked, max_size=12), st.integers(0, 15), st.integers(0, BINS)), max_size=7)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from processor_scripted import SEEN, N, Scripted, seen
-from processor_world import World, command_of, struct
+from processor_world import World, struct
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import (
@@ -24,6 +24,7 @@ from pyspark.sql.types import LongType, StringType
 from binshift.errors import UserFunctionFailed
 from binshift.operators.processor.operator import TimeMode
 from binshift.spark.stages.definitions import defined
+from binshift.spark.testing.processing import command_of
 
 INIT_CLOSED: list[str] = []
 

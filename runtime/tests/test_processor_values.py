@@ -108,19 +108,19 @@ elements = st.lists(
 @given(st.lists(elements, max_size=5))
 def test_chunks_come_back(chunks: list[Any]) -> None:
     """Elements and expiries are what they were."""
-    codec = ChunkCodec(pa.schema([("n", pa.int64()), ("s", pa.string())]))
+    codec = ChunkCodec([pa.schema([("n", pa.int64()), ("s", pa.string())])])
     assert codec.unpack(codec.pack(chunks)) == chunks
 
 
 def test_damaged_state_is_an_error() -> None:
     """Bytes that no variable has are refused, and so is another version of a schema."""
-    codec = TupleCodec(pa.schema([("n", pa.int64())]), expires=True)
+    codec = TupleCodec([pa.schema([("n", pa.int64())])], expires=True)
     packed = codec.pack([(1,)], [5])
     assert codec.unpack(packed) == ([(1,)], [5])
     for damaged in (b"\x00", b"\x00\x02" + packed[0].as_py()[2:], packed[0].as_py()[:-1]):
         with pytest.raises(LogDamaged):
             codec.unpack(pa.array([damaged]))
-    lists = ChunkCodec(pa.schema([("n", pa.int64())]))
+    lists = ChunkCodec([pa.schema([("n", pa.int64())])])
     with pytest.raises(LogDamaged, match="are missing"):
         lists.unpack(pa.array([None], pa.binary()))
     with pytest.raises(LogDamaged, match="version"):

@@ -21,7 +21,7 @@ from binshift.model import Bin
 from binshift.store.engine import long_keys
 from binshift.store.engine.contract import KeyValueStore, StoreLimits, Transaction
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 LIMITS = StoreLimits(map_bytes_max=16 << 20, key_bytes_max=600, value_bytes_max=2000, scan_bytes_max=900)
 Model = dict[tuple[int, bytes], bytes]

@@ -11,7 +11,7 @@ from binshift.model import GENESIS, BinSet, Epoch, Fence, Stamp, Term
 from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.contract import KeyValueStore
 from binshift.store.engine.lmdb_store import open_lmdb
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 
 @pytest.mark.parametrize("kind", ["memory", "lmdb"])

@@ -19,7 +19,6 @@ from binshift.errors import InvalidQuery
 from binshift.log.records.formats import OperatorFormat
 from binshift.model import BinSet, Epoch
 from binshift.operators.stored import Form, StoredRows
-from binshift.state.descriptions import stored_rows
 from binshift.state.reader import StateLog
 
 LIMIT: Final = 20
@@ -93,7 +92,7 @@ def _chosen(log: StateLog, number: int | None, name: str | None) -> Iterator[tup
         if name is not None:
             yield operator, log.rows_of(operator, name)
             continue
-        for rows in stored_rows(operator):
+        for rows in log.kinds(operator):
             yield operator, rows
 
 

@@ -21,11 +21,14 @@ from binshift.log.index.index import Index
 from binshift.log.records import formats
 from binshift.log.records.commits import FileRef
 from binshift.log.records.formats import LogFormat, OperatorFormat
+from binshift.log.records.schemas import NO_SCHEMAS, SchemasFile, newest_schemas
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.model import BinSet, Epoch
-from binshift.operators.stored import Decoded, Form, StoredRows, decode
-from binshift.state.descriptions import stored_rows
+from binshift.operators.decoding import Decoded, decode
+from binshift.operators.stored import Form, StoredRows
+from binshift.state.descriptions import CHANGE, schema_of, stored_rows
+from binshift.state.variables import variable_rows
 from binshift.worker.rebuild import BinRebuild, Limits
 
 ROWS_AT_ONCE = 200_000
@@ -33,9 +36,6 @@ ROWS_AT_ONCE = 200_000
 
 LOG_FOLDER = "binshift"
 """The log's folder in a checkpoint."""
-
-PARTITION = pa.field("partition_id", pa.int32(), nullable=False)
-CHANGE = (pa.field("batch_id", pa.int64(), nullable=False), pa.field("change_type", pa.string(), nullable=False))
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,6 @@ class Changes:
         return [replace(self, files=tuple(self.files[at] for at in cut)) for cut in cuts]
 
 
-def schema_of(rows: StoredRows) -> pa.Schema:
-    """The columns of rows of a kind."""
-    return pa.schema([pa.field("key", rows.key_type), pa.field("value", rows.value_type), PARTITION])
-
-
 def _batch(found: Decoded, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([found.keys, found.values, found.bins], schema=schema)
 
@@ -133,11 +128,13 @@ class StateLog:
         storage: its files.
         format: what it holds state of.
         index: its records.
+        schemas: of state variables.
     """
 
     storage: Storage
     format: LogFormat
     index: Index
+    schemas: SchemasFile = NO_SCHEMAS
 
     @classmethod
     def open(cls, url: str, options: Mapping[str, str] | None = None) -> StateLog:
@@ -158,7 +155,7 @@ class StateLog:
             except ForeignLog:
                 continue
             if format is not None:
-                return cls(storage, format, loading.load(storage, format).index)
+                return cls(storage, format, loading.load(storage, format).index, newest_schemas(storage))
         raise ForeignLog(f"{url} has no state of binshift; give the checkpointLocation of a query that binshift runs")
 
     @property
@@ -185,13 +182,17 @@ class StateLog:
         names = ", ".join(self.format.operator_names)
         raise InvalidQuery(f"there is no operator {number} at {self.storage.url}: it has {names}")
 
+    def kinds(self, operator: OperatorFormat) -> tuple[StoredRows, ...]:
+        """All kinds of rows of an operator. Errors as `stored_rows`."""
+        return variable_rows(self.schemas, operator.name) or stored_rows(operator)
+
     def rows_of(self, operator: OperatorFormat, name: str | None = None) -> StoredRows:
         """The rows of a name, by default of the only name.
 
         Raises:
             InvalidQuery: there are none, or rows of several names.
         """
-        known = stored_rows(operator)
+        known = self.kinds(operator)
         chosen = [each for each in known if name is None or each.name == name]
         if len(chosen) == 1:
             return chosen[0]

@@ -4,6 +4,7 @@
 format.json                                             what the log holds state of; created once
 owner.json                                              the dataflow whose driver lives, renewed while it does
 terms/<term>.json                                       one per driver that ever opened the log
+schemas/<seq>.json                                      the schemas of state variables; the newest has all
 records/<epoch>.json                                    the commit record that makes an epoch exist
 deltas/<epoch>/<operator>-<worker>-<attempt>.arrow      the keys one worker changed in one epoch
 snapshots/<epoch>/<operator>-<worker>-<attempt>-<seq>.arrow   all keys of some bins as of one epoch
@@ -37,13 +38,14 @@ DELTAS = "deltas/"
 SNAPSHOTS = "snapshots/"
 MANIFESTS = "manifests/"
 TERMS = "terms/"
+SCHEMAS = "schemas/"
 TARGETS = "targets/"
 OUTPUTS = "outputs/"
 
 NAME_LENGTH_MAX = 64
 _OPERATOR = re.compile(rf"[A-Za-z0-9_.]{{1,{NAME_LENGTH_MAX}}}")
 _ATTEMPT = re.compile(rf"(?=.{{1,{NAME_LENGTH_MAX}}}$)(?P<term>[0-9]{{1,18}})(?:\.[A-Za-z0-9_]+)*")
-_NUMBERED = re.compile(r"(?P<kind>records|manifests|terms|targets)/(?P<number>[0-9]{20})\.json")
+_NUMBERED = re.compile(r"(?P<kind>records|manifests|terms|targets|schemas)/(?P<number>[0-9]{20})\.json")
 _OUTPUT = re.compile(rf"{OUTPUTS}(?P<number>[0-9]{{20}})-[0-9]+\.json")
 _DATA = re.compile(
     r"(?P<kind>deltas|snapshots)/(?P<number>[0-9]{20})/"
@@ -51,7 +53,18 @@ _DATA = re.compile(
 )
 
 Kind = Literal[
-    "format", "owner", "terms", "records", "deltas", "snapshots", "manifests", "targets", "outputs", "probes", "partial"
+    "format",
+    "owner",
+    "terms",
+    "schemas",
+    "records",
+    "deltas",
+    "snapshots",
+    "manifests",
+    "targets",
+    "outputs",
+    "probes",
+    "partial",
 ]
 
 
@@ -109,6 +122,7 @@ def _kind(text: str) -> Kind:
         "snapshots": "snapshots",
         "manifests": "manifests",
         "targets": "targets",
+        "schemas": "schemas",
     }
     return kinds[text]
 
@@ -126,6 +140,11 @@ def manifest_name(epoch: Epoch) -> str:
 def term_name(term: Term) -> str:
     """The file by which a driver takes ``term``."""
     return f"{TERMS}{_number(term)}.json"
+
+
+def schemas_name(seq: int) -> str:
+    """The ``seq``-th file of schemas, counted from 1."""
+    return f"{SCHEMAS}{_number(seq)}.json"
 
 
 def target_name(seq: int) -> str:

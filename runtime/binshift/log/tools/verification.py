@@ -17,7 +17,7 @@ from binshift.errors import ForeignLog, LogDamaged, LogError, LogFileMissing
 from binshift.log.files import blocks
 from binshift.log.index import loading, manifests, retention
 from binshift.log.index.index import Index
-from binshift.log.records import commits, formats, outputs, owners, terms
+from binshift.log.records import commits, formats, outputs, owners, schemas, terms
 from binshift.log.records.commits import CommitRecord, FileRef
 from binshift.log.records.formats import LogFormat
 from binshift.log.records.targets import Targets
@@ -109,6 +109,8 @@ def _read_small_file(storage: Storage, format: LogFormat, name: str, file: FileN
             found.manifests[index.last] = index.tip
         case "terms":
             terms.read_term(storage, Term(file.number))
+        case "schemas":
+            schemas.read_schemas(storage, file.number)
         case "targets":
             Targets(storage).read(file.number)
         case "owner":
@@ -121,13 +123,14 @@ def _read_small_file(storage: Storage, format: LogFormat, name: str, file: FileN
 
 def _gaps(listed: list[Listed], found: _Found) -> Iterator[Finding]:
     """Files with a number have no gaps: of records and targets the oldest go first, of terms none ever goes."""
-    numbers: dict[str, set[int]] = {"records": set(), "targets": set(), "terms": set()}
+    numbers: dict[str, set[int]] = {"records": set(), "targets": set(), "terms": set(), "schemas": {0}}
     for each in listed:
         if (file := layout.parse(each.name)) and file.kind in numbers:
             numbers[file.kind].add(file.number)
     names: dict[str, Callable[[int], str]] = {
         "records": lambda number: layout.record_name(Epoch(number)),
         "targets": layout.target_name,
+        "schemas": layout.schemas_name,
     }
     for kind, name_of in names.items():
         there = numbers[kind]

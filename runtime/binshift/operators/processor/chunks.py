@@ -7,18 +7,20 @@ from dataclasses import astuple, dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from binshift import binary
 from binshift.errors import LogDamaged
-from binshift.operators.processor.variables import SCHEMA_VERSION, Tuple, columns_of, tuples_of
+from binshift.model import IntArray
+from binshift.operators.processor.variables import Tuple, columns_of, tuples_of
+from binshift.operators.processor.versions import VERSION, by_version, project
 from binshift.rows import RowCodec
 
 Element = tuple[Tuple, int]
 """A tuple and its expiry, milliseconds since 1970."""
 
 _HEADER = np.dtype([(name, ">i8") for name in ("first", "next", "count", "last", "earliest")])
-_VERSION = SCHEMA_VERSION.to_bytes(2, "big")
 
 
 @dataclass(frozen=True)
@@ -72,22 +74,30 @@ class ChunkCodec:
     """Packs chunks of elements, many at once: the version of the schema, and a packed list.
 
     Args:
-        schema: of the elements, in Spark's inner form.
+        schemas: of the elements, in Spark's inner form; the last one is what is written, and read.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._element = pa.schema([("expiry", pa.int64()), *((f"c{at}", each.type) for at, each in enumerate(schema))])
-        self._rows = RowCodec(pa.schema([("elements", pa.list_(pa.struct(list(self._element))))]), canonical=False)
+    def __init__(self, schemas: Sequence[pa.Schema]) -> None:
+        self._schemas = schemas
+        self._elements = [
+            pa.schema([("expiry", pa.int64()), *((f"c{at}", each.type) for at, each in enumerate(schema))])
+            for schema in schemas
+        ]
+        self._codecs = [
+            RowCodec(pa.schema([("elements", pa.list_(pa.struct(list(element))))]), canonical=False)
+            for element in self._elements
+        ]
 
     def pack(self, chunks: Sequence[Sequence[Element]]) -> pa.BinaryArray:
         """The stored form of each chunk."""
+        element, codec = self._elements[-1], self._codecs[-1]
         rows = [(ends, *values) for chunk in chunks for values, ends in chunk]
-        columns = columns_of(rows, self._element)
-        elements = pa.StructArray.from_arrays(columns, fields=list(self._element))
+        columns = columns_of(rows, element)
+        elements = pa.StructArray.from_arrays(columns, fields=list(element))
         bounds = np.cumsum([0, *map(len, chunks)], dtype=np.int32)
-        lists = pa.ListArray.from_arrays(pa.array(bounds), elements, type=self._rows.schema[0].type)
-        versions = binary.of([_VERSION] * len(chunks))
-        return binary.join([versions, self._rows.pack_columns([lists], len(chunks))])
+        lists = pa.ListArray.from_arrays(pa.array(bounds), elements, type=codec.schema[0].type)
+        versions = binary.of([len(self._codecs).to_bytes(VERSION.itemsize, "big")] * len(chunks))
+        return binary.join([versions, codec.pack_columns([lists], len(chunks))])
 
     def unpack(self, stored: pa.BinaryArray) -> list[list[Element]]:
         """The elements of each chunk.
@@ -95,17 +105,32 @@ class ChunkCodec:
         Raises:
             LogDamaged: a chunk is missing or has another form.
         """
+        bounds = binary.offsets(stored)
+        versions = self._versions(stored)
+        packed = binary.pieces(binary.data(stored), bounds[:-1] + VERSION.itemsize, bounds[1:])
+        chunks: list[list[Element]] = [[] for _ in range(len(stored))]
+        for version, places in by_version(versions, len(self._codecs)):
+            for place, chunk in zip(places.tolist(), self._of_version(version, packed, places), strict=True):
+                chunks[place] = chunk
+        return chunks
+
+    def are_newest(self, stored: pa.BinaryArray) -> list[bool]:
+        """Of each chunk whether the newest schema wrote it. Errors as `unpack`."""
+        found: list[bool] = (self._versions(stored) == len(self._codecs)).tolist()
+        return found
+
+    def _versions(self, stored: pa.BinaryArray) -> npt.NDArray[np.uint16]:
         if stored.null_count:
             raise LogDamaged(f"{stored.null_count} chunks of lists are missing, to which their headers refer")
-        bounds = binary.offsets(stored)
-        starts, stops = bounds[:-1], bounds[1:]
-        if any(
-            head != _VERSION
-            for head in binary.pieces(binary.data(stored), starts, np.minimum(starts + 2, stops)).to_pylist()
-        ):
-            raise LogDamaged(f"a list of a schema version other than {SCHEMA_VERSION}: a newer binshift has written it")
-        lists = self._rows.unpack_columns(binary.pieces(binary.data(stored), starts + 2, stops))[0]
-        rows = tuples_of(lists.flatten().flatten(), len(lists.values))
-        elements = [(row[1:], row[0]) for row in rows]
-        ends = lists.offsets.to_pylist()
-        return [elements[start:stop] for start, stop in pairwise(ends)]
+        starts, width = binary.offsets(stored)[:-1], VERSION.itemsize
+        if len(stored) and int(binary.lengths(stored).min()) < width:
+            raise LogDamaged(f"a chunk of a list with less than {width} bytes")
+        return binary.contiguous(binary.pieces(binary.data(stored), starts, starts + width)).view(VERSION)
+
+    def _of_version(self, version: int, packed: pa.BinaryArray, places: IntArray) -> list[list[Element]]:
+        whole = len(places) == len(packed)
+        lists = self._codecs[version - 1].unpack_columns(packed if whole else packed.take(pa.array(places)))[0]
+        expiries, *columns = lists.flatten().flatten()
+        found = project(columns, self._schemas[version - 1], self._schemas[-1], len(expiries))
+        elements = list(zip(tuples_of(found, len(expiries)), expiries.to_pylist(), strict=True))
+        return [elements[start:stop] for start, stop in pairwise(lists.offsets.to_pylist())]

@@ -83,6 +83,11 @@ def key_of(row_key: bytes) -> bytes:
     return row_key[start : start + int.from_bytes(row_key[1 + VARIABLE_BYTES : start], "big")]
 
 
+def rest_of(row_key: bytes) -> bytes:
+    """What identifies a row among those of its key: the packed key of a map, the number of a chunk."""
+    return row_key[1 + VARIABLE_BYTES + _LENGTH_BYTES + len(key_of(row_key)) :]
+
+
 def timer_keys(times: pa.Int64Array, packed: pa.BinaryArray) -> pa.BinaryArray:
     """Timers by time: milliseconds, and packed grouping keys without their lengths."""
     return pc.binary_join_element_wise(pa.scalar(TIMER_SPACE, pa.binary()), time_bytes(times), packed, _NOTHING)

@@ -50,7 +50,7 @@ class Lists:
         self.variable = variable
         self._view = view
         self._turn = turn
-        self._codec = ChunkCodec(variable.schema)
+        self._codec = ChunkCodec(variable.schemas)
         self._group = NO_KEYS
         self._headers: dict[int, Header] | None = None
         self._read: dict[int, list[Element]] = {}
@@ -154,8 +154,9 @@ class Lists:
 
     def _write(self, changes: dict[int, _Change], kept: dict[int, Header]) -> dict[int, Header]:
         """Write chunks and headers; returns the headers."""
-        open_chunks = [(at, kept[at].next - 1) for at in changes if at in kept and kept[at].last < CHUNK_ELEMENTS]
-        tails = dict(zip((at for at, _ in open_chunks), self._chunks(open_chunks), strict=True))
+        tails = self._tails(
+            [(at, kept[at].next - 1) for at in changes if at in kept and kept[at].last < CHUNK_ELEMENTS]
+        )
         places, chunks, headers = list[_Place](), list[list[Element]](), dict[int, Header]()
         for at, change in changes.items():
             header = kept.get(at, Header(0, 0, 0, 0, NEVER_MS))
@@ -170,6 +171,12 @@ class Lists:
         self._view.put(self._bins(places), self._chunk_keys(places), self._codec.pack(chunks))
         self._view.put(self._bins_at(headers), self._keys_at(HEADER_SPACE, headers), pack_headers(headers.values()))
         return headers
+
+    def _tails(self, places: list[_Place]) -> dict[int, list[Element]]:
+        """By key the elements of its last chunk, which is written again. One that an older schema wrote stays as it is."""
+        stored = self._view.get(self._bins(places), self._chunk_keys(places))
+        found = zip(places, self._codec.are_newest(stored), self._codec.unpack(stored), strict=True)
+        return {at: elements for (at, _), is_newest, elements in found if is_newest}
 
     def _reindex(self, before: dict[int, Header], after: dict[int, Header]) -> None:
         """The index row of a list, by its earliest element."""

@@ -4,8 +4,9 @@ A tuple is stored as
 
     version (2 bytes) | expiry (8 bytes, with a time to live) | packed row
 
-The version is the number of the variable's schema; there is one schema today. Values are in the form that Spark has inside: a
-timestamp is microseconds since 1970, a date is days since 1970, a row is a tuple. What Python users see is made elsewhere.
+The version is the number of the schema that wrote it; a variable has several if the program has changed (`versions`). Values are in
+the form that Spark has inside: a timestamp is microseconds since 1970, a date is days since 1970, a row is a tuple. What Python users
+see is made elsewhere.
 """
 
 from __future__ import annotations
@@ -21,14 +22,12 @@ import pyarrow as pa
 
 from binshift import binary
 from binshift.errors import LogDamaged
+from binshift.model import IntArray
+from binshift.operators.processor.versions import VERSION, by_version, in_order, project
 from binshift.rows import RowCodec
 
-SCHEMA_VERSION = 1
 NEVER_MS = (1 << 63) - 1
 """The expiry of what does not end."""
-
-_VERSION_BYTES = 2
-_EXPIRY_BYTES = 8
 
 Tuple = tuple[Any, ...]
 
@@ -52,6 +51,7 @@ class Variable:
         schema: of a value, an element or a map's value.
         user_key: of a map's keys; else None.
         ttl_ms: the time to live of what is written from now on, milliseconds; None: it does not end.
+        older: the schemas of rows that earlier programs have written, in their order.
     """
 
     number: int
@@ -60,22 +60,17 @@ class Variable:
     schema: pa.Schema
     user_key: pa.Schema | None = None
     ttl_ms: int | None = None
+    older: tuple[pa.Schema, ...] = ()
 
     @property
-    def description(self) -> str:
-        """What must not change while state exists."""
-        keys = "" if self.user_key is None else f" by ({_shown(self.user_key)})"
-        ends = "" if self.ttl_ms is None else " with a time to live"
-        return f"{self.kind.value} {self.name} ({_shown(self.schema)}){keys}{ends}"
+    def schemas(self) -> tuple[pa.Schema, ...]:
+        """All, the newest last."""
+        return (*self.older, self.schema)
 
     @cached_property
     def codec(self) -> TupleCodec:
         """Of its tuples."""
-        return TupleCodec(self.schema, expires=self.ttl_ms is not None)
-
-
-def _shown(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
+        return TupleCodec(self.schemas, expires=self.ttl_ms is not None)
 
 
 def inner_type(type: pa.DataType) -> pa.DataType:
@@ -119,27 +114,32 @@ class TupleCodec:
     """Packs tuples with their version and expiry, many at once.
 
     Args:
-        schema: of the tuples, in Spark's inner form.
+        schemas: of the tuples, in Spark's inner form; the last one is what is written, and read.
         expires: whether each has an expiry.
     """
 
-    def __init__(self, schema: pa.Schema, *, expires: bool) -> None:
-        self._rows = RowCodec(schema, canonical=False)
-        self._schema = schema
-        self._prefix = np.dtype([("version", ">u2"), *([("expiry", ">i8")] if expires else [])])
+    def __init__(self, schemas: Sequence[pa.Schema], *, expires: bool) -> None:
+        self._codecs = [RowCodec(schema, canonical=False) for schema in schemas]
+        self._schema = schemas[-1]
+        self._prefix = np.dtype([("version", VERSION), *([("expiry", ">i8")] if expires else [])])
         self._expires = expires
 
     def pack(self, tuples: Sequence[Tuple], expiries_ms: Sequence[int] | None = None) -> pa.BinaryArray:
         """The stored form of each tuple; expiries (milliseconds) are needed exactly if the codec has them."""
         prefixes = np.zeros(len(tuples), dtype=self._prefix)
-        prefixes["version"] = SCHEMA_VERSION
+        prefixes["version"] = len(self._codecs)
         if self._expires:
             prefixes["expiry"] = expiries_ms
-        rows = self._rows.pack_columns(columns_of(tuples, self._schema), len(tuples))
+        rows = self._codecs[-1].pack_columns(columns_of(tuples, self._schema), len(tuples))
         return binary.join([binary.rows_of(prefixes), rows])
 
     def unpack(self, stored: pa.BinaryArray) -> tuple[list[Tuple], list[int]]:
-        """The tuples and their expiries, of values that are not null.
+        """The tuples and their expiries, of values that are not null. Errors as `unpack_columns`."""
+        columns, expiries = self.unpack_columns(stored)
+        return tuples_of(columns, len(stored)), expiries
+
+    def unpack_columns(self, stored: pa.BinaryArray) -> tuple[list[pa.Array], list[int]]:
+        """`unpack` as columns.
 
         Raises:
             LogDamaged: no tuple has this form.
@@ -152,10 +152,15 @@ class TupleCodec:
                 f"a value of {int((stops - starts).min())} bytes where a state variable has at least {width}"
             )
         heads = binary.contiguous(binary.pieces(binary.data(stored), starts, starts + width)).view(self._prefix)
-        if (heads["version"] != SCHEMA_VERSION).any():
-            raise LogDamaged(
-                f"a value of a schema version other than {SCHEMA_VERSION}: a newer binshift has written it"
-            )
-        columns = self._rows.unpack_columns(binary.pieces(binary.data(stored), starts + width, stops))
+        packed = binary.pieces(binary.data(stored), starts + width, stops)
         expiries = heads["expiry"].tolist() if self._expires else [NEVER_MS] * len(stored)
-        return tuples_of(columns, len(stored)), expiries
+        return self._columns(heads["version"], packed), expiries
+
+    def _columns(self, versions: IntArray, packed: pa.BinaryArray) -> list[pa.Array]:
+        newest = len(self._codecs)
+        parts = []
+        for version, places in by_version(versions, newest):
+            codec = self._codecs[version - 1]
+            columns = codec.unpack_columns(packed if len(places) == len(packed) else packed.take(pa.array(places)))
+            parts.append((places, project(columns, codec.schema, self._schema, len(places))))
+        return in_order(parts) if parts else self._codecs[-1].unpack_columns(packed)

@@ -12,6 +12,7 @@ from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.model import BEFORE_FIRST
 from binshift.settings import Settings
+from binshift.spark.frontend.evolving import Evolution
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.session import checkpoint, offsets
 from binshift.state.descriptions import to_formats
@@ -28,6 +29,7 @@ def open_log(files: Storage, location: str, pipeline: Pipeline, settings: Settin
     holder = f"{socket.gethostname()}, process {os.getpid()}" + (f", dataflow {owner}" if owner else "")
     url = checkpoint.log_url(location)
     await_release(open_storage(url), owner)
+    evolution = Evolution.of(open_storage(url), pipeline)
     log = Log.open(
         url,
         {},
@@ -41,4 +43,5 @@ def open_log(files: Storage, location: str, pipeline: Pipeline, settings: Settin
         offsets.check(files, last, log.index.record(last).offsets_hash)
     if last != BEFORE_FIRST:
         offsets.check_watermark(files, log.index.record(last))
+    evolution.record(log)
     return log

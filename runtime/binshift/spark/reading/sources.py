@@ -20,7 +20,6 @@ from binshift.log.storage.opening import open_storage
 from binshift.model import BinSet
 from binshift.operators.stored import SINGLE_STORE, Form
 from binshift.rows import of_type
-from binshift.state.descriptions import stored_rows
 from binshift.state.options import StateOptions
 from binshift.state.reader import Changes, StateLog, StateRows
 
@@ -151,6 +150,6 @@ class MetadataReader(DataSourceReader):
         oldest, newest = log.epochs
         for operator in log.format.operators:
             number, _, name = operator.name.partition(".")
-            for rows in stored_rows(operator):
+            for rows in log.kinds(operator):
                 store = SINGLE_STORE if rows.form is Form.OPAQUE else rows.name
                 yield int(number), name, store, log.format.bins, oldest, newest, operator.description

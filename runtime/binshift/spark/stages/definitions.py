@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from binshift.errors import InvalidQuery
+from binshift.operators.processor.evolution import Rules, Wanted, evolve, variables_of
 from binshift.operators.processor.operator import TimeMode
-from binshift.operators.processor.variables import Kind, Variable, inner_schema
+from binshift.operators.processor.variables import Kind, Variable
 from binshift.spark.tasks.processor_calls import unpickled
 from binshift.spark.tasks.processor_handle import Handle, Phase, Schema
 from binshift.spark.tasks.processor_states import List, Map, Value
+
+Parse = Callable[[str], DataType]
+"""Makes a schema of a text."""
 
 
 @dataclass(frozen=True)
@@ -23,70 +28,78 @@ class Definitions:
     """A processor's state.
 
     Attributes:
-        variables: numbered by their names' order.
+        wanted: the variables, by name.
+        deleted: names that ``init`` deletes and does not define again.
         parsed: by DDL text, the schema.
     """
 
-    variables: tuple[Variable, ...]
+    wanted: tuple[Wanted, ...]
+    deleted: frozenset[str]
     parsed: Mapping[str, StructType]
 
+    @cached_property
+    def variables(self) -> tuple[Variable, ...]:
+        """Those of a query without state, numbered by their names' order."""
+        return variables_of(evolve((), self.wanted, (), Rules()), self.wanted)
 
-def defined(command: bytes, time: TimeMode) -> Definitions:
+
+def defined(command: bytes, time: TimeMode, parse: Parse = StructType.fromDDL) -> Definitions:
     """Call ``init`` and ``close`` of a new instance of a processor.
+
+    Args:
+        command: the pickled processor.
+        time: the mode.
+        parse: of schemas given as DDL; Spark's own needs a session.
 
     Raises:
         PySparkRuntimeError: Spark's own: a variable is defined twice, a time to live without processing time, and the like.
         Exception: whatever the user's code raises.
     """
-    processor, handle = unpickled(command), _DriverHandle(time)
+    processor, handle = unpickled(command), _DriverHandle(time, parse)
     processor.init(handle)
     processor.close()
-    named = sorted(handle.found.items())
-    return Definitions(
-        tuple(
-            Variable(number, name, kind, schema, user_key, ttl_ms)
-            for number, (name, (kind, schema, user_key, ttl_ms)) in enumerate(named)
-        ),
-        handle.parsed,
-    )
+    wanted = tuple(handle.found[name] for name in sorted(handle.found))
+    return Definitions(wanted, frozenset(handle.deleted - handle.found.keys()), handle.parsed)
 
 
 class _DriverHandle(Handle):
-    def __init__(self, time: TimeMode) -> None:
+    def __init__(self, time: TimeMode, parse: Parse) -> None:
         super().__init__(time, Phase.PRE_INIT)
-        self.found: dict[str, tuple[Kind, pa.Schema, pa.Schema | None, int | None]] = {}
+        self._parse = parse
+        self.found: dict[str, Wanted] = {}
+        self.deleted: set[str] = set()
         self.parsed: dict[str, StructType] = {}
 
     def _value(self, name: str, schema: Schema, ttl_ms: int | None) -> ValueState:
-        self.found[name] = Kind.VALUE, self._arrow(schema), None, ttl_ms or None
+        self.found[name] = Wanted(name, Kind.VALUE, self._arrow(schema), None, ttl_ms or None)
         return Value(name, None, self._schema(schema))
 
     def _list(self, name: str, schema: Schema, ttl_ms: int | None) -> ListState:
-        self.found[name] = Kind.LIST, self._arrow(schema), None, ttl_ms or None
+        self.found[name] = Wanted(name, Kind.LIST, self._arrow(schema), None, ttl_ms or None)
         return List(name, None, self._schema(schema))
 
     def _map(self, name: str, user_key: Schema, schema: Schema, ttl_ms: int | None) -> MapState:
-        self.found[name] = Kind.MAP, self._arrow(schema), self._arrow(user_key), ttl_ms or None
+        self.found[name] = Wanted(name, Kind.MAP, self._arrow(schema), self._arrow(user_key), ttl_ms or None)
         return Map(name, None, self._schema(user_key), self._schema(schema))
 
     def _forget(self, name: str) -> None:
         self.found.pop(name, None)
+        self.deleted.add(name)
 
     def _arrow(self, schema: Schema) -> pa.Schema:
-        return inner_schema(to_arrow_schema(self._schema(schema), timezone="UTC"))
+        return to_arrow_schema(self._schema(schema), timezone="UTC", prefers_large_types=False)
 
     def _schema(self, schema: Schema) -> StructType:
         if not isinstance(schema, str):
             return schema
         if schema not in self.parsed:
-            self.parsed[schema] = _struct(schema)
+            self.parsed[schema] = self._struct(schema)
         return self.parsed[schema]
 
-
-def _struct(ddl: str) -> StructType:
-    parsed = StructType.fromDDL(ddl)
-    if not isinstance(parsed, StructType):
-        raise InvalidQuery(
-            f"a state variable has the schema {ddl!r}, a single type; name its columns, as in 'value long'"
-        )
-    return parsed
+    def _struct(self, ddl: str) -> StructType:
+        parsed = self._parse(ddl)
+        if not isinstance(parsed, StructType):
+            raise InvalidQuery(
+                f"a state variable has the schema {ddl!r}, a single type; name its columns, as in 'value long'"
+            )
+        return parsed

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark import Broadcast
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
@@ -22,6 +22,7 @@ from binshift.errors import Unsupported
 from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.evolution import History, Rules, variables_of
 from binshift.operators.processor.operator import (
     INITIAL_COLUMN,
     INITIAL_PREFIX,
@@ -37,9 +38,10 @@ from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
 from binshift.spark.plan.stage import ORDER_COLUMN, numbered, numbered_schema, text_fingerprint
 from binshift.spark.stages.buffers import is_storable
-from binshift.spark.stages.definitions import defined
+from binshift.spark.stages.definitions import Definitions, defined
+from binshift.spark.stages.processor_conf import frame_conf, rules_of
 from binshift.spark.tasks.processor_calls import PickledProcessor
-from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
+from binshift.spark.tasks.processor_frames import FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
 
 PANDAS = "transformWithStateInPandasExec"
@@ -65,6 +67,9 @@ class ProcessorStage:
         bins: the number of bins.
         description: see `Stage`.
         expiry: the event time of rows by which they can be late; None if they cannot.
+        named_keys: the grouping columns with the user's names.
+        defined: what the processor's ``init`` defines.
+        rules: of changes to that while state exists.
     """
 
     kind: str
@@ -75,12 +80,19 @@ class ProcessorStage:
     bins: int
     description: str
     expiry: Column | None
+    named_keys: pa.Schema
+    defined: Definitions
+    rules: Rules
     read_ahead: ClassVar[None] = None
     stored: ClassVar[tuple[StoredRows, ...]] = ()
     _columns: RouteColumns = field(init=False)
 
     def __post_init__(self) -> None:
         self._columns = RouteColumns(bin_of([F.col(name) for name in self.keys.names], self.bins))
+
+    def continue_from(self, histories: Sequence[History]) -> None:
+        """Read and write the variables as their histories have them."""
+        self.operator = replace(self.operator, variables=variables_of(histories, self.defined.wanted))
 
     @property
     def merged_schema(self) -> StructType:
@@ -161,7 +173,7 @@ def compile_processor(
     output = StructType.fromJson(json.loads(node.schema().json()))
     pandas = str(node.userFacingDataType()) == "pandas"
     names = rows.columns, [] if initial is None else initial.columns
-    format = FrameFormat(*names, output, _frame_conf(rows.sparkSession)) if pandas else RowFormat(*names, output)
+    format = FrameFormat(*names, output, frame_conf(rows.sparkSession)) if pandas else RowFormat(*names, output)
     expiry = _expiry(rows) if time is TimeMode.EVENT else None
     operator = StatefulProcessing(
         PickledProcessor(command, time, named, format, found.parsed),
@@ -174,10 +186,19 @@ def compile_processor(
         initial=None if initial is None else _arrow(rows, numbered_schema(initial.schema)),
         event_time=None if event_time is None else str(event_time.name()),
     )
-    described = f"keys {named.simpleString()}; {node.outputMode()} mode; {time.value} time"
-    description = "; ".join((described, *(each.description for each in found.variables)))
-    kind = PANDAS if pandas else ROWS
-    return ProcessorStage(kind, operator, keys, (keys_at, initial_at), output, bins, description, expiry)
+    return ProcessorStage(
+        PANDAS if pandas else ROWS,
+        operator,
+        keys,
+        (keys_at, initial_at),
+        output,
+        bins,
+        f"{node.outputMode()} mode; {time.value} time",  # keys and variables are compared by their histories
+        expiry,
+        pa.schema([field.with_nullable(True) for field in _arrow(rows, named)]),
+        found,
+        rules_of(rows.sparkSession),
+    )
 
 
 def _positions(keys: Any, frame: DataFrame) -> list[int]:
@@ -203,24 +224,6 @@ def _expiry(rows: DataFrame) -> Column | None:
         return None
     name, type = f"{ROW_PREFIX}{times[0]}", rows.schema[times[0]].dataType
     return expiry_ms(Catalyst(rows.sparkSession), name, type)
-
-
-def _frame_conf(spark: SparkSession) -> FrameConf:
-    """The user's, before an epoch's session changes it."""
-
-    def flag(name: str) -> bool:
-        return str(spark.conf.get(name)) == "true"
-
-    records = int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 0)
-    return FrameConf(
-        timezone=str(spark.conf.get("spark.sql.session.timeZone")),
-        records_max=records if records > 0 else (1 << 31) - 1,
-        bytes_max=int(cast(Any, spark)._jsparkSession.sessionState().conf().arrowMaxBytesPerBatch()),
-        safe=flag("spark.sql.execution.pandas.convertToArrowArraySafely"),
-        by_name=flag("spark.sql.legacy.execution.pandas.groupedMap.assignColumnsByName"),
-        int_to_decimal=flag("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled"),
-        nullable_ints=flag("spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"),
-    )
 
 
 def _arrow(rows: DataFrame, schema: StructType) -> pa.Schema:

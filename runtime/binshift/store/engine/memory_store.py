@@ -1,4 +1,4 @@
-"""The store in memory: for tests, for the single-process harness, and as the plainest form of the contract.
+"""The store in memory: for tests, the user's (`binshift.testing`) and our own, and as the plainest form of the contract.
 
 This module owns a dict of dicts, bin -> key -> value. A writer copies a bin's dict the first time it touches it and
 swaps the outer dict in at the end; a reader just keeps the outer dict it started with. That is all there is to

@@ -1,0 +1,1 @@
+"""Tests of users' processors without a cluster; see `binshift.testing`."""

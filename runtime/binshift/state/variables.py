@@ -1,0 +1,91 @@
+"""The state variables of processors as the log has them: their histories, and the rows that tools read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from binshift.errors import LogDamaged
+from binshift.log.records.schemas import OperatorSchemas, SchemasFile, VariableSchemas
+from binshift.operators.processor.evolution import Encoding, History
+from binshift.operators.processor.variables import Kind
+from binshift.operators.stored import Form, StoredRows
+from binshift.state.descriptions import schema_of_text, text_of_schema
+
+FORMS = {Kind.VALUE: Form.VALUE, Kind.LIST: Form.LIST, Kind.MAP: Form.MAP}
+
+USER_KEY = "user_map_key"
+"""The field of a row's key with the user's key of a map."""
+
+
+def to_schemas(name: str, encoding: Encoding, keys: pa.Schema, histories: Iterable[History]) -> OperatorSchemas:
+    """As a part of the log's file."""
+    return OperatorSchemas(
+        name=name,
+        encoding=encoding.value,
+        keys=text_of_schema(keys),
+        variables=tuple(
+            VariableSchemas(
+                number=each.number,
+                name=each.name,
+                kind=each.kind.value,
+                versions=tuple(map(text_of_schema, each.versions)),
+                user_key="" if each.user_key is None else text_of_schema(each.user_key),
+                expires=each.expires,
+                deleted=each.deleted,
+            )
+            for each in histories
+        ),
+    )
+
+
+def histories_of(found: OperatorSchemas) -> tuple[History, ...]:
+    """The histories in a part of the log's file.
+
+    Raises:
+        LogDamaged: a variable has no schema.
+        ForeignLog: a newer binshift wrote it.
+    """
+    if not all(each.versions for each in found.variables):
+        raise LogDamaged(f"the log has a state variable of {found.name} without a schema")
+    return tuple(
+        History(
+            each.number,
+            each.name,
+            Kind(each.kind),
+            tuple(map(schema_of_text, each.versions)),
+            schema_of_text(each.user_key) if each.user_key else None,
+            each.expires,
+            each.deleted,
+        )
+        for each in found.variables
+    )
+
+
+def variable_rows(schemas: SchemasFile, operator: str) -> tuple[StoredRows, ...]:
+    """The variables of an operator, by name; empty if it is no processor. Errors as `histories_of`."""
+    return tuple(
+        _rows(schema_of_text(found.keys), each)
+        for found in schemas.operators
+        if found.name == operator
+        for each in sorted(histories_of(found), key=lambda history: history.name)
+        if not each.deleted
+    )
+
+
+def _rows(keys: pa.Schema, history: History) -> StoredRows:
+    fields: Sequence[pa.Field] = list(keys)
+    if history.user_key is not None:
+        fields = [*fields, pa.field(USER_KEY, pa.struct(list(history.user_key)))]
+    *older, newest = history.versions
+    form = FORMS[history.kind]
+    return StoredRows(
+        history.name,
+        form,
+        pa.schema(fields),
+        newest,
+        number=history.number,
+        expires=history.expires,
+        older=tuple(older),
+    )
