@@ -46,6 +46,7 @@ class Done(StateFigures):
     states_set: int = 0
     states_deleted: int = 0
     rows_late: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
     process_seconds: float = 0.0
     commit_seconds: float = 0.0
     delta_bytes: int = 0

@@ -18,7 +18,7 @@ from binshift.spark.plan.catalyst import analyzed, class_name, sequence
 from binshift.spark.plan.template import Templates
 from binshift.spark.session import jvm
 from binshift.spark.stages.joins import JoinStage, compile_join
-from simulator.memory_store import MemoryStore
+from binshift.store.engine.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
