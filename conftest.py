@@ -41,7 +41,13 @@ SLOW = {
         "test_store_contract",
         "test_store_damage",
     ),
-    *("test_store_lmdb", "test_target_controller_balance", "test_testing_dataflow", "test_testing_tester", "test_watermark"),
+    *(
+        "test_store_lmdb",
+        "test_target_controller_balance",
+        "test_testing_dataflow",
+        "test_testing_tester",
+        "test_watermark",
+    ),
 }
 """Modules whose tests take more than five seconds; `make quick` leaves them out."""
 
