@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from binshift.entries import merge_last_wins
+from binshift.entries import Entries, merge_last_wins
 from binshift.model import Bin, BinSet, Epoch
-from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, IndexTimes, StateReader
 from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.processor.operator import INITIAL_COLUMN, StatefulProcessing, TimeMode
 from binshift.rows import RowCodec
@@ -65,6 +66,8 @@ class World:
     Attributes:
         late: rows that the last epoch dropped.
         wake_at_ms: the earliest moment that a worker of the last epoch has requested.
+        times: what the workers' processes know of the indexes by time.
+        opened: the bins that the last epoch has opened, each with the first key that it has looked for.
     """
 
     def __init__(
@@ -102,6 +105,12 @@ class World:
         self.epochs = 0
         self.late = 0
         self.wake_at_ms: int | None = None
+        self.times = (IndexTimes(), IndexTimes())
+        self.opened: list[tuple[int, bytes]] = []
+
+    def restart(self, worker: int) -> None:
+        """A worker's process ends, and another one continues."""
+        self.times = tuple(IndexTimes() if at == worker else each for at, each in enumerate(self.times))  # type: ignore[assignment]
 
     def epoch(
         self,
@@ -115,29 +124,54 @@ class World:
         """One epoch at a time and a watermark in milliseconds (default: as before); bins below ``split`` are one worker's."""
         before, self.watermark = self.watermark, self.watermark if watermark is None else watermark
         self.time = self.time if time is None else time
-        batch, output, changes, wakes = self._sent(rows, initial), [], [], []
+        batch, output, states = self._sent(rows, initial), [], []
         self.late = 0
+        workers = [BinSet(range(split)), BinSet(range(split, BINS))]
         with self.store.read() as reader:
-            for owned in (BinSet(range(split)), BinSet(range(split, BINS))):
+            watched = self._watched(reader)
+            for owned, times in zip(workers, self.times, strict=True):
                 mine = batch.filter(pa.array(np.isin(batch.column(BIN_COLUMN).to_numpy(), owned.array)))
                 context = EpochContext(Epoch(self.epochs), self.time, self.watermark, before, owned)
-                state = EpochState(reader)
+                state = EpochState(watched, times=times)
                 for found in self.operator.run(iter([mine]), state, context):
                     assert found.schema.names == self.operator.output_schema.names
                     output += found.to_pylist()
-                changes += state.changes
-                wakes.append(state.wake_at_ms)
+                states.append(state)
                 self.late += state.rows_late
-        with self.store.write(1) as transaction:
-            transaction.put_many(merge_last_wins(changes))
+        for owned, state in zip(workers, states, strict=True):
+            changes = merge_last_wins(state.changes)
+            with self.store.write(1) as transaction:
+                transaction.put_many(changes)
+            state.times.change(changes, owned)
+        with self.store.read() as reader:
+            wakes = [
+                state.wake.at_ms(reader, owned) for owned, state in zip(workers, states, strict=True) if state.wake
+            ]
         self.epochs += 1
         self.wake_at_ms = min((each for each in wakes if each is not None), default=None)
         return output
 
+    def _watched(self, reader: StateReader) -> StateReader:
+        """The reader, which notes the bins that are opened."""
+        self.opened, scan = [], reader.scan
+
+        def watched(bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+            self.opened.append((bin, start))
+            return scan(bin, start, stop)
+
+        made: StateReader = Mock(wraps=reader)
+        made.scan = watched  # type: ignore[method-assign]
+        return made
+
     def stored(self) -> list[bytes]:
         """The keys of all rows in the store."""
+        return [key for _, key in self.placed()]
+
+    def placed(self) -> list[tuple[int, bytes]]:
+        """The bins and keys of all rows in the store."""
         with self.store.read() as reader:
-            return [key.as_py() for bin in range(BINS) for part in reader.scan(Bin(bin)) for key in part.column("key")]
+            parts = [(bin, part) for bin in range(BINS) for part in reader.scan(Bin(bin))]
+        return [(bin, key) for bin, part in parts for key in part.column("key").to_pylist()]
 
     def with_processor(self, processor: StatefulProcessor) -> World:
         """The same state, continued by another instance."""

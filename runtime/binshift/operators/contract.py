@@ -38,6 +38,10 @@ EXPIRY_SPACE = b"\x01"
 """First byte of the keys of the expiry index: then 8 bytes of big-endian milliseconds, then the state row's key."""
 
 
+TIMER_SPACE = b"\x03"
+"""First byte of the keys of timers: then 8 bytes of big-endian milliseconds, then what is the operator's."""
+
+
 @dataclass(frozen=True, slots=True)
 class EpochContext:
     """The logical time of one epoch: equal in every run and replay of it.
@@ -78,6 +82,42 @@ class StateReader(KeyFinder, Protocol):
 
 
 @dataclass
+class IndexTimes:
+    """What is known of the indexes by time in the owned bins.
+
+    Attributes:
+        expiries: of the states that end.
+        timers: of the timers.
+    """
+
+    expiries: FirstTimes = field(default_factory=lambda: FirstTimes(EXPIRY_SPACE))
+    timers: FirstTimes = field(default_factory=lambda: FirstTimes(TIMER_SPACE))
+
+    def change(self, changes: Entries, owned: BinSet) -> None:
+        """The state has changed; see `FirstTimes.change`."""
+        self.expiries.change(changes, owned)
+        self.timers.change(changes, owned)
+
+
+@dataclass(frozen=True)
+class Wake:
+    """When an operator needs an epoch with or without input.
+
+    Attributes:
+        index: the owned bins need one because of its first time, which is a moment of processing time.
+        after_ms: how long after it, in milliseconds.
+    """
+
+    index: FirstTimes
+    after_ms: int
+
+    def at_ms(self, reader: KeyFinder, owned: BinSet) -> int | None:
+        """The moment, milliseconds since 1970; None if the bins never need an epoch of their own."""
+        first = self.index.earliest(reader, owned)
+        return None if first is None else first + self.after_ms
+
+
+@dataclass
 class EpochState:
     """The state after the previous epoch, and the changes of this one.
 
@@ -85,19 +125,15 @@ class EpochState:
         reader: the snapshot that reads go to.
         changes: what to commit, in the order it was put.
         rows_late: rows that were dropped because they are at or before the previous watermark.
-        wake_at_ms: set by the operator at the end of its run: the earliest moment of processing time (milliseconds since 1970)
-            at which the owned bins need an epoch, with or without input; None if they never do.
-        expiries: what is known of the expiry index of the owned bins.
-        wake_after_expiry_ms: set by an operator whose expiry index has moments of processing time: how long after the first one
-            the owned bins need an epoch, in milliseconds. The first one is found when the epoch is committed.
+        times: what is known of the indexes by time.
+        wake: set by an operator that wakes an idle stream. The moment is found when the epoch is committed.
     """
 
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
     rows_late: int = 0
-    wake_at_ms: int | None = None
-    expiries: FirstTimes = field(default_factory=lambda: FirstTimes(EXPIRY_SPACE))
-    wake_after_expiry_ms: int | None = None
+    times: IndexTimes = field(default_factory=IndexTimes)
+    wake: Wake | None = None
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key before this epoch, null where absent."""

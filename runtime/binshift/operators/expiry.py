@@ -61,7 +61,7 @@ def due(state: EpochState, context: EpochContext) -> Iterator[tuple[Bin, pa.Bina
 def due_before(state: EpochState, owned: BinSet, time_ms: int) -> Iterator[tuple[Bin, pa.BinaryArray]]:
     """The index keys with times before ``time_ms`` as stored before this epoch, by bin and time."""
     stop = EXPIRY_SPACE + expiry_bytes(time_ms)
-    for bin in state.expiries.before(state.reader, owned, time_ms):
+    for bin in state.times.expiries.before(state.reader, owned, time_ms):
         for found in state.scan(bin, EXPIRY_SPACE, stop):
             yield bin, found.column("key")
 

@@ -42,12 +42,12 @@ def times_of(content: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 class FirstTimes:
     """The time of the first index row of each bin, as far as it is known.
 
-    Args:
+    Attributes:
         space: the index's; a byte.
     """
 
     def __init__(self, space: bytes) -> None:
-        self._space = space
+        self.space = space
         self._times: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def before(self, reader: KeyFinder, owned: BinSet, time_ms: int) -> list[Bin]:
@@ -74,7 +74,7 @@ class FirstTimes:
         within = owned.array[owned.array < len(self._times)]
         kept[within] = self._times[within]
         self._times = kept
-        index = changes.filter(pc.starts_with(changes.column("key"), pattern=self._space))
+        index = changes.filter(pc.starts_with(changes.column("key"), pattern=self.space))
         if not index.num_rows:
             return
         bins, times = bins_array(index), self._times_in(index.column("key"))
@@ -93,7 +93,7 @@ class FirstTimes:
             self._times = np.concatenate((self._times, np.full(size - len(self._times), UNKNOWN)))
         unknown = owned.array[self._times[owned.array] == UNKNOWN]
         if len(unknown):
-            found = reader.first_keys(unknown, self._space, 1 + TIME_BYTES)
+            found = reader.first_keys(unknown, self.space, 1 + TIME_BYTES)
             has = np.array([len(key) > TIME_BYTES for key in found])
             self._times[unknown] = NEVER
             self._times[unknown[has]] = times_of(np.frombuffer(b"".join(key[1:] for key in found), dtype=np.uint8))

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from binshift.binary import BoolArray
 from binshift.model import IntArray
-from binshift.operators.contract import STATE_SPACE, EpochContext, EpochState, prefixed
+from binshift.operators.contract import STATE_SPACE, EpochContext, EpochState, Wake, prefixed
 from binshift.operators.expiry import due_before, expiry_keys, indexed
 from binshift.rows import RowCodec
 
@@ -84,7 +84,7 @@ class TimedStates:
         self._timeout, self._state, self._context = timeout, state, context
         self._changed: list[pa.BinaryArray] = []
         if timeout is Timeout.PROCESSING_TIME:
-            state.wake_after_expiry_ms = 1
+            state.wake = Wake(state.times.expiries, after_ms=1)
 
     @property
     def threshold_ms(self) -> int:
