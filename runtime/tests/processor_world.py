@@ -153,14 +153,18 @@ class World:
 
     def _watched(self, reader: StateReader) -> StateReader:
         """The reader, which notes the bins that are opened."""
-        self.opened, scan = [], reader.scan
+        self.opened, scan, scan_bins = [], reader.scan, reader.scan_bins
 
         def watched(bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
             self.opened.append((bin, start))
             return scan(bin, start, stop)
 
+        def watched_bins(bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+            self.opened += [(bin, start) for bin in bins]
+            return scan_bins(bins, start, stop)
+
         made: StateReader = Mock(wraps=reader)
-        made.scan = watched  # type: ignore[method-assign]
+        made.scan, made.scan_bins = watched, watched_bins  # type: ignore[method-assign]
         return made
 
     def stored(self) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -206,13 +206,13 @@ def test_nothing_is_read_of_bins_without_a_due_timeout(timeout: Timeout) -> None
     epochs.run(batch_of([(0, 1, 5), (1, 1, 50), (2, 1, 0)]), at(10))
     scanned: list[int] = []
     with epochs.store.read() as reader:
-        scan = reader.scan
+        scan_bins = reader.scan_bins
 
-        def watched(bin: Bin, start: bytes = b"", stop: bytes | None = None) -> object:
-            scanned.append(bin)
-            return scan(bin, start, stop)
+        def watched(bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[entries.Entries]:
+            scanned.extend(bins)
+            return scan_bins(bins, start, stop)
 
-        reader.scan = watched  # type: ignore[method-assign,assignment]
+        reader.scan_bins = watched  # type: ignore[method-assign]
         state = EpochState(reader, times=epochs.times)
         list(epochs.operator.run(iter([]), state, at(20, watermark_ms=20)))
     assert scanned == ([] if timeout is Timeout.NONE else [0])

@@ -10,7 +10,7 @@ epoch; one that must read a key again keeps its own changes (`processor.view`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -80,6 +80,9 @@ class StateReader(KeyFinder, Protocol):
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` with ``start <= key < stop``, ascending."""
 
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """The rows with ``start <= key < stop`` of several bins, bin by bin, each ascending."""
+
 
 @dataclass
 class IndexTimes:
@@ -142,6 +145,10 @@ class EpochState:
     def scan(self, bin: Bin, start: bytes, stop: bytes | None) -> Iterator[Entries]:
         """Rows of a bin before this epoch, ascending by key."""
         return self.reader.scan(bin, start, stop)
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """Rows of several bins before this epoch, bin by bin, each ascending by key; the bounds are short."""
+        return self.reader.scan_bins(bins, start, stop)
 
     def put(self, bins: IntArray | pa.Array, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         """Set values; null deletes."""

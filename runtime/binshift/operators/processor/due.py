@@ -29,9 +29,9 @@ def due_rows(state: EpochState, index: FirstTimes, owned: BinSet, threshold_ms: 
     """
     start, stop = index.space, index.space + expiry_bytes(threshold_ms + 1)
     found: dict[Row, bool] = {}
-    for bin in index.before(state.reader, owned, threshold_ms + 1):
-        for part in state.scan(bin, start, stop):
-            found.update(((bin, key), True) for key in part.column("key").to_pylist())
+    for part in state.scan_bins(index.before(state.reader, owned, threshold_ms + 1), start, stop):
+        rows = zip(entries.bins_array(part).tolist(), part.column("key").to_pylist(), strict=True)
+        found.update(dict.fromkeys(rows, True))
     for change in state.changes:
         keys = change.column("key")
         within = change.filter(pc.and_(pc.starts_with(keys, pattern=start), pc.less(keys, stop)))
