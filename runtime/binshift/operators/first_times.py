@@ -61,6 +61,11 @@ class FirstTimes:
         first = int(self._times[owned.array].min(initial=NEVER))
         return None if first == NEVER else first
 
+    def first_of(self, rows: Entries) -> int | None:
+        """The time of the first row of the index among these, in milliseconds since 1970."""
+        index = rows.filter(pc.starts_with(rows.column("key"), pattern=self.space))
+        return int(self._times_in(index.column("key")).min()) if index.num_rows else None
+
     def change(self, changes: Entries, owned: BinSet) -> None:
         """The state has changed; of other bins than the owned ones nothing is known any more.
 

@@ -16,7 +16,9 @@ from binshift.operators.stored import OPAQUE_ROWS, Form, StoredRows
 def to_format(rows: StoredRows) -> VariableFormat:
     """As a part of the log's format."""
     keys, values = (base64.b64encode(schema.serialize()).decode() for schema in (rows.keys, rows.values))
-    return VariableFormat(rows.name, rows.form.value, keys, values, rows.hidden, rows.delay_ms)
+    return VariableFormat(
+        rows.name, rows.form.value, keys, values, rows.hidden, rows.delay_ms, rows.number, rows.expires
+    )
 
 
 def to_formats(rows: Iterable[StoredRows]) -> tuple[VariableFormat, ...]:
@@ -42,4 +44,4 @@ def _of_format(found: VariableFormat) -> StoredRows:
             f"the log describes its rows {found.name!r} in the form {found.form!r}, which this binshift cannot read "
             f"({error}): use the binshift that wrote it"
         ) from error
-    return StoredRows(found.name, form, keys, values, found.hidden, found.delay_ms)
+    return StoredRows(found.name, form, keys, values, found.hidden, found.delay_ms, found.number, found.expires)

@@ -24,7 +24,8 @@ from binshift.log.records.formats import LogFormat, OperatorFormat
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.model import BinSet, Epoch
-from binshift.operators.stored import Decoded, Form, StoredRows, decode
+from binshift.operators.decoding import decode
+from binshift.operators.stored import Decoded, Form, StoredRows
 from binshift.state.descriptions import stored_rows
 from binshift.worker.rebuild import BinRebuild, Limits
 
@@ -54,7 +55,7 @@ class StateRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns ``key``, ``value`` and ``partition_id``, which is the bin."""
+        """The columns of a row, such as ``key`` and ``value``, and ``partition_id``, which is the bin."""
         return schema_of(self.rows)
 
     def read(self, storage: Storage, bins: BinSet) -> Iterator[pa.RecordBatch]:
@@ -67,7 +68,7 @@ class StateRows:
         build = BinRebuild(storage, self.files, bins)
         for group in build.groups(Limits(rows_at_once=ROWS_AT_ONCE)):
             found = decode(self.rows, build.rows(group), self.watermark_ms)
-            if len(found.keys):
+            if len(found.bins):
                 yield _batch(found, self.schema)
 
     def parts(self, count: int) -> list[BinSet]:
@@ -95,7 +96,7 @@ class Changes:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns ``batch_id``, ``change_type`` ("update" or "delete"), ``key``, ``value``, ``partition_id``."""
+        """The columns ``batch_id``, ``change_type`` ("update" or "delete"), and those of the state."""
         return pa.schema([*CHANGE, *schema_of(self.rows)])
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
@@ -103,12 +104,11 @@ class Changes:
         for epoch, watermark_ms, file in self.files:
             for entries in read_all(storage, file):
                 found = decode(self.rows, entries, watermark_ms)
-                if not len(found.keys):
+                if not len(found.bins):
                     continue
-                kinds = pc.if_else(found.values.is_valid(), "update", "delete")
+                kinds = pc.if_else(pa.array(found.exists), "update", "delete")
                 columns = [pa.repeat(pa.scalar(epoch, pa.int64()), len(kinds)), kinds]
-                rows = [found.keys, found.values, found.bins]
-                yield pa.RecordBatch.from_arrays([*columns, *rows], schema=self.schema)
+                yield pa.RecordBatch.from_arrays([*columns, *found.columns, found.bins], schema=self.schema)
 
     def parts(self, count: int) -> list[Changes]:
         """The same changes in at most so many parts."""
@@ -118,11 +118,11 @@ class Changes:
 
 def schema_of(rows: StoredRows) -> pa.Schema:
     """The columns of rows of a kind."""
-    return pa.schema([pa.field("key", rows.key_type), pa.field("value", rows.value_type), PARTITION])
+    return pa.schema([*rows.columns, PARTITION])
 
 
 def _batch(found: Decoded, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([found.keys, found.values, found.bins], schema=schema)
+    return pa.RecordBatch.from_arrays([*found.columns, found.bins], schema=schema)
 
 
 @dataclass(frozen=True)
@@ -223,6 +223,11 @@ class StateLog:
         """
         if rows.form is Form.SIDE:
             raise InvalidQuery("the sides of a join have no change feed, as in Spark: their rows are stored together")
+        if rows.form is Form.LIST or rows.collected:
+            raise InvalidQuery(
+                f"{rows.name} has no change feed: the elements of a list are stored together, and a map has one with "
+                "flattenCollectionTypes=true. Read the state at two epochs"
+            )
         stop = self.epochs[1] if last is None else last
         if stop < first:
             raise InvalidQuery(f"the changes begin with epoch {first}, after their end, {stop}")

@@ -30,6 +30,8 @@ class VariableFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         values: the columns of the value, likewise.
         hidden: how many of the last columns of the value are not the user's.
         delay_ms: how far the watermark that ends the rows is behind the query's, in milliseconds.
+        number: of a processor's variable.
+        expires: whether a processor's variable has a time to live.
     """
 
     name: str
@@ -38,6 +40,8 @@ class VariableFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: str
     hidden: int = 0
     delay_ms: int = 0
+    number: int = 0
+    expires: bool = False
 
 
 class OperatorFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

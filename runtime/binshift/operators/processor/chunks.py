@@ -90,7 +90,15 @@ class ChunkCodec:
         return binary.join([versions, self._rows.pack_columns([lists], len(chunks))])
 
     def unpack(self, stored: pa.BinaryArray) -> list[list[Element]]:
-        """The elements of each chunk.
+        """The elements of each chunk. Errors as `lists`."""
+        lists = self.lists(stored)
+        rows = tuples_of(lists.flatten().flatten(), len(lists.values))
+        elements = [(row[1:], row[0]) for row in rows]
+        ends = lists.offsets.to_pylist()
+        return [elements[start:stop] for start, stop in pairwise(ends)]
+
+    def lists(self, stored: pa.BinaryArray) -> pa.ListArray:
+        """The elements of each chunk as structs: the expiry, and the columns.
 
         Raises:
             LogDamaged: a chunk is missing or has another form.
@@ -104,8 +112,4 @@ class ChunkCodec:
             for head in binary.pieces(binary.data(stored), starts, np.minimum(starts + 2, stops)).to_pylist()
         ):
             raise LogDamaged(f"a list of a schema version other than {SCHEMA_VERSION}: a newer binshift has written it")
-        lists = self._rows.unpack_columns(binary.pieces(binary.data(stored), starts + 2, stops))[0]
-        rows = tuples_of(lists.flatten().flatten(), len(lists.values))
-        elements = [(row[1:], row[0]) for row in rows]
-        ends = lists.offsets.to_pylist()
-        return [elements[start:stop] for start, stop in pairwise(ends)]
+        return self._rows.unpack_columns(binary.pieces(binary.data(stored), starts + 2, stops))[0]

@@ -81,6 +81,14 @@ def key_of(row_key: bytes) -> bytes:
     return row_key[start : start + int.from_bytes(row_key[1 + VARIABLE_BYTES : start], "big")]
 
 
+def split_keys(rows: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """The packed grouping keys of rows of variables, and what follows them."""
+    bounds, content = binary.offsets(rows), binary.data(rows)
+    begin = bounds[:-1] + 1 + VARIABLE_BYTES + _LENGTH_BYTES
+    sizes = binary.contiguous(binary.pieces(content, begin - _LENGTH_BYTES, begin)).view(">u4").astype(np.int64)
+    return binary.pieces(content, begin, begin + sizes), binary.pieces(content, begin + sizes, bounds[1:])
+
+
 def of_keys(rows: pa.BinaryArray, packed: pa.BinaryArray) -> binary.BoolArray:
     """Which of the rows belong to some grouping keys; index rows and timers by time do not count."""
     bounds, content = binary.offsets(rows), np.frombuffer(binary.data(rows), dtype=np.uint8)

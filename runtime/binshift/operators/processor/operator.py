@@ -21,6 +21,7 @@ from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Wake
 from binshift.operators.expiry import on_time
 from binshift.operators.grouping import bin_groups
+from binshift.operators.processor.adopting import adopt_rows
 from binshift.operators.processor.contract import Calls, Firing, InputGroup, StateOf, States, UserProcessor
 from binshift.operators.processor.keygroup import KeyGroup, Turn
 from binshift.operators.processor.latecheck import none_late
@@ -92,6 +93,12 @@ class StatefulProcessing:
         """Run a new instance of the processor over an epoch."""
         returned = _Epoch(self, state, context).run(batches)
         yield from returned if self.event_time is None else none_late(returned, self.event_time, context)
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store variables and timers of keys without state; see `binshift.operators.processor.adopting`."""
+        adopt_rows(self.variables, self.key_codec.pack(_columns(rows, KEY_PREFIX, self.keys)), rows, state)
+        if self.time is TimeMode.PROCESSING:
+            state.wake = Wake(state.times.timers, after_ms=0)
 
     @cached_property
     def key_codec(self) -> RowCodec:

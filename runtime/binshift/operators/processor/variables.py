@@ -131,15 +131,25 @@ class TupleCodec:
 
     def pack(self, tuples: Sequence[Tuple], expiries_ms: Sequence[int] | None = None) -> pa.BinaryArray:
         """The stored form of each tuple; expiries (milliseconds) are needed exactly if the codec has them."""
-        prefixes = np.zeros(len(tuples), dtype=self._prefix)
+        return self.pack_columns(columns_of(tuples, self._schema), len(tuples), expiries_ms)
+
+    def pack_columns(
+        self, columns: Sequence[pa.Array], rows: int, expiries_ms: Sequence[int] | pa.Int64Array | None = None
+    ) -> pa.BinaryArray:
+        """The stored form of tuples given as columns in Spark's inner form."""
+        prefixes = np.zeros(rows, dtype=self._prefix)
         prefixes["version"] = SCHEMA_VERSION
         if self._expires:
             prefixes["expiry"] = expiries_ms
-        rows = self._rows.pack_columns(columns_of(tuples, self._schema), len(tuples))
-        return binary.join([binary.rows_of(prefixes), rows])
+        return binary.join([binary.rows_of(prefixes), self._rows.pack_columns(columns, rows)])
 
     def unpack(self, stored: pa.BinaryArray) -> tuple[list[Tuple], list[int]]:
-        """The tuples and their expiries, of values that are not null.
+        """The tuples and their expiries, of values that are not null. Errors as `unpack_columns`."""
+        columns, expiries = self.unpack_columns(stored)
+        return tuples_of(columns, len(stored)), expiries
+
+    def unpack_columns(self, stored: pa.BinaryArray) -> tuple[list[pa.Array], list[int]]:
+        """The columns of the tuples and their expiries, of values that are not null.
 
         Raises:
             LogDamaged: no tuple has this form.
@@ -158,4 +168,4 @@ class TupleCodec:
             )
         columns = self._rows.unpack_columns(binary.pieces(binary.data(stored), starts + width, stops))
         expiries = heads["expiry"].tolist() if self._expires else [NEVER_MS] * len(stored)
-        return tuples_of(columns, len(stored)), expiries
+        return columns, expiries

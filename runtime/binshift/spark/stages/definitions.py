@@ -25,10 +25,12 @@ class Definitions:
     Attributes:
         variables: numbered by their names' order.
         parsed: by DDL text, the schema.
+        schemas: by variable, the user's schema of what it holds, and that of a map's keys.
     """
 
     variables: tuple[Variable, ...]
     parsed: Mapping[str, StructType]
+    schemas: Mapping[str, tuple[StructType, StructType | None]]
 
 
 def defined(command: bytes, time: TimeMode) -> Definitions:
@@ -44,36 +46,34 @@ def defined(command: bytes, time: TimeMode) -> Definitions:
     named = sorted(handle.found.items())
     return Definitions(
         tuple(
-            Variable(number, name, kind, schema, user_key, ttl_ms)
+            Variable(number, name, kind, _arrow(schema), None if user_key is None else _arrow(user_key), ttl_ms)
             for number, (name, (kind, schema, user_key, ttl_ms)) in enumerate(named)
         ),
         handle.parsed,
+        {name: (schema, user_key) for name, (_, schema, user_key, _) in named},
     )
 
 
 class _DriverHandle(Handle):
     def __init__(self, time: TimeMode) -> None:
         super().__init__(time, Phase.PRE_INIT)
-        self.found: dict[str, tuple[Kind, pa.Schema, pa.Schema | None, int | None]] = {}
+        self.found: dict[str, tuple[Kind, StructType, StructType | None, int | None]] = {}
         self.parsed: dict[str, StructType] = {}
 
     def _value(self, name: str, schema: Schema, ttl_ms: int | None) -> ValueState:
-        self.found[name] = Kind.VALUE, self._arrow(schema), None, ttl_ms or None
+        self.found[name] = Kind.VALUE, self._schema(schema), None, ttl_ms or None
         return Value(name, None, self._schema(schema))
 
     def _list(self, name: str, schema: Schema, ttl_ms: int | None) -> ListState:
-        self.found[name] = Kind.LIST, self._arrow(schema), None, ttl_ms or None
+        self.found[name] = Kind.LIST, self._schema(schema), None, ttl_ms or None
         return List(name, None, self._schema(schema))
 
     def _map(self, name: str, user_key: Schema, schema: Schema, ttl_ms: int | None) -> MapState:
-        self.found[name] = Kind.MAP, self._arrow(schema), self._arrow(user_key), ttl_ms or None
+        self.found[name] = Kind.MAP, self._schema(schema), self._schema(user_key), ttl_ms or None
         return Map(name, None, self._schema(user_key), self._schema(schema))
 
     def _forget(self, name: str) -> None:
         self.found.pop(name, None)
-
-    def _arrow(self, schema: Schema) -> pa.Schema:
-        return inner_schema(to_arrow_schema(self._schema(schema), timezone="UTC"))
 
     def _schema(self, schema: Schema) -> StructType:
         if not isinstance(schema, str):
@@ -81,6 +81,10 @@ class _DriverHandle(Handle):
         if schema not in self.parsed:
             self.parsed[schema] = _struct(schema)
         return self.parsed[schema]
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    return inner_schema(to_arrow_schema(schema, timezone="UTC"))
 
 
 def _struct(ddl: str) -> StructType:

@@ -7,7 +7,7 @@ their source, and in the first epoch those of the initial state before them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -22,6 +22,7 @@ from binshift.errors import Unsupported
 from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.decoding import timer_rows, variable_rows
 from binshift.operators.processor.operator import (
     INITIAL_COLUMN,
     INITIAL_PREFIX,
@@ -37,7 +38,7 @@ from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
 from binshift.spark.plan.stage import ORDER_COLUMN, numbered, numbered_schema, text_fingerprint
 from binshift.spark.stages.buffers import is_storable
-from binshift.spark.stages.definitions import defined
+from binshift.spark.stages.definitions import Definitions, defined
 from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
@@ -65,6 +66,8 @@ class ProcessorStage:
         bins: the number of bins.
         description: see `Stage`.
         expiry: the event time of rows by which they can be late; None if they cannot.
+        stored: see `Stage`.
+        schemas: by variable, the user's schema of what it holds, and that of a map's keys.
     """
 
     kind: str
@@ -75,8 +78,9 @@ class ProcessorStage:
     bins: int
     description: str
     expiry: Column | None
+    stored: tuple[StoredRows, ...]
+    schemas: Mapping[str, tuple[StructType, StructType | None]]
     spark_merge: ClassVar[None] = None
-    stored: ClassVar[tuple[StoredRows, ...]] = ()
     _columns: RouteColumns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -177,7 +181,20 @@ def compile_processor(
     described = f"keys {named.simpleString()}; {node.outputMode()} mode; {time.value} time"
     description = "; ".join((described, *(each.description for each in found.variables)))
     kind = PANDAS if pandas else ROWS
-    return ProcessorStage(kind, operator, keys, (keys_at, initial_at), output, bins, description, expiry)
+    stored = _stored(rows, named, found, time)
+    positions = keys_at, initial_at
+    return ProcessorStage(kind, operator, keys, positions, output, bins, description, expiry, stored, found.schemas)
+
+
+def _stored(rows: DataFrame, keys: StructType, found: Definitions, time: TimeMode) -> tuple[StoredRows, ...]:
+    """The rows of each variable, and of timers if the processor can have them."""
+    grouping = _arrow(rows, keys)
+    schemas = {
+        name: (_arrow(rows, schema), None if user_key is None else _arrow(rows, user_key))
+        for name, (schema, user_key) in found.schemas.items()
+    }
+    variables = tuple(variable_rows(each, grouping, *schemas[each.name]) for each in found.variables)
+    return variables if time is TimeMode.NONE else (*variables, timer_rows(grouping))
 
 
 def _positions(keys: Any, frame: DataFrame) -> list[int]:

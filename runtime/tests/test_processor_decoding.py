@@ -1,0 +1,180 @@
+"""A processor's variables and timers as readers see them, against a dictionary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from processor_fold import ASKED, ELEMENT, OUTPUT, USER_KEY, Asked, Fold, Obedient, State
+from processor_world import BINS, World
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+from test_processor_states import History, epochs
+
+from binshift import entries
+from binshift.errors import InvalidQuery
+from binshift.log.records.formats import OperatorFormat
+from binshift.model import Bin
+from binshift.operators.contract import STATE_SPACE
+from binshift.operators.decoding import decode
+from binshift.operators.processor.decoding import timer_rows, variable_rows
+from binshift.operators.processor.layout import sized, variable_keys
+from binshift.operators.processor.operator import TimeMode
+from binshift.operators.processor.variables import Kind, Variable, inner_schema
+from binshift.operators.stored import TTL, StoredRows
+from binshift.rows import RowCodec
+from binshift.state.descriptions import stored_rows, to_formats
+from binshift.state.options import StateOptions
+from binshift.state.reader import StateLog
+
+KEYS = pa.schema([("word", pa.string())])
+TTL_MS = 20
+
+
+def arrow(schema: StructType) -> pa.Schema:
+    """The user's schema in Arrow."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def described(world: World) -> dict[str, StoredRows]:
+    """The rows of `Obedient`, as the log has them."""
+    schemas = {"value": (ELEMENT, None), "list": (ELEMENT, None), "map": (ELEMENT, USER_KEY)}
+    variables = [
+        variable_rows(each, KEYS, *(schema and arrow(schema) for schema in schemas[each.name]))
+        for each in world.operator.variables
+    ]
+    operator = OperatorFormat(
+        "0.transformWithStateInPySparkExec", "f", state=to_formats([*variables, timer_rows(KEYS)])
+    )
+    return {rows.name: rows for rows in stored_rows(operator)}
+
+
+def seen(world: World, rows: StoredRows) -> list[dict[str, Any]]:
+    """The decoded rows of one kind in the store."""
+    with world.store.read() as reader:
+        found = entries.concat([part for bin in range(BINS) for part in reader.scan(Bin(bin))])
+    decoded = decode(rows, found, 0)
+    assert decoded.exists.all()
+    batch = pa.RecordBatch.from_arrays(list(decoded.columns), schema=rows.columns)
+    batch.validate(full=True)
+    return [{**row, "key": row["key"]["word"]} for row in batch.to_pylist()]
+
+
+def ordered(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows in any order."""
+    return sorted(map(repr, rows))
+
+
+def shown(ending: Any, ttl_ms: int | None) -> dict[str, Any]:
+    """A tuple as a reader sees it."""
+    (n, s), ends = ending
+    value = {"n": n, "s": s}
+    return value if ttl_ms is None else {"value": value, TTL: ends}
+
+
+@pytest.mark.parametrize("ttl_ms", [None, TTL_MS])
+@settings(max_examples=40)
+@given(history=epochs)
+def test_what_readers_see_is_the_state(ttl_ms: int | None, history: History) -> None:
+    """Every value, element, entry and timer that has not ended is one row; collected, each key is one row."""
+    world, fold, now = World(Obedient(ttl_ms), OUTPUT, TimeMode.PROCESSING, rows=ASKED), Fold(ttl_ms), 0
+    for rows, step, split, _ in history:
+        now += step
+        asked: list[Asked] = rows
+        world.epoch(asked, time=now, split=split)
+        fold.epoch(asked, now)
+    world.epoch(time=now)
+    fold.epoch([], now)
+    kinds, live = described(world), {key: alive(state, now, ttl_ms) for key, state in fold.states.items()}
+    values = [{"key": key, "value": each.value} for key, each in live.items() if each.value]
+    assert ordered(seen(world, kinds["value"])) == ordered(values)
+    elements = seen(world, kinds["list"])
+    for key, each in live.items():
+        assert [row["list_element"] for row in elements if row["key"] == key] == each.list
+    pairs = [
+        {"key": key, "user_map_key": {"u": u}, "user_map_value": found}
+        for key, each in live.items()
+        for u, found in each.map.items()
+    ]
+    assert ordered(seen(world, kinds["map"])) == ordered(pairs)
+    timers = [{"key": key, "expiration_timestamp_ms": at} for key, state in fold.states.items() for at in state.timers]
+    assert ordered(seen(world, kinds["timers"])) == ordered(timers)
+    whole = [{"key": key, "list_value": each.list} for key, each in live.items() if each.list]
+    assert ordered(seen(world, replace(kinds["list"], collected=True))) == ordered(whole)
+    maps = {row["key"]: row["map_value"] for row in seen(world, replace(kinds["map"], collected=True))}
+    assert {key: {repr(pair) for pair in found} for key, found in maps.items()} == {
+        key: {repr(({"u": u}, found)) for u, found in each.map.items()} for key, each in live.items() if each.map
+    }
+
+
+def test_values_have_the_user_s_types() -> None:
+    """Times are times, though they are stored as numbers."""
+    schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("seen", pa.list_(pa.date32()))])
+    variable = Variable(3, "v", Kind.VALUE, inner_schema(schema))
+    rows = variable_rows(variable, KEYS, schema, None)
+    packed = RowCodec(KEYS).pack_columns([pa.array(["a"])], 1)
+    key = variable_keys(STATE_SPACE, 3, sized(packed))
+    value = variable.codec.pack([(1_000_000, [1])])
+    decoded = decode(rows, entries.make([5], key, value), 0)
+    assert decoded.columns[1].to_pylist() == [
+        {"at": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), "seen": [date(1970, 1, 2)]}
+    ]
+
+
+def test_a_missing_variable_is_spark_s_error() -> None:
+    """Variables and timers that do not exist are refused with Spark's conditions, which name those that do."""
+    world = World(Obedient(None), OUTPUT, TimeMode.PROCESSING, rows=ASKED)
+    kinds = list(described(world).values())
+    operators = (
+        OperatorFormat("0.transformWithStateInPySparkExec", "f", state=to_formats(kinds)),
+        OperatorFormat("1.transformWithStateInPandasExec", "f", state=to_formats(kinds[:-1])),
+        OperatorFormat("2.stateStoreSave", "f", state=()),
+    )
+    log = cast(StateLog, LogOf(operators))
+
+    def refusal(**options: str) -> str:
+        with pytest.raises(InvalidQuery) as refused:
+            StateOptions.of({"path": "/a", **options}).located(log)
+        return str(refused.value)
+
+    assert StateOptions.of({"path": "/a", "stateVarName": "list"}).located(log)[1] == kinds[0]
+    assert StateOptions.of({"path": "/a", "readRegisteredTimers": "true"}).located(log)[1] == kinds[-1]
+    assert refusal().startswith("[STDS_REQUIRED_OPTION_UNSPECIFIED] 'stateVarName' must be specified.")
+    assert "State variable x is not defined for the transformWithState operator." in refusal(stateVarName="x")
+    assert "list, map, value" in refusal(stateVarName="timers")
+    assert "Found operator=stateStoreSave" in refusal(stateVarName="x", operatorId="2")
+    assert "not available in timeMode=None" in refusal(readRegisteredTimers="true", operatorId="1")
+    assert refusal(stateVarName="x", readRegisteredTimers="true").startswith("[STDS_CONFLICT_OPTIONS]")
+
+
+@dataclass
+class LogOf:
+    """A log with operators."""
+
+    operators: tuple[OperatorFormat, ...]
+
+    def operator(self, number: int) -> OperatorFormat:
+        """See `StateLog`."""
+        return self.operators[number]
+
+
+@dataclass
+class Alive:
+    """What has not ended of a key's state, as readers see it."""
+
+    value: dict[str, Any] | None
+    list: list[dict[str, Any]]
+    map: dict[str, dict[str, Any]]
+
+
+def alive(state: State, now: int, ttl_ms: int | None) -> Alive:
+    """The state at a time."""
+    return Alive(
+        None if state.value is None or state.value[1] <= now else shown(state.value, ttl_ms),
+        [shown(each, ttl_ms) for each in state.list if each[1] > now],
+        {u: shown(each, ttl_ms) for u, each in state.map.items() if each[1] > now},
+    )
