@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -17,8 +19,13 @@ from test_processor_states import History, epochs
 
 from binshift import entries
 from binshift.errors import InvalidQuery
-from binshift.log.records.formats import OperatorFormat
-from binshift.model import Bin
+from binshift.log.files.blocks import write_file
+from binshift.log.log import Log
+from binshift.log.records.commits import CommitRecord, Part, whole_route
+from binshift.log.records.formats import LogFormat, OperatorFormat
+from binshift.log.storage import layout
+from binshift.log.storage.opening import open_storage
+from binshift.model import Bin, Epoch, Worker
 from binshift.operators.contract import STATE_SPACE
 from binshift.operators.decoding import decode
 from binshift.operators.processor.decoding import timer_rows, variable_rows
@@ -26,7 +33,9 @@ from binshift.operators.processor.layout import sized, variable_keys
 from binshift.operators.processor.operator import TimeMode
 from binshift.operators.processor.variables import Kind, Variable, inner_schema
 from binshift.operators.stored import TTL, StoredRows
+from binshift.routing import Route
 from binshift.rows import RowCodec
+from binshift.state.command import main
 from binshift.state.descriptions import stored_rows, to_formats
 from binshift.state.options import StateOptions
 from binshift.state.reader import StateLog
@@ -178,3 +187,66 @@ def alive(state: State, now: int, ttl_ms: int | None) -> Alive:
         [shown(each, ttl_ms) for each in state.list if each[1] > now],
         {u: shown(each, ttl_ms) for u, each in state.map.items() if each[1] > now},
     )
+
+
+def written(folder: Path) -> Path:
+    """A checkpoint of two epochs: the first sets a variable of each kind and a timer, the second removes an entry and the value."""
+    world = World(Obedient(None), OUTPUT, TimeMode.PROCESSING, rows=ASKED)
+    rows = list(described(world).values())
+    operator = OperatorFormat("0.transformWithStateInPySparkExec", "f", state=to_formats(rows))
+    storage = open_storage(str(folder / "binshift"), {"durable": "false"})
+    log = Log.on(storage, LogFormat(bins=BINS, query="q", operators=(operator,)))
+    route = Route.initial(BINS, [Worker(0)])
+    steps = (["value.set", "list.put", "map.set", "timer.register"], ["map.remove", "value.clear"])
+    for epoch, ops in enumerate(steps):
+        before = world.placed()
+        world.epoch([("a", op, 1) for op in ops], time=100)
+        gone = [row for row in before if row not in world.placed()]
+        with world.store.read() as reader:
+            kept = [part for bin in range(BINS) for part in reader.scan(Bin(bin))]
+        deleted = entries.make([bin for bin, _ in gone], [key for _, key in gone], [None] * len(gone))
+        name = layout.delta_name(Epoch(epoch), operator.name, Worker(0), f"{log.term}.{epoch}")
+        file = write_file(storage, name, [entries.merge_last_wins([*kept, deleted])])
+        log.append(
+            CommitRecord(
+                epoch=epoch,
+                term=log.term,
+                run=0,
+                previous=log.index.tip,
+                batch_time_ms=epoch,
+                offsets_hash="",
+                route_version=route.version,
+                moves=() if epoch else whole_route(route),
+                workers=(0,),
+                parts=(Part(operator.name, 0, f"{log.term}.{epoch}", file),),
+            )
+        )
+    return folder
+
+
+def test_the_command_shows_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each variable and the timers, at any epoch; removed entries are changes, and a list has none."""
+    path = str(written(tmp_path))
+    main([path, "--epoch", "0"])
+    shown = capsys.readouterr().out
+    for line in (
+        "list rows",
+        "value rows",
+        "map rows",
+        "timers rows",
+        "list_element.n",
+        "user_map_key.u",
+        "expiration_timestamp_ms",
+    ):
+        assert line in shown
+    main([path, "--name", "map", "--changes", "0", "1", "--output", "json"])
+    changes = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["change_type"], each["user_map_key"]) for each in changes] == [
+        ("update", {"u": "u1"}),
+        ("delete", {"u": "u1"}),
+    ]
+    assert changes[1]["user_map_value"] is None
+    main([path, "--name", "value"])
+    assert "no rows" in capsys.readouterr().out
+    with pytest.raises(InvalidQuery, match="no change feed"):
+        main([path, "--name", "list", "--changes", "0", "1"])
