@@ -67,7 +67,7 @@ class World:
         late: rows that the last epoch dropped.
         wake_at_ms: the earliest moment that a worker of the last epoch has requested.
         times: what the workers' processes know of the indexes by time.
-        opened: the bins that the last epoch has opened, each with the first key that it has looked for.
+        opened: the bins that the last epoch has opened, each with the key from which it was read.
     """
 
     def __init__(

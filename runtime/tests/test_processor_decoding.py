@@ -73,15 +73,14 @@ def seen(world: World, rows: StoredRows) -> list[dict[str, Any]]:
     return [{**row, "key": row["key"]["word"]} for row in batch.to_pylist()]
 
 
-def ordered(rows: list[dict[str, Any]]) -> list[str]:
+def by_text(rows: list[dict[str, Any]]) -> list[str]:
     """Rows in any order."""
     return sorted(map(repr, rows))
 
 
 def shown(ending: Any, ttl_ms: int | None) -> dict[str, Any]:
     """A tuple as a reader sees it."""
-    (n, s), ends = ending
-    value = {"n": n, "s": s}
+    value, ends = dict(zip("ns", ending[0], strict=True)), ending[1]
     return value if ttl_ms is None else {"value": value, TTL: ends}
 
 
@@ -100,7 +99,7 @@ def test_what_readers_see_is_the_state(ttl_ms: int | None, history: History) -> 
     fold.epoch([], now)
     kinds, live = described(world), {key: alive(state, now, ttl_ms) for key, state in fold.states.items()}
     values = [{"key": key, "value": each.value} for key, each in live.items() if each.value]
-    assert ordered(seen(world, kinds["value"])) == ordered(values)
+    assert by_text(seen(world, kinds["value"])) == by_text(values)
     elements = seen(world, kinds["list"])
     for key, each in live.items():
         assert [row["list_element"] for row in elements if row["key"] == key] == each.list
@@ -109,11 +108,11 @@ def test_what_readers_see_is_the_state(ttl_ms: int | None, history: History) -> 
         for key, each in live.items()
         for u, found in each.map.items()
     ]
-    assert ordered(seen(world, kinds["map"])) == ordered(pairs)
+    assert by_text(seen(world, kinds["map"])) == by_text(pairs)
     timers = [{"key": key, "expiration_timestamp_ms": at} for key, state in fold.states.items() for at in state.timers]
-    assert ordered(seen(world, kinds["timers"])) == ordered(timers)
+    assert by_text(seen(world, kinds["timers"])) == by_text(timers)
     whole = [{"key": key, "list_value": each.list} for key, each in live.items() if each.list]
-    assert ordered(seen(world, replace(kinds["list"], collected=True))) == ordered(whole)
+    assert by_text(seen(world, replace(kinds["list"], collected=True))) == by_text(whole)
     maps = {row["key"]: row["map_value"] for row in seen(world, replace(kinds["map"], collected=True))}
     assert {key: {repr(pair) for pair in found} for key, found in maps.items()} == {
         key: {repr(({"u": u}, found)) for u, found in each.map.items()} for key, each in live.items() if each.map
@@ -125,8 +124,7 @@ def test_values_have_the_user_s_types() -> None:
     schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("seen", pa.list_(pa.date32()))])
     variable = Variable(3, "v", Kind.VALUE, inner_schema(schema))
     rows = variable_rows(variable, KEYS, schema, None)
-    packed = RowCodec(KEYS).pack_columns([pa.array(["a"])], 1)
-    key = variable_keys(STATE_SPACE, 3, sized(packed))
+    key = variable_keys(STATE_SPACE, 3, sized(RowCodec(KEYS).pack_columns([pa.array(["a"])], 1)))
     value = variable.codec.pack([(1_000_000, [1])])
     decoded = decode(rows, entries.make([5], key, value), 0)
     assert decoded.columns[1].to_pylist() == [
@@ -135,7 +133,7 @@ def test_values_have_the_user_s_types() -> None:
 
 
 def test_a_missing_variable_is_spark_s_error() -> None:
-    """Variables and timers that do not exist are refused with Spark's conditions, which name those that do."""
+    """Variables and timers that do not exist are refused with Spark's conditions, which name the known ones."""
     world = World(Obedient(None), OUTPUT, TimeMode.PROCESSING, rows=ASKED)
     kinds = list(described(world).values())
     operators = (

@@ -104,11 +104,9 @@ class Changes:
         for epoch, watermark_ms, file in self.files:
             for entries in read_all(storage, file):
                 found = decode(self.rows, entries, watermark_ms)
-                if not len(found.bins):
-                    continue
                 kinds = pc.if_else(pa.array(found.exists), "update", "delete")
-                columns = [pa.repeat(pa.scalar(epoch, pa.int64()), len(kinds)), kinds]
-                yield pa.RecordBatch.from_arrays([*columns, *found.columns, found.bins], schema=self.schema)
+                numbers = pa.repeat(pa.scalar(epoch, pa.int64()), len(kinds))
+                yield pa.RecordBatch.from_arrays([numbers, kinds, *found.columns, found.bins], schema=self.schema)
 
     def parts(self, count: int) -> list[Changes]:
         """The same changes in at most so many parts."""
@@ -224,10 +222,7 @@ class StateLog:
         if rows.form is Form.SIDE:
             raise InvalidQuery("the sides of a join have no change feed, as in Spark: their rows are stored together")
         if rows.form is Form.LIST or rows.collected:
-            raise InvalidQuery(
-                f"{rows.name} has no change feed: the elements of a list are stored together, and a map has one with "
-                "flattenCollectionTypes=true. Read the state at two epochs"
-            )
+            raise InvalidQuery(f"{rows.name} has no change feed: its elements are shown together. Compare two epochs")
         stop = self.epochs[1] if last is None else last
         if stop < first:
             raise InvalidQuery(f"the changes begin with epoch {first}, after their end, {stop}")

@@ -11,8 +11,10 @@ from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueS
 from pyspark.sql.types import StructType
 
 from binshift.errors import InvalidQuery
+from binshift.operators.processor.decoding import timer_rows, variable_rows
 from binshift.operators.processor.operator import TimeMode
 from binshift.operators.processor.variables import Kind, Variable, inner_schema
+from binshift.operators.stored import StoredRows
 from binshift.spark.tasks.processor_calls import unpickled
 from binshift.spark.tasks.processor_handle import Handle, Phase, Schema
 from binshift.spark.tasks.processor_states import List, Map, Value
@@ -32,6 +34,15 @@ class Definitions:
     parsed: Mapping[str, StructType]
     schemas: Mapping[str, tuple[StructType, StructType | None]]
 
+    def stored(self, keys: pa.Schema, time: TimeMode) -> tuple[StoredRows, ...]:
+        """The rows of each variable, and of timers if the processor can have them; ``keys`` are the grouping columns."""
+        schemas = {
+            name: (_arrow(schema), None if user_key is None else _arrow(user_key))
+            for name, (schema, user_key) in self.schemas.items()
+        }
+        variables = tuple(variable_rows(each, keys, *schemas[each.name]) for each in self.variables)
+        return variables if time is TimeMode.NONE else (*variables, timer_rows(keys))
+
 
 def defined(command: bytes, time: TimeMode) -> Definitions:
     """Call ``init`` and ``close`` of a new instance of a processor.
@@ -46,7 +57,14 @@ def defined(command: bytes, time: TimeMode) -> Definitions:
     named = sorted(handle.found.items())
     return Definitions(
         tuple(
-            Variable(number, name, kind, _arrow(schema), None if user_key is None else _arrow(user_key), ttl_ms)
+            Variable(
+                number,
+                name,
+                kind,
+                inner_schema(_arrow(schema)),
+                None if user_key is None else inner_schema(_arrow(user_key)),
+                ttl_ms,
+            )
             for number, (name, (kind, schema, user_key, ttl_ms)) in enumerate(named)
         ),
         handle.parsed,
@@ -84,7 +102,7 @@ class _DriverHandle(Handle):
 
 
 def _arrow(schema: StructType) -> pa.Schema:
-    return inner_schema(to_arrow_schema(schema, timezone="UTC"))
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 def _struct(ddl: str) -> StructType:

@@ -22,7 +22,6 @@ from binshift.errors import Unsupported
 from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
-from binshift.operators.processor.decoding import timer_rows, variable_rows
 from binshift.operators.processor.operator import (
     INITIAL_COLUMN,
     INITIAL_PREFIX,
@@ -38,7 +37,7 @@ from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
 from binshift.spark.plan.stage import ORDER_COLUMN, numbered, numbered_schema, text_fingerprint
 from binshift.spark.stages.buffers import is_storable
-from binshift.spark.stages.definitions import Definitions, defined
+from binshift.spark.stages.definitions import defined
 from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
@@ -181,20 +180,9 @@ def compile_processor(
     described = f"keys {named.simpleString()}; {node.outputMode()} mode; {time.value} time"
     description = "; ".join((described, *(each.description for each in found.variables)))
     kind = PANDAS if pandas else ROWS
-    stored = _stored(rows, named, found, time)
+    stored = found.stored(_arrow(rows, named), time)
     positions = keys_at, initial_at
     return ProcessorStage(kind, operator, keys, positions, output, bins, description, expiry, stored, found.schemas)
-
-
-def _stored(rows: DataFrame, keys: StructType, found: Definitions, time: TimeMode) -> tuple[StoredRows, ...]:
-    """The rows of each variable, and of timers if the processor can have them."""
-    grouping = _arrow(rows, keys)
-    schemas = {
-        name: (_arrow(rows, schema), None if user_key is None else _arrow(rows, user_key))
-        for name, (schema, user_key) in found.schemas.items()
-    }
-    variables = tuple(variable_rows(each, grouping, *schemas[each.name]) for each in found.variables)
-    return variables if time is TimeMode.NONE else (*variables, timer_rows(grouping))
 
 
 def _positions(keys: Any, frame: DataFrame) -> list[int]:
