@@ -21,7 +21,7 @@ from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker.background_task import Budget, run_round
 from binshift.worker.epoch_task import EpochTask
-from binshift.worker.kept_expiries import KeptExpiries
+from binshift.worker.kept_times import KeptTimes
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 from simulator.faults import Faults, Killed, Process
 from simulator.faulty import FaultyStorage, FaultyStore
@@ -85,7 +85,7 @@ class Machine:
         self._limits = limits
         self._faults = faults
         self._disk: dict[str, KeyValueStore] = {}
-        self._kept: dict[tuple[str, str], KeptExpiries] = {}
+        self._kept: dict[tuple[str, str], KeptTimes] = {}
 
     @property
     def registered(self) -> Executor:
@@ -155,7 +155,7 @@ class Machine:
 
         self.emptied.discard(spec.operator)
         store = self._scratch() if spec.scratch else self._store(spec.operator)
-        kept = KeptExpiries() if spec.scratch else self._kept.setdefault((process.name, spec.operator), KeptExpiries())
+        kept = KeptTimes() if spec.scratch else self._kept.setdefault((process.name, spec.operator), KeptTimes())
         task = EpochTask(spec, operator, store, self._storage(), attempt, kept)
         return Task(spec, _stepped(task.run(batches, sent)))
 

@@ -9,12 +9,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from adopted_processors import SEEN, TTL_MS, Remembering, RememberingFrames, counted
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 SCHEMA = "k string, v long, d decimal(6,2), x double, t timestamp"
 START = datetime(2024, 3, 1, tzinfo=UTC)
 STEPS = 4
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB, HDFS = (
+    f"org.apache.spark.sql.execution.streaming.state.{name}StateStoreProvider" for name in ("RocksDB", "HDFSBacked")
+)
 Sink = Callable[[DataFrame, int], None]
 
 
@@ -27,12 +32,16 @@ class Program:
         mode: the output mode.
         inputs: how many streams.
         repeats: it returns its groups in every batch, also in one without rows, which a move can add.
+        processor: it runs a processor, for which Spark needs RocksDB.
+        without_pause: Spark would run batches without pause, as it has processing time; it runs none without rows.
     """
 
     build: Callable[..., DataFrame]
     mode: str = "append"
     inputs: int = 1
     repeats: bool = False
+    processor: bool = False
+    without_pause: bool = False
 
 
 def late(frame: DataFrame) -> DataFrame:
@@ -74,6 +83,35 @@ def joined(left: DataFrame, right: DataFrame) -> DataFrame:
     return late(left).alias("a").join(late(right).alias("b"), near, "left_outer").select(*columns)
 
 
+def stateful(frame: DataFrame) -> DataFrame:
+    """A processor with timers of event time."""
+    return late(frame).groupBy("k").transformWithState(Remembering(), SEEN, "Update", "EventTime")
+
+
+def expiring(frame: DataFrame) -> DataFrame:
+    """A processor with a time to live, in pandas."""
+    return frame.groupBy("k").transformWithStateInPandas(RememberingFrames(TTL_MS), SEEN, "Update", "ProcessingTime")
+
+
+def grouped(timeout: str) -> Callable[[DataFrame], DataFrame]:
+    """A function with states, and with timeouts."""
+
+    def build(frame: DataFrame) -> DataFrame:
+        rows = frame.withWatermark("t", "10 seconds").groupBy("k")
+        return rows.applyInPandasWithState(counted, SEEN, "n long, d decimal(6,2)", "update", timeout)
+
+    return build
+
+
+PROCESSORS = {
+    "processor": Program(stateful, "update", processor=True),
+    "processor with ttl": Program(expiring, "update", processor=True, without_pause=True),
+}
+GROUP_STATES = {
+    "group states": Program(grouped("NoTimeout"), "update"),
+    "group timeouts": Program(grouped("EventTimeTimeout"), "update"),
+}
+
 PROGRAMS = {
     "aggregates": Program(aggregates, "update"),
     "complete": Program(lambda f: f.groupBy("k").count(), "complete", repeats=True),
@@ -89,6 +127,8 @@ PROGRAMS = {
     ),
     "join": Program(joined, inputs=2),
     "limit": Program(lambda f: f.select("k", "v").limit(9)),
+    **GROUP_STATES,
+    **PROCESSORS,
 }
 
 
@@ -120,6 +160,8 @@ def put(folder: Path, step: int, program: Program) -> None:
 
 def frame(spark: SparkSession, folder: Path, program: Program) -> DataFrame:
     """The query over the files of a folder, one a batch."""
+    spark.conf.set(PROVIDER, ROCKSDB if program.processor else HDFS)
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", not program.without_pause)
     streams = []
     for stream in range(program.inputs):
         (folder / f"in{stream}").mkdir(parents=True, exist_ok=True)

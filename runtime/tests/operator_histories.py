@@ -8,7 +8,7 @@ and a worker may change only its own bins and delete only rows that exist. `rows
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,11 @@ class OwnedReader:
         """See `StateReader`."""
         assert bin in self.owned
         return self.reader.scan(bin, start, stop)
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """See `StateReader`."""
+        assert set(bins) <= set(self.owned)
+        return self.reader.scan_bins(bins, start, stop)
 
 
 class TwoWorkers:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from binshift.entries import merge_last_wins
-from binshift.log.records.schemas import SchemasFile
+from binshift.entries import Entries, merge_last_wins
 from binshift.model import Bin, BinSet, Epoch
-from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, IndexTimes, StateReader
 from binshift.operators.decoding import decode
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.decoding import variable_rows
 from binshift.operators.processor.evolution import Rules, evolve, variables_of
 from binshift.operators.processor.operator import INITIAL_COLUMN, StatefulProcessing, TimeMode
 from binshift.rows import RowCodec
@@ -27,7 +28,6 @@ from binshift.spark.tasks.processor_calls import PickledProcessor
 from binshift.spark.tasks.processor_frames import FrameConf, FrameFormat
 from binshift.spark.tasks.processor_rows import RowFormat
 from binshift.spark.testing.processing import FRAMES, command_of, numbered
-from binshift.state.variables import to_schemas, variable_rows
 from binshift.store.engine.contract import KeyValueStore
 from binshift.store.engine.memory_store import MemoryStore
 
@@ -63,6 +63,8 @@ class World:
     Attributes:
         late: rows that the last epoch dropped.
         wake_at_ms: the earliest moment that a worker of the last epoch has requested.
+        times: what the workers' processes know of the indexes by time.
+        opened: the bins that the last epoch has opened, each with the key from which it was read.
     """
 
     def __init__(
@@ -103,6 +105,12 @@ class World:
         self.epochs = 0
         self.late = 0
         self.wake_at_ms: int | None = None
+        self.times = (IndexTimes(), IndexTimes())
+        self.opened: list[tuple[int, bytes]] = []
+
+    def restart(self, worker: int) -> None:
+        """A worker's process ends, and another one continues."""
+        self.times = tuple(IndexTimes() if at == worker else each for at, each in enumerate(self.times))  # type: ignore[assignment]
 
     def epoch(
         self,
@@ -116,29 +124,58 @@ class World:
         """One epoch at a time and a watermark in milliseconds (default: as before); bins below ``split`` are one worker's."""
         before, self.watermark = self.watermark, self.watermark if watermark is None else watermark
         self.time = self.time if time is None else time
-        batch, output, changes, wakes = self._sent(rows, initial), [], [], []
+        batch, output, states = self._sent(rows, initial), [], []
         self.late = 0
+        workers = [BinSet(range(split)), BinSet(range(split, BINS))]
         with self.store.read() as reader:
-            for owned in (BinSet(range(split)), BinSet(range(split, BINS))):
+            watched = self._watched(reader)
+            for owned, times in zip(workers, self.times, strict=True):
                 mine = batch.filter(pa.array(np.isin(batch.column(BIN_COLUMN).to_numpy(), owned.array)))
                 context = EpochContext(Epoch(self.epochs), self.time, self.watermark, before, owned)
-                state = EpochState(reader)
+                state = EpochState(watched, times=times)
                 for found in self.operator.run(iter([mine]), state, context):
                     assert found.schema.names == self.operator.output_schema.names
                     output += found.to_pylist()
-                changes += state.changes
-                wakes.append(state.wake_at_ms)
+                states.append(state)
                 self.late += state.rows_late
-        with self.store.write(1) as transaction:
-            transaction.put_many(merge_last_wins(changes))
+        for owned, state in zip(workers, states, strict=True):
+            changes = merge_last_wins(state.changes)
+            with self.store.write(1) as transaction:
+                transaction.put_many(changes)
+            state.times.change(changes, owned)
+        with self.store.read() as reader:
+            wakes = [
+                state.wake.at_ms(reader, owned) for owned, state in zip(workers, states, strict=True) if state.wake
+            ]
         self.epochs += 1
         self.wake_at_ms = min((each for each in wakes if each is not None), default=None)
         return output
 
+    def _watched(self, reader: StateReader) -> StateReader:
+        """The reader, which notes the bins that are opened."""
+        self.opened, scan, scan_bins = [], reader.scan, reader.scan_bins
+
+        def watched(bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
+            self.opened.append((bin, start))
+            return scan(bin, start, stop)
+
+        def watched_bins(bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+            self.opened += [(bin, start) for bin in bins]
+            return scan_bins(bins, start, stop)
+
+        made: StateReader = Mock(wraps=reader)
+        made.scan, made.scan_bins = watched, watched_bins  # type: ignore[method-assign]
+        return made
+
     def stored(self) -> list[bytes]:
         """The keys of all rows in the store."""
+        return [key for _, key in self.placed()]
+
+    def placed(self) -> list[tuple[int, bytes]]:
+        """The bins and keys of all rows in the store."""
         with self.store.read() as reader:
-            return [key.as_py() for bin in range(BINS) for part in reader.scan(Bin(bin)) for key in part.column("key")]
+            parts = [(bin, part) for bin in range(BINS) for part in reader.scan(Bin(bin))]
+        return [(bin, key) for bin, part in parts for key in part.column("key").to_pylist()]
 
     def with_processor(self, processor: StatefulProcessor) -> World:
         """The same state, continued by another instance, which may have other schemas."""
@@ -151,16 +188,14 @@ class World:
         other.operator = replace(self.operator, user=user, variables=variables_of(other.histories, found.wanted))
         return other
 
-    def read(self, name: str) -> list[tuple[Any, Any]]:
-        """Keys and values of a variable, as the state source has them."""
-        schemas = to_schemas("op", self.rules.encoding, to_arrow_schema(KEY, timezone="UTC"), self.histories)
-        (rows,) = (
-            each for each in variable_rows(SchemasFile(number=1, operators=(schemas,)), "op") if each.name == name
-        )
+    def read(self, name: str) -> list[tuple[Any, ...]]:
+        """The columns of a variable's rows, as the state source has them."""
+        (history,) = (each for each in self.histories if each.name == name)
+        rows = variable_rows(history, to_arrow_schema(KEY, timezone="UTC"))
         with self.store.read() as reader:
             parts = [part for bin in range(BINS) for part in reader.scan(Bin(bin))]
-        found = [decode(rows, part, 0) for part in parts]
-        return [pair for each in found for pair in zip(each.keys.to_pylist(), each.values.to_pylist(), strict=True)]
+        found = [decode(rows, part, 0).columns for part in parts]
+        return [row for columns in found for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
     def _sent(self, rows: Sequence[tuple[Any, ...]], initial: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
         """The rows as F delivers them."""

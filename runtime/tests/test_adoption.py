@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from adopted_programs import PROGRAMS, Program, frame, put, rows, run_spark
+from adopted_processors import SEEN, Forgetful, Remembering, Widened
+from adopted_programs import GROUP_STATES, PROCESSORS, PROGRAMS, Program, frame, late, put, rows, run_spark
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift.errors import BinshiftError, InvalidQuery, Unsupported
@@ -18,6 +20,7 @@ from binshift.log.storage.opening import open_storage
 from binshift.log.tools.verification import verify
 from binshift.model import Worker
 from binshift.spark.adoption import adopting
+from binshift.spark.frontend.evolving import Evolution
 from binshift.spark.jobs.batches import with_nudge_source
 from binshift.spark.plan.pipeline import Pipeline
 from binshift.spark.plan.template import Templates
@@ -54,6 +57,7 @@ def adopt(spark: SparkSession, folder: Path, program: Program, location: Path) -
     )
     format = LogFormat(bins=BINS, query=checkpoint.query_id(files), operators=operators)
     log = Log.on(open_storage(checkpoint.log_url(str(new))), format)
+    Evolution.of(log.storage, pipeline).record(log)
     adoption.write(log, files, [Worker(0), Worker(1)])
     return new
 
@@ -77,7 +81,53 @@ def common(*found: list[tuple[Any, Any]]) -> set[str]:
     return {name for name in names[0] if all(each[name] == 1 for each in names)}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_adopted_variables_are_spark_s(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Each variable, and the timers, have the columns and rows that Spark's own source reads, also with all of a key in a row (I4)."""
+    program = PROCESSORS[name]
+    register_state_sources(spark)
+    old = run_spark(spark, tmp_path, program, range(2), keep)
+    new = adopt(spark, tmp_path, program, old)
+    assert verify(open_storage(checkpoint.log_url(str(new)))) == []
+    kinds = [{"stateVarName": name} for name in ("value", "list", "map")]
+    collected = [{**each, "flattenCollectionTypes": "false"} for each in kinds]
+    for options in (*kinds, *collected, {"readRegisteredTimers": "true"}):
+        theirs, ours = (
+            spark.read.format(source).options(**options).load(str(location)).drop("partition_id")
+            for source, location in (("statestore", old), ("binshift-state", new))
+        )
+        assert ours.schema.simpleString() == theirs.schema.simpleString()
+        assert Counter(map(comparable_row, ours.collect())) == Counter(map(comparable_row, theirs.collect()))
+        assert theirs.count()
+    names = [row.stateStoreName for row in spark.read.format("binshift-state-metadata").load(str(new)).collect()]
+    assert names == ["list", "map", "value", "timers"]
+
+
+def test_another_processor_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Another time mode, a missing variable and other types are named; nothing is written."""
+    program = PROCESSORS["processor"]
+    old = run_spark(spark, tmp_path, program, range(1), keep)
+    new = open_storage(str(tmp_path / "new"))
+
+    def refusal(processor: Remembering, time: str = "EventTime") -> str:
+        other = Program(lambda f: late(f).groupBy("k").transformWithState(processor, SEEN, "Update", time), "update")
+        made = compiled(spark, tmp_path, replace(program, build=other.build))
+        with pytest.raises(Unsupported) as refused:
+            adopting.begin(*made, new, checkpoint.log_url(str(tmp_path / "new")), str(old))
+        return str(refused.value)
+
+    assert "the time mode EventTime" in refusal(Remembering(), "ProcessingTime")
+    assert "'list', and the processor has map, value" in refusal(Forgetful())
+    assert "columns of the state variable 'value'" in refusal(Widened())
+    assert not (tmp_path / "new").exists()
+
+
+def comparable_row(row: Any) -> str:
+    """A row in which the entries of maps have an order."""
+    return repr([sorted(each.items()) if isinstance(each, dict) else each for each in row])
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - PROCESSORS.keys() - GROUP_STATES.keys()))
 def test_adopted_rows_are_spark_s(name: str, spark: SparkSession, tmp_path: Path) -> None:
     """Each operator's keys, and what its values have in common with Spark's, are the ones that Spark's own source reads (I4)."""
     program = PROGRAMS[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from binshift import entries
 from binshift.model import Bin, BinSet, Epoch
-from binshift.operators.contract import BIN_COLUMN, EXPIRY_SPACE, EpochContext, EpochState, Operator
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, IndexTimes, Operator, Wake
 from binshift.operators.expiry import EXPIRY_COLUMN
-from binshift.operators.first_times import FirstTimes
 from binshift.operators.group_states import Called, Calls, Groups, GroupStates
 from binshift.operators.timed_states import Changed, Stored, Timeout
 from binshift.store.engine.memory_store import MemoryStore
@@ -104,24 +103,24 @@ class Epochs:
 
     def __init__(self, operator: Operator) -> None:
         self.operator, self.store, self.number = operator, MemoryStore(), 0
-        self.expiries = FirstTimes(EXPIRY_SPACE)
+        self.times = IndexTimes()
         self.owned = BinSet(range(BINS))
 
     def run(self, batch: pa.RecordBatch, context: EpochContext) -> tuple[list[Emitted], EpochState]:
         """One epoch: what it emits, and its state afterwards."""
         with self.store.read() as reader:
-            state = EpochState(reader, expiries=self.expiries)
+            state = EpochState(reader, times=self.times)
             out = [row for each in self.operator.run(iter([batch]), state, context) for row in each.to_pylist()]
         changes = entries.merge_last_wins(state.changes)
         with self.store.write(1) as transaction:
             transaction.put_many(changes)
-        self.expiries.change(changes, self.owned)
+        self.times.change(changes, self.owned)
         return [(row["key"], row["total"], row["timed_out"]) for row in out], state
 
     def first(self) -> int | None:
         """The first timeout."""
         with self.store.read() as reader:
-            return self.expiries.earliest(reader, self.owned)
+            return self.times.expiries.earliest(reader, self.owned)
 
     def rows_stored(self) -> int:
         """Rows in the store."""
@@ -159,7 +158,7 @@ def test_states_and_timeouts_equal_those_of_dictionaries(history: list[tuple[lis
         assert sorted(emitted, key=repr) == sorted(fold.epoch(rows, now), key=repr)
         with_rows = len({row[0] for row in rows})
         assert not any(timed_out for _, _, timed_out in emitted[:with_rows])
-        assert state.wake_after_expiry_ms == 1
+        assert state.wake == Wake(state.times.expiries, 1)
         assert epochs.first() == min(fold.timeouts.values(), default=None)
         assert epochs.rows_stored() == len({*fold.totals, *fold.timeouts}) + len(fold.timeouts)
 
@@ -193,7 +192,7 @@ def test_event_time_follows_the_watermark() -> None:
         return batch.add_column(1, EXPIRY_COLUMN, pa.array(times, pa.int64()))
 
     _, state = epochs.run(timed([(3, 1, 5)], [7]), at(10))
-    assert state.wake_after_expiry_ms is None
+    assert state.wake is None
     emitted, state = epochs.run(timed([(3, 1, 5), (3, 4, 5)], [2, 3]), at(1000, watermark_ms=15, before_ms=2))
     assert (emitted, state.rows_late) == ([(3, 5, False)], 1)
     assert epochs.run(timed([], []), at(2000, watermark_ms=1005, before_ms=15))[0] == []
@@ -207,13 +206,13 @@ def test_nothing_is_read_of_bins_without_a_due_timeout(timeout: Timeout) -> None
     epochs.run(batch_of([(0, 1, 5), (1, 1, 50), (2, 1, 0)]), at(10))
     scanned: list[int] = []
     with epochs.store.read() as reader:
-        scan = reader.scan
+        scan_bins = reader.scan_bins
 
-        def watched(bin: Bin, start: bytes = b"", stop: bytes | None = None) -> object:
-            scanned.append(bin)
-            return scan(bin, start, stop)
+        def watched(bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[entries.Entries]:
+            scanned.extend(bins)
+            return scan_bins(bins, start, stop)
 
-        reader.scan = watched  # type: ignore[method-assign,assignment]
-        state = EpochState(reader, expiries=epochs.expiries)
+        reader.scan_bins = watched  # type: ignore[method-assign]
+        state = EpochState(reader, times=epochs.times)
         list(epochs.operator.run(iter([]), state, at(20, watermark_ms=20)))
     assert scanned == ([] if timeout is Timeout.NONE else [0])

@@ -52,6 +52,11 @@ class Counting:
             self.scanned += part.num_rows
             yield part
 
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """See `StateReader`."""
+        for bin in bins:
+            yield from self.scan(bin, start, stop)
+
 
 def counted(workers: TwoWorkers, rows: Sequence[Sent], watermark: int = 0) -> tuple[Counting, Entries]:
     """What an epoch would read and change; it is not committed."""

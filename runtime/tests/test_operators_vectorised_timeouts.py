@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from test_operators_group_states import KEYS, ROWS, STATE, Epochs, at, batch_of
 
 from binshift.errors import UserFunctionFailed
+from binshift.operators.contract import Wake
 from binshift.operators.timed_states import Timeout
 from binshift.operators.vectorised_timeouts import NOW_COLUMN, TIMED_OUT_COLUMN, TIMEOUT_COLUMN, TimedVectorisedState
 
@@ -77,7 +78,7 @@ def test_states_and_timeouts_equal_those_of_dictionaries(history: list[tuple[lis
         emitted, state = epochs.run(batch_of(rows), at(now))
         assert sorted(emitted, key=repr) == sorted(folded(states, rows, now), key=repr)
         timeouts = [timeout for _, timeout in states.values() if timeout is not None]
-        assert state.wake_after_expiry_ms == 1
+        assert state.wake == Wake(state.times.expiries, 1)
         assert epochs.first() == min(timeouts, default=None)
         assert epochs.rows_stored() == len(states) + len(timeouts)
 

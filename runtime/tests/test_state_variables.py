@@ -92,37 +92,37 @@ def log() -> StateLog:
     return StateLog.open(flow._storage.url)
 
 
-def read(log: StateLog, name: str, epoch: int) -> list[tuple[Any, Any]]:
-    """Keys and values at an epoch."""
+def read(log: StateLog, name: str, epoch: int) -> list[tuple[Any, ...]]:
+    """The columns of rows at an epoch, without the bin."""
     operator = log.operator(0)
     found = log.at(operator, log.rows_of(operator, name), Epoch(epoch))
     rows = [row for bins in found.parts(2) for batch in found.read(log.storage, bins) for row in batch.to_pylist()]
-    return sorted(((row["key"], row["value"]) for row in rows), key=str)
+    return sorted((tuple(row.values())[:-1] for row in rows), key=str)
 
 
 def test_variables_are_read(log: StateLog) -> None:
-    """One row for a value, an element, or an entry; a map's own key is a column of the key."""
+    """One row for a value, an element, or an entry, with Spark's columns."""
     a, b = {"k": "a"}, {"k": "b"}
     assert read(log, "value", 0) == [(a, {"n": 1}), (b, {"n": 2})]
     assert read(log, "value", 2) == [(a, {"n": 3})]
     assert read(log, "list", 1) == [(a, {"n": 1}), (a, {"n": 3}), (b, {"n": 2})]
-    assert read(log, "map", 2) == [(a | {"user_map_key": {"u": each}}, {"n": each}) for each in (1, 3)]
+    assert read(log, "map", 2) == [(a, {"u": each}, {"n": each}) for each in (1, 3)]
 
 
 def test_changes_are_read(log: StateLog) -> None:
-    """A deleted row has its key; of a list it is one row for each chunk."""
+    """A deleted row has its keys."""
     operator = log.operator(0)
-    for name, deleted in (("value", {"k": "b"}), ("list", {"k": "b"}), ("map", {"k": "b", "user_map_key": {"u": 2}})):
+    for name, deleted in (("value", [{"k": "b"}, None]), ("map", [{"k": "b"}, {"u": 2}, None])):
         changes = log.changes(operator, log.rows_of(operator, name), Epoch(2))
-        rows = [row for batch in changes.read(log.storage) for row in batch.to_pylist()]
-        assert [(row["change_type"], row["key"], row["value"]) for row in rows] == [("delete", deleted, None)]
+        rows = [list(row.values()) for batch in changes.read(log.storage) for row in batch.to_pylist()]
+        assert [(row[1], row[2:-1]) for row in rows] == [("delete", deleted)]
 
 
 def test_the_command_shows_variables(log: StateLog, capsys: pytest.CaptureFixture[str]) -> None:
     """By name, as text and as JSON."""
     assert main([log.storage.url, "--name", "map", "--output", "json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {line["key"]["user_map_key"]["u"] for line in lines} == {1, 3}
+    assert {line["user_map_key"]["u"] for line in lines} == {1, 3}
     assert main([log.storage.url]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in ("list", "map", "value"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from epoch_world import EpochWorld
 from test_operators_group_states import KEYS, OPERATOR, OUTPUT, ROWS, STATE
@@ -13,6 +15,9 @@ from test_operators_group_states import KEYS, OPERATOR, OUTPUT, ROWS, STATE
 from binshift.engine.dataflow import Dataflow
 from binshift.model import Epoch, Worker
 from binshift.operators.group_states import GroupStates
+from binshift.operators.processor.contract import Firing, InputGroup, States
+from binshift.operators.processor.operator import StatefulProcessing, TimeMode
+from binshift.operators.processor.timers import Timers
 from simulator.cluster import SimulatedCluster
 from simulator.stateflow import StateFlow
 
@@ -73,9 +78,67 @@ class Timeouts(StateFlow):
         return OPERATOR
 
 
+class Registers:
+    """A processor that registers the timer that a row requests, and returns keys whose timers fire."""
+
+    def __init__(self, states: States | None = None) -> None:
+        self.states = states
+
+    def open(self, states: States) -> Registers:
+        """See `UserProcessor`."""
+        return Registers(states)
+
+    def inputs(self, group: InputGroup) -> Iterator[pa.RecordBatch]:
+        """See `Calls`."""
+        times = group.rows.column("c0").to_pylist()
+        for at, start in enumerate(group.starts.tolist()[:-1]):
+            self._timers(at).register(times[start])
+        return iter(())
+
+    def expired(self, firing: Firing) -> Iterator[pa.RecordBatch]:
+        """See `Calls`."""
+        for at, time_ms in zip(firing.places, firing.times_ms, strict=True):
+            self._timers(at).delete(time_ms)
+        yield pa.RecordBatch.from_arrays([firing.keys.column(0).take(pa.array(firing.places))], ["key"])
+
+    def close(self) -> None:
+        """See `Calls`."""
+
+    def _timers(self, at: int) -> Timers:
+        assert self.states is not None
+        assert self.states.timers is not None
+        self.states.turn.at = at
+        return self.states.timers
+
+
+TIMER_KEYS, TIMER_ROWS = pa.schema([("k0", pa.int64())]), pa.schema([("c0", pa.int64())])
+TIMER_OUTPUT = pa.schema([("key", pa.int64())])
+
+
+@dataclass(frozen=True)
+class RegisteredTimers(StateFlow):
+    """A processor with timers of processing time."""
+
+    @property
+    def operator(self) -> StatefulProcessing:  # type: ignore[override]
+        """The operator under test."""
+        return StatefulProcessing(Registers(), TIMER_KEYS, TIMER_ROWS, TIMER_OUTPUT, (), TimeMode.PROCESSING)
+
+
 def unused(*tables: Any) -> Any:
     """Stands for the function in the reference, whose results are not compared."""
     return OUTPUT.empty_table(), ROWS.empty_table().select(["key", "add"]).rename_columns(["key", "total"])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_timer_fires_in_one_epoch_at_its_time(seed: int) -> None:
+    """(I5) The same for timers, which fire at their own time."""
+    chance = random.Random(seed)
+    flow = RegisteredTimers(unused, ("k0",), pa.schema([*TIMER_KEYS, *TIMER_ROWS]), STATE, TIMER_OUTPUT)
+    cluster = SimulatedCluster(flow, workers=2, deterministic=False, seed=seed)
+    due = {key: 10 + chance.randrange(1, 40) for key in range(12)}
+    cluster.epoch([{"k0": key, "c0": time} for key, time in due.items()], 10)
+    assert ended(cluster, chance) == {key: [time] for key, time in due.items()}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -86,6 +149,11 @@ def test_each_timeout_ends_in_one_epoch_at_its_time(seed: int) -> None:
     cluster = SimulatedCluster(flow, workers=2, deterministic=False, seed=seed)
     due = {key: 10 + chance.randrange(1, 40) for key in range(12)}
     cluster.epoch([{"key": key, "add": 1, "wait": time - 10} for key, time in due.items()], 10)
+    assert ended(cluster, chance) == {key: [time + 1] for key, time in due.items()}
+
+
+def ended(cluster: SimulatedCluster, chance: random.Random) -> dict[int, list[int]]:
+    """Run an idle stream, with disturbances, until nothing is due; returns when each key was in the output."""
     ended: dict[int, list[int]] = {}
     for now in range(11, 60):
         if chance.random() < 0.3:
@@ -96,8 +164,8 @@ def test_each_timeout_ends_in_one_epoch_at_its_time(seed: int) -> None:
             assert timed_out or not (wake is not None and wake <= now)
             for key in timed_out:
                 ended.setdefault(key, []).append(now)
-    assert ended == {key: [time + 1] for key, time in due.items()}
     assert cluster.driver.batches.wake_at_ms is None
+    return ended
 
 
 def disturb(cluster: SimulatedCluster, chance: random.Random) -> None:

@@ -11,7 +11,7 @@ epoch; one that must read a key again keeps its own changes (`processor.view`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,6 +37,10 @@ STATE_SPACE = b"\x00"
 
 EXPIRY_SPACE = b"\x01"
 """First byte of the keys of the expiry index: then 8 bytes of big-endian milliseconds, then the state row's key."""
+
+
+TIMER_SPACE = b"\x03"
+"""First byte of the keys of timers: then 8 bytes of big-endian milliseconds, then what is the operator's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,45 @@ class StateReader(KeyFinder, Protocol):
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` with ``start <= key < stop``, ascending."""
 
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """The rows with ``start <= key < stop`` of several bins, bin by bin, each ascending."""
+
+
+@dataclass
+class IndexTimes:
+    """What is known of the indexes by time in the owned bins.
+
+    Attributes:
+        expiries: of the states that end.
+        timers: of the timers.
+    """
+
+    expiries: FirstTimes = field(default_factory=lambda: FirstTimes(EXPIRY_SPACE))
+    timers: FirstTimes = field(default_factory=lambda: FirstTimes(TIMER_SPACE))
+
+    def change(self, changes: Entries, owned: BinSet) -> None:
+        """The state has changed; see `FirstTimes.change`."""
+        self.expiries.change(changes, owned)
+        self.timers.change(changes, owned)
+
+
+@dataclass(frozen=True)
+class Wake:
+    """When an operator needs an epoch with or without input.
+
+    Attributes:
+        index: the owned bins need one because of its first time, which is a moment of processing time.
+        after_ms: how long after it, in milliseconds.
+    """
+
+    index: FirstTimes
+    after_ms: int
+
+    def at_ms(self, reader: KeyFinder, owned: BinSet) -> int | None:
+        """The moment, milliseconds since 1970; None if the bins never need an epoch of their own."""
+        first = self.index.earliest(reader, owned)
+        return None if first is None else first + self.after_ms
+
 
 @dataclass
 class EpochState:
@@ -87,20 +130,16 @@ class EpochState:
         changes: what to commit, in the order it was put.
         rows_late: rows that were dropped because they are at or before the previous watermark.
         counts: further figures of the operator, by the names of Spark's custom metrics.
-        wake_at_ms: set by the operator at the end of its run: the earliest moment of processing time (milliseconds since 1970)
-            at which the owned bins need an epoch, with or without input; None if they never do.
-        expiries: what is known of the expiry index of the owned bins.
-        wake_after_expiry_ms: set by an operator whose expiry index has moments of processing time: how long after the first one
-            the owned bins need an epoch, in milliseconds. The first one is found when the epoch is committed.
+        times: what is known of the indexes by time.
+        wake: set by an operator that wakes an idle stream. The moment is found when the epoch is committed.
     """
 
     reader: StateReader
     changes: list[Entries] = field(default_factory=list)
     rows_late: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    wake_at_ms: int | None = None
-    expiries: FirstTimes = field(default_factory=lambda: FirstTimes(EXPIRY_SPACE))
-    wake_after_expiry_ms: int | None = None
+    times: IndexTimes = field(default_factory=IndexTimes)
+    wake: Wake | None = None
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The stored value of each key before this epoch, null where absent."""
@@ -109,6 +148,10 @@ class EpochState:
     def scan(self, bin: Bin, start: bytes, stop: bytes | None) -> Iterator[Entries]:
         """Rows of a bin before this epoch, ascending by key."""
         return self.reader.scan(bin, start, stop)
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """Rows of several bins before this epoch, bin by bin, each ascending by key; the bounds are short."""
+        return self.reader.scan_bins(bins, start, stop)
 
     def put(self, bins: IntArray | pa.Array, keys: pa.BinaryArray, values: pa.BinaryArray) -> None:
         """Set values; null deletes."""

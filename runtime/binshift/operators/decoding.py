@@ -1,4 +1,4 @@
-"""Entries of an operator as columns of keys and values, by the description of its rows (`stored`).
+"""Turns entries of an operator's state into columns of keys and values, as `binshift.operators.stored` describes them.
 
 A new way of storing rows is a `Form` and a function in `_DECODERS`. A decoder must never need more than the entries that it is
 given, nor visit them one at a time.
@@ -7,7 +7,6 @@ given, nor visit them one at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,26 +19,10 @@ from binshift.operators.contract import STATE_SPACE, without_space
 from binshift.operators.first_times import times_of
 from binshift.operators.join_chunks import Lists
 from binshift.operators.join_chunks import decode as decode_chunks
-from binshift.operators.processor.decoding import decode_variable
-from binshift.operators.processor.variables import Kind
+from binshift.operators.processor.decoding import PROCESSOR_DECODERS
 from binshift.operators.session_codec import SESSION_END_COLUMN, key_of, start_of
-from binshift.operators.stored import SIDES, Form, StoredRows
-from binshift.rows import RowCodec, of_type
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """Rows of the state, or changes of it.
-
-    Attributes:
-        bins: of each row.
-        keys: a struct of the columns of the key.
-        values: a struct of the columns of the value; null for a deleted row.
-    """
-
-    bins: pa.Int32Array
-    keys: pa.StructArray
-    values: pa.StructArray
+from binshift.operators.stored import SIDES, Decoded, Form, StoredRows, struct_of
+from binshift.rows import RowCodec
 
 
 def decode(rows: StoredRows, found: Entries, watermark_ms: int) -> Decoded:
@@ -54,10 +37,14 @@ def decode(rows: StoredRows, found: Entries, watermark_ms: int) -> Decoded:
     Raises:
         LogDamaged: an entry is not what the description states.
     """
-    if rows.form is not Form.OPAQUE:
-        found = found.filter(pc.starts_with(found.column("key"), pattern=STATE_SPACE))
-    decoded = _DECODERS[rows.form](rows, found, watermark_ms - rows.delay_ms)
-    invariant(decoded.values.type == rows.value_type, f"decoded {decoded.values.type}, described {rows.value_type}")
+    if rows.form in PROCESSOR_DECODERS:
+        decoded = PROCESSOR_DECODERS[rows.form](rows, found)
+    else:
+        if rows.form is not Form.OPAQUE:
+            found = found.filter(pc.starts_with(found.column("key"), pattern=STATE_SPACE))
+        decoded = _DECODERS[rows.form](rows, found, watermark_ms - rows.delay_ms)
+    types = [each.type for each in decoded.columns]
+    invariant(types == rows.columns.types, f"decoded {types}, described {rows.columns.types}")
     return decoded
 
 
@@ -108,28 +95,15 @@ def _side(rows: StoredRows, found: Entries, watermark_ms: int) -> Decoded:
     chosen = chunks.take(np.flatnonzero(live))
     keys = RowCodec(rows.keys).unpack(lists.keys.take(pa.array(list[chosen.chunk] >> 1)))
     values = RowCodec(rows.values, canonical=False).unpack(chosen.packed)
-    return Decoded(
-        pa.array(bins[chosen.chunk]),
-        _struct(keys.columns, rows.key_type, len(chosen.chunk)),
-        _struct(values.columns[: len(rows.values) - rows.hidden], rows.value_type, len(chosen.chunk)),
-    )
+    columns = [
+        struct_of(keys.columns, rows.key_type, len(chosen.chunk)),
+        struct_of(values.columns[: len(rows.values) - rows.hidden], rows.value_type, len(chosen.chunk)),
+    ]
+    return Decoded(pa.array(bins[chosen.chunk]), columns, np.ones(len(chosen.chunk), dtype=np.bool_))
 
 
 def _opaque(rows: StoredRows, found: Entries, _: int) -> Decoded:
     return _decoded(found, [found.column("key")], [found.column("value")], rows)
-
-
-def _variable(rows: StoredRows, found: Entries, _: int) -> Decoded:
-    kind = {Form.VALUE: Kind.VALUE, Form.LIST: Kind.LIST, Form.MAP: Kind.MAP}[rows.form]
-    part = decode_variable(found, rows.number, kind, (*rows.older, rows.values), rows.keys, expires=rows.expires)
-    keys = [of_type(column, field.type) for column, field in zip(part.keys, rows.keys, strict=True)]
-    values = [of_type(column, field.type) for column, field in zip(part.values, rows.values, strict=True)]
-    length = len(part.bins)
-    return Decoded(
-        part.bins,
-        _struct(keys, rows.key_type, length),
-        _struct(values, rows.value_type, length, part.present),
-    )
 
 
 _DECODERS: dict[Form, Callable[[StoredRows, Entries, int], Decoded]] = {
@@ -139,9 +113,6 @@ _DECODERS: dict[Form, Callable[[StoredRows, Entries, int], Decoded]] = {
     Form.EXPIRY: _expiry,
     Form.SESSION: _session,
     Form.SIDE: _side,
-    Form.VALUE: _variable,
-    Form.LIST: _variable,
-    Form.MAP: _variable,
     Form.OPAQUE: _opaque,
 }
 
@@ -149,16 +120,8 @@ _DECODERS: dict[Form, Callable[[StoredRows, Entries, int], Decoded]] = {
 def _decoded(found: Entries, keys: Sequence[pa.Array], values: Sequence[pa.Array], rows: StoredRows) -> Decoded:
     shown = values[: len(rows.values) - rows.hidden]
     present = binary.valid(found.column("value"))
-    return Decoded(
-        found.column("bin"),
-        _struct(keys, rows.key_type, found.num_rows),
-        _struct(shown, rows.value_type, found.num_rows, present),
-    )
-
-
-def _struct(
-    columns: Sequence[pa.Array], type: pa.StructType, length: int, present: binary.BoolArray | None = None
-) -> pa.StructArray:
-    """Not by `pa.StructArray.from_arrays`, which takes the number of rows from the columns."""
-    validity = None if present is None else binary.validity(present)
-    return pa.Array.from_buffers(type, length, [validity], children=list(columns))
+    columns = [
+        struct_of(keys, rows.key_type, found.num_rows),
+        struct_of(shown, rows.value_type, found.num_rows, present),
+    ]
+    return Decoded(found.column("bin"), columns, present)

@@ -11,11 +11,13 @@ count, and later ones are late (Spark's rule).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binshift.entries import bins_array
 from binshift.model import Bin, BinSet
 from binshift.operators.contract import EXPIRY_SPACE, EpochContext, EpochState, without_space
 from binshift.operators.first_times import TIME_BYTES, TIME_OFFSET
@@ -61,9 +63,12 @@ def due(state: EpochState, context: EpochContext) -> Iterator[tuple[Bin, pa.Bina
 def due_before(state: EpochState, owned: BinSet, time_ms: int) -> Iterator[tuple[Bin, pa.BinaryArray]]:
     """The index keys with times before ``time_ms`` as stored before this epoch, by bin and time."""
     stop = EXPIRY_SPACE + expiry_bytes(time_ms)
-    for bin in state.expiries.before(state.reader, owned, time_ms):
-        for found in state.scan(bin, EXPIRY_SPACE, stop):
-            yield bin, found.column("key")
+    opened = state.times.expiries.before(state.reader, owned, time_ms)
+    for found in state.scan_bins(opened, EXPIRY_SPACE, stop):
+        bins = bins_array(found)
+        cuts = [0, *(np.flatnonzero(np.diff(bins)) + 1).tolist(), len(bins)]
+        for first, last in pairwise(cuts):
+            yield Bin(int(bins[first])), found.column("key").slice(first, last - first)
 
 
 def on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) -> pa.RecordBatch:

@@ -42,12 +42,12 @@ def times_of(content: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 class FirstTimes:
     """The time of the first index row of each bin, as far as it is known.
 
-    Args:
+    Attributes:
         space: the index's; a byte.
     """
 
     def __init__(self, space: bytes) -> None:
-        self._space = space
+        self.space = space
         self._times: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def before(self, reader: KeyFinder, owned: BinSet, time_ms: int) -> list[Bin]:
@@ -60,6 +60,11 @@ class FirstTimes:
         self._find(reader, owned)
         first = int(self._times[owned.array].min(initial=NEVER))
         return None if first == NEVER else first
+
+    def first_of(self, rows: Entries) -> int | None:
+        """The time of the first row of the index among these, in milliseconds since 1970."""
+        index = rows.filter(pc.starts_with(rows.column("key"), pattern=self.space))
+        return int(self._times_in(index.column("key")).min()) if index.num_rows else None
 
     def change(self, changes: Entries, owned: BinSet) -> None:
         """The state has changed; of other bins than the owned ones nothing is known any more.
@@ -74,7 +79,7 @@ class FirstTimes:
         within = owned.array[owned.array < len(self._times)]
         kept[within] = self._times[within]
         self._times = kept
-        index = changes.filter(pc.starts_with(changes.column("key"), pattern=self._space))
+        index = changes.filter(pc.starts_with(changes.column("key"), pattern=self.space))
         if not index.num_rows:
             return
         bins, times = bins_array(index), self._times_in(index.column("key"))
@@ -93,7 +98,7 @@ class FirstTimes:
             self._times = np.concatenate((self._times, np.full(size - len(self._times), UNKNOWN)))
         unknown = owned.array[self._times[owned.array] == UNKNOWN]
         if len(unknown):
-            found = reader.first_keys(unknown, self._space, 1 + TIME_BYTES)
+            found = reader.first_keys(unknown, self.space, 1 + TIME_BYTES)
             has = np.array([len(key) > TIME_BYTES for key in found])
             self._times[unknown] = NEVER
             self._times[unknown[has]] = times_of(np.frombuffer(b"".join(key[1:] for key in found), dtype=np.uint8))

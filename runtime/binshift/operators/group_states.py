@@ -17,7 +17,7 @@ from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
 from binshift.operators.expiry import on_time
 from binshift.operators.grouping import bin_groups, of_types, one_batch, run_starts
-from binshift.operators.timed_states import Changed, Stored, TimedStates, Timeout
+from binshift.operators.timed_states import Changed, Stored, TimedStates, Timeout, adopt_states
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ class GroupStates:
     def output_schema(self) -> pa.Schema:
         """The columns of what the function returns."""
         return self.output
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store the states of keys without one; see `adopt_states`."""
+        adopt_states(self.keys, self.state, self.timeout, rows, state)
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext

@@ -1,8 +1,8 @@
-"""What an operator keeps, described for readers outside of it: which rows, with which columns, and how an entry is decoded.
+"""What an operator keeps, described for readers outside of it: which rows, with which columns.
 
 An operator (or its stage, which knows the user's names) describes its state as a few `StoredRows`; the description is on the
-log, so that tools read the state without Spark and without the program (`decoding`). Columns have the names of those of Spark's
-``statestore`` source where it has them.
+log, so that tools read the state without Spark and without the program (`binshift.operators.decoding`). Columns are named as those of
+Spark's ``statestore`` source where it has them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from binshift import binary
+from binshift.binary import BoolArray
 from binshift.invariants import invariant
 from binshift.operators.contract import EpochState
 from binshift.operators.join_pairs import LEFT, RIGHT
@@ -47,10 +49,21 @@ class Form(enum.Enum):
     EXPIRY = "expiry"  # the packed key; when the row ends, in milliseconds
     SESSION = "session"  # the packed key and the start of a session; its end and its buffers, packed
     SIDE = "side"  # of a chunk of rows of one side of a join; see `join_chunks`
-    VALUE = "value"  # of a state variable with a value for each key; see `processor.layout`
-    LIST = "list"  # of one with a list for each key
-    MAP = "map"  # of one with a map for each key
+    VALUE = "value"  # of a processor's variable; see `processor.layout`
+    LIST = "list"  # likewise
+    MAP = "map"  # likewise
+    TIMER = "timer"  # of a processor; likewise
     OPAQUE = "opaque"  # any; any
+
+
+VARIABLES = (Form.VALUE, Form.LIST, Form.MAP)
+"""The forms of a processor's variables."""
+
+COLLECTED = {Form.LIST: "list_value", Form.MAP: "map_value"}
+"""The columns in which Spark has all that a key has in a variable."""
+
+TTL = "ttlExpirationMs"
+"""Spark's name of the end of what has a time to live."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +77,10 @@ class StoredRows:
         values: the columns of the value.
         hidden: how many of the last columns of ``values`` are not the user's.
         delay_ms: how far the watermark that ends the rows is behind the query's, in milliseconds.
-        number: of a state variable.
-        expires: whether a state variable has a time to live.
-        older: the schemas of values of a state variable that earlier programs have written, in their order.
+        number: of a processor's variable.
+        expires: whether each row of a processor's variable has an end, the last column of the value, or of its last struct.
+        collected: whether all that a key has is shown in one row.
+        older: what earlier programs have written into a processor's variable, in their order: the user's columns.
     """
 
     name: str
@@ -77,6 +91,7 @@ class StoredRows:
     delay_ms: int = 0
     number: int = 0
     expires: bool = False
+    collected: bool = False
     older: tuple[pa.Schema, ...] = ()
 
     def named(self, keys: Sequence[str], values: Sequence[str]) -> StoredRows:
@@ -93,9 +108,40 @@ class StoredRows:
         """The columns of the value, as a reader has them."""
         return pa.struct(list(self.values)[: len(self.values) - self.hidden])
 
+    @property
+    def columns(self) -> pa.Schema:
+        """What a reader has for each row."""
+        key = pa.field("key", self.key_type)
+        if self.collected:
+            return pa.schema([key, pa.field(COLLECTED[self.form], self.collected_type)])
+        if self.form in (Form.LIST, Form.MAP, Form.TIMER):
+            return pa.schema([key, *self.values])
+        return pa.schema([key, pa.field("value", self.value_type)])
+
+    @property
+    def collected_type(self) -> pa.DataType:
+        """All that a key has in a list or a map."""
+        *keys, element = self.values.types
+        return pa.map_(keys[0], element) if keys else pa.list_(pa.field("element", element))
+
 
 OPAQUE_ROWS = StoredRows("opaque", Form.OPAQUE, OPAQUE_KEY, OPAQUE_VALUE)
 """The rows of an operator whose description the log lacks, as bytes."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Rows of the state, or changes of it.
+
+    Attributes:
+        bins: of each row.
+        columns: those of `StoredRows.columns`.
+        exists: false for a deleted row.
+    """
+
+    bins: pa.Int32Array
+    columns: Sequence[pa.Array]
+    exists: BoolArray
 
 
 class Adoptable(Protocol):
@@ -123,3 +169,14 @@ def distinct(names: Iterable[str]) -> list[str]:
         numbered = (f"{name}_{number}" for number in count(2))
         made.append(next(each for each in chain([name], numbered) if each not in made))
     return made
+
+
+def struct_of(
+    columns: Sequence[pa.Array], type: pa.StructType, length: int, present: BoolArray | None = None
+) -> pa.StructArray:
+    """A struct of columns, null where it is not present.
+
+    Not by `pa.StructArray.from_arrays`, which takes the number of rows from the columns.
+    """
+    validity = None if present is None else binary.validity(present)
+    return pa.Array.from_buffers(type, length, [validity], children=list(columns))

@@ -20,9 +20,23 @@ import pyarrow.compute as pc
 
 from binshift.binary import BoolArray
 from binshift.model import IntArray
-from binshift.operators.contract import STATE_SPACE, EpochContext, EpochState, prefixed
+from binshift.operators.contract import (
+    BIN_COLUMN,
+    NO_TIME,
+    STATE_SPACE,
+    EpochContext,
+    EpochState,
+    Wake,
+    prefixed,
+)
 from binshift.operators.expiry import due_before, expiry_keys, indexed
-from binshift.rows import RowCodec
+from binshift.rows import RowCodec, of_type
+
+EXISTS_COLUMN, TIMEOUT_COLUMN = "__exists", "__timeout"
+"""Columns of adopted states: whether there is a value, and when the key times out (milliseconds since 1970, null: never)."""
+
+KEY_PREFIX, VALUE_PREFIX = "k", "v"
+"""The columns of an adopted key and value are these and a number."""
 
 KEYS_AT_ONCE = 8192
 """How many keys that time out are read at once, or those of one bin."""
@@ -84,7 +98,7 @@ class TimedStates:
         self._timeout, self._state, self._context = timeout, state, context
         self._changed: list[pa.BinaryArray] = []
         if timeout is Timeout.PROCESSING_TIME:
-            state.wake_after_expiry_ms = 1
+            state.wake = Wake(state.times.expiries, after_ms=1)
 
     @property
     def threshold_ms(self) -> int:
@@ -150,6 +164,33 @@ class TimedStates:
                 held.append((bin, packed))
         if held:
             yield _joined(held)
+
+
+def adopt_states(
+    keys: pa.Schema, columns: pa.Schema, timeout: Timeout, rows: pa.RecordBatch, state: EpochState
+) -> None:
+    """Store the states of keys without one.
+
+    Args:
+        keys: the grouping columns.
+        columns: of the values.
+        timeout: when keys time out.
+        rows: with `BIN_COLUMN`, the keys, the columns of the values, and those of this module.
+        state: gets them.
+    """
+    states = TimedStates(keys, columns, timeout, state, NO_TIME)
+    packed = states.keys.pack_columns(
+        [of_type(rows.column(f"{KEY_PREFIX}{at}"), each.type) for at, each in enumerate(keys)], rows.num_rows
+    )
+    values = [of_type(rows.column(f"{VALUE_PREFIX}{at}"), each.type) for at, each in enumerate(columns)]
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(rows.num_rows, each.type) for each in columns], schema=columns)
+    never = pa.nulls(rows.num_rows, pa.int64())
+    before = Stored(nothing, pa.repeat(pa.scalar(False), rows.num_rows), never)
+    after = Stored(
+        pa.RecordBatch.from_arrays(values, schema=columns), rows.column(EXISTS_COLUMN), rows.column(TIMEOUT_COLUMN)
+    )
+    changed = Changed(after, np.ones(rows.num_rows, dtype=np.bool_))
+    states.write(rows.column(BIN_COLUMN).to_numpy(), packed, before, changed)
 
 
 def _joined(parts: Sequence[tuple[int, pa.BinaryArray]]) -> tuple[IntArray, pa.BinaryArray]:

@@ -17,7 +17,7 @@ from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
 from binshift.operators.expiry import on_time
 from binshift.operators.grouping import bin_groups, of_types, one_batch, run_starts
-from binshift.operators.timed_states import Changed, Stored, TimedStates, Timeout
+from binshift.operators.timed_states import Changed, Stored, TimedStates, Timeout, adopt_states
 from binshift.operators.vectorised import VectorisedState
 
 TIMEOUT_COLUMN = "timeout"
@@ -41,6 +41,10 @@ class TimedVectorisedState(VectorisedState):
 
     timeout: Timeout = Timeout.PROCESSING_TIME
     late: bool = False
+
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store the states of keys without one; see `adopt_states`."""
+        adopt_states(self.keys, self.state, self.timeout, rows, state)
 
     def run(
         self, batches: Iterator[pa.RecordBatch], state: EpochState, context: EpochContext

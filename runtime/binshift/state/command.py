@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -127,12 +127,12 @@ def _print_json(
 def _print_text(
     operator: OperatorFormat, rows: StoredRows, schema: pa.Schema, batches: Iterator[pa.RecordBatch], limit: int
 ) -> None:
-    named = [column for column in schema.names if column not in ("key", "value")]
-    keys, values = ([each.name for each in type] for type in (rows.key_type, rows.value_type))
-    header = [*named, *(f"key.{name}" for name in keys), *(f"value.{name}" for name in values)]
-    shown = list(_rows(batches, limit + 1 if limit else 0))
+    named = [column for column in schema.names if column not in rows.columns.names]
+    structs = [(each.name, _fields(each.type)) for each in rows.columns]
+    header = [*named, *(f"{name}.{field}" if field else name for name, fields in structs for field in fields)]
     lines = [
-        [*(row[name] for name in named), *_cells(row["key"], keys), *_cells(row["value"], values)] for row in shown
+        [*(row[name] for name in named), *(cell for name, fields in structs for cell in _cells(row[name], fields))]
+        for row in _rows(batches, limit + 1 if limit else 0)
     ]
     out = [f"operator {operator.name}, {rows.name} rows"]
     if rows.form is Form.OPAQUE:
@@ -175,8 +175,13 @@ def _with_bytes(type: pa.DataType) -> pa.DataType:
     return pa.list_(_with_bytes(type.value_type)) if pa.types.is_list(type) else type
 
 
-def _cells(struct: Mapping[str, Any] | None, names: Sequence[str]) -> list[Any]:
-    return [None if struct is None else struct[name] for name in names]
+def _fields(type: pa.DataType) -> list[str]:
+    """The columns of a struct; of another type an empty name, for the value itself."""
+    return [each.name for each in type] if pa.types.is_struct(type) else [""]
+
+
+def _cells(value: Any, names: Sequence[str]) -> list[Any]:
+    return [value if not name or value is None else value[name] for name in names]
 
 
 def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:

@@ -69,4 +69,4 @@ def _of_format(found: VariableFormat) -> StoredRows:
 
 def schema_of(rows: StoredRows) -> pa.Schema:
     """The columns of rows of a kind."""
-    return pa.schema([pa.field("key", rows.key_type), pa.field("value", rows.value_type), PARTITION])
+    return pa.schema([*rows.columns, PARTITION])

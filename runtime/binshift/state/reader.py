@@ -25,8 +25,8 @@ from binshift.log.records.schemas import NO_SCHEMAS, SchemasFile, newest_schemas
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.model import BinSet, Epoch
-from binshift.operators.decoding import Decoded, decode
-from binshift.operators.stored import Form, StoredRows
+from binshift.operators.decoding import decode
+from binshift.operators.stored import Decoded, Form, StoredRows
 from binshift.state.descriptions import CHANGE, schema_of, stored_rows
 from binshift.state.variables import variable_rows
 from binshift.worker.rebuild import BinRebuild, Limits
@@ -54,7 +54,7 @@ class StateRows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns ``key``, ``value`` and ``partition_id``, which is the bin."""
+        """The columns of a row, such as ``key`` and ``value``, and ``partition_id``, which is the bin."""
         return schema_of(self.rows)
 
     def read(self, storage: Storage, bins: BinSet) -> Iterator[pa.RecordBatch]:
@@ -67,7 +67,7 @@ class StateRows:
         build = BinRebuild(storage, self.files, bins)
         for group in build.groups(Limits(rows_at_once=ROWS_AT_ONCE)):
             found = decode(self.rows, build.rows(group), self.watermark_ms)
-            if len(found.keys):
+            if len(found.bins):
                 yield _batch(found, self.schema)
 
     def parts(self, count: int) -> list[BinSet]:
@@ -95,7 +95,7 @@ class Changes:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns ``batch_id``, ``change_type`` ("update" or "delete"), ``key``, ``value``, ``partition_id``."""
+        """The columns ``batch_id``, ``change_type`` ("update" or "delete"), and those of the state."""
         return pa.schema([*CHANGE, *schema_of(self.rows)])
 
     def read(self, storage: Storage) -> Iterator[pa.RecordBatch]:
@@ -103,12 +103,9 @@ class Changes:
         for epoch, watermark_ms, file in self.files:
             for entries in read_all(storage, file):
                 found = decode(self.rows, entries, watermark_ms)
-                if not len(found.keys):
-                    continue
-                kinds = pc.if_else(found.values.is_valid(), "update", "delete")
-                columns = [pa.repeat(pa.scalar(epoch, pa.int64()), len(kinds)), kinds]
-                rows = [found.keys, found.values, found.bins]
-                yield pa.RecordBatch.from_arrays([*columns, *rows], schema=self.schema)
+                kinds = pc.if_else(pa.array(found.exists), "update", "delete")
+                numbers = pa.repeat(pa.scalar(epoch, pa.int64()), len(kinds))
+                yield pa.RecordBatch.from_arrays([numbers, kinds, *found.columns, found.bins], schema=self.schema)
 
     def parts(self, count: int) -> list[Changes]:
         """The same changes in at most so many parts."""
@@ -117,7 +114,7 @@ class Changes:
 
 
 def _batch(found: Decoded, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([found.keys, found.values, found.bins], schema=schema)
+    return pa.RecordBatch.from_arrays([*found.columns, found.bins], schema=schema)
 
 
 @dataclass(frozen=True)
@@ -184,7 +181,8 @@ class StateLog:
 
     def kinds(self, operator: OperatorFormat) -> tuple[StoredRows, ...]:
         """All kinds of rows of an operator. Errors as `stored_rows`."""
-        return variable_rows(self.schemas, operator.name) or stored_rows(operator)
+        variables, others = variable_rows(self.schemas, operator.name), stored_rows(operator)
+        return (*variables, *(each for each in others if not variables or each.form is not Form.OPAQUE))
 
     def rows_of(self, operator: OperatorFormat, name: str | None = None) -> StoredRows:
         """The rows of a name, by default of the only name.
@@ -224,6 +222,8 @@ class StateLog:
         """
         if rows.form is Form.SIDE:
             raise InvalidQuery("the sides of a join have no change feed, as in Spark: their rows are stored together")
+        if rows.form is Form.LIST or rows.collected:
+            raise InvalidQuery(f"{rows.name} has no change feed: its elements are shown together. Compare two epochs")
         stop = self.epochs[1] if last is None else last
         if stop < first:
             raise InvalidQuery(f"the changes begin with epoch {first}, after their end, {stop}")

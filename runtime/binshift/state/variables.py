@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 
 from binshift.errors import LogDamaged
 from binshift.log.records.schemas import OperatorSchemas, SchemasFile, VariableSchemas
+from binshift.operators.processor import decoding
 from binshift.operators.processor.evolution import Encoding, History
 from binshift.operators.processor.variables import Kind
-from binshift.operators.stored import Form, StoredRows
+from binshift.operators.stored import StoredRows
 from binshift.state.descriptions import schema_of_text, text_of_schema
-
-FORMS = {Kind.VALUE: Form.VALUE, Kind.LIST: Form.LIST, Kind.MAP: Form.MAP}
-
-USER_KEY = "user_map_key"
-"""The field of a row's key with the user's key of a map."""
 
 
 def to_schemas(name: str, encoding: Encoding, keys: pa.Schema, histories: Iterable[History]) -> OperatorSchemas:
@@ -66,26 +62,9 @@ def histories_of(found: OperatorSchemas) -> tuple[History, ...]:
 def variable_rows(schemas: SchemasFile, operator: str) -> tuple[StoredRows, ...]:
     """The variables of an operator, by name; empty if it is no processor. Errors as `histories_of`."""
     return tuple(
-        _rows(schema_of_text(found.keys), each)
+        decoding.variable_rows(each, schema_of_text(found.keys))
         for found in schemas.operators
         if found.name == operator
         for each in sorted(histories_of(found), key=lambda history: history.name)
         if not each.deleted
-    )
-
-
-def _rows(keys: pa.Schema, history: History) -> StoredRows:
-    fields: Sequence[pa.Field] = list(keys)
-    if history.user_key is not None:
-        fields = [*fields, pa.field(USER_KEY, pa.struct(list(history.user_key)))]
-    *older, newest = history.versions
-    form = FORMS[history.kind]
-    return StoredRows(
-        history.name,
-        form,
-        pa.schema(fields),
-        newest,
-        number=history.number,
-        expires=history.expires,
-        older=tuple(older),
     )

@@ -29,7 +29,7 @@ from binshift.operators.contract import EpochContext, EpochState, Processor, sta
 from binshift.store.bins.binstore import BinStore
 from binshift.store.bins.status import Status
 from binshift.worker.bring_up import bring_up
-from binshift.worker.kept_expiries import KeptExpiries
+from binshift.worker.kept_times import KeptTimes
 from binshift.worker.messages import EpochSpec, Summary
 from binshift.worker.record_counter import RecordCounter
 
@@ -47,7 +47,7 @@ class EpochTask:
         store: this worker's bins of this operator.
         storage: the log's files.
         attempt: the id of this attempt, unique forever; starts with the spec's ``run_prefix``.
-        kept: what this process knows of the store's expiry index.
+        kept: what this process knows of the store's indexes by time.
         clock: measures the parts.
         seconds: the parts measured so far.
     """
@@ -57,7 +57,7 @@ class EpochTask:
     store: BinStore
     storage: Storage
     attempt: str
-    kept: KeptExpiries = field(default_factory=KeptExpiries)
+    kept: KeptTimes = field(default_factory=KeptTimes)
     clock: Clock = time.perf_counter
     seconds: dict[str, float] = field(default_factory=dict)
     _counter: RecordCounter = field(init=False)
@@ -84,7 +84,7 @@ class EpochTask:
         base = self.store.status().stamp  # another task of this very run may commit before this one does
         started = self.clock()
         with self.store.reader() as reader:
-            state = EpochState(reader, expiries=self.kept.at(base))
+            state = EpochState(reader, times=self.kept.at(base))
             for output in self.operator.run(self._counted(batches), state, self._context()):
                 self._rows_out += output.num_rows
                 yield output
@@ -102,8 +102,8 @@ class EpochTask:
                 undo=self.spec.undo,
             )
         failpoints.reached("commit.after")
-        self._keep_expiries(state, stamp, changes)
-        report(self._summary(stamp, delta, changes, state))
+        wake_at_ms = self._keep_times(state, stamp, changes)
+        report(self._summary(stamp, delta, changes, state, wake_at_ms))
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the operator makes of the rows and of the state before the epoch; nothing is committed or reported.
@@ -159,17 +159,14 @@ class EpochTask:
             failpoints.reached("delta.after")
             return stamp, delta, merged
 
-    def _keep_expiries(self, state: EpochState, stamp: Stamp, changes: Entries) -> None:
-        """Keep what is known of the expiry index after the epoch; find its first time where the operator is woken by it."""
-        state.expiries.change(changes, self.spec.owned)
-        self.kept.keep(stamp, state.expiries)
-        if state.wake_after_expiry_ms is None:
-            return
+    def _keep_times(self, state: EpochState, stamp: Stamp, changes: Entries) -> int | None:
+        """Keep what is known of the indexes by time after the epoch; returns when the owned bins need another one."""
+        state.times.change(changes, self.spec.owned)
+        self.kept.keep(stamp, state.times)
+        if state.wake is None:
+            return None
         with self.store.reader() as reader:
-            first = state.expiries.earliest(reader, self.spec.owned)
-        if first is not None:
-            due = first + state.wake_after_expiry_ms
-            state.wake_at_ms = due if state.wake_at_ms is None else min(due, state.wake_at_ms)
+            return state.wake.at_ms(reader, self.spec.owned)
 
     def _context(self) -> EpochContext:
         spec = self.spec
@@ -180,7 +177,9 @@ class EpochTask:
             self._counter.add(batch)
             yield batch
 
-    def _summary(self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState) -> Summary:
+    def _summary(
+        self, stamp: Stamp, delta: FileRef | None, changes: Entries, state: EpochState, wake_at_ms: int | None
+    ) -> Summary:
         states_set, states_deleted = states_changed(changes)
         return Summary(
             fence=self.spec.fence,
@@ -202,7 +201,7 @@ class EpochTask:
             bytes_stored=self.store.size_bytes(),
             records_in=self._counter.records,
             bin_records=self._counter.packed(),
-            wake_at_ms=state.wake_at_ms,
+            wake_at_ms=wake_at_ms,
         )
 
     def _timed(self, part: str) -> _Timer:

@@ -101,7 +101,7 @@ class Summary:
         bytes_stored: what they take there, roughly.
         records_in: records behind ``rows_in`` and ``rows_late``, before the JVM's aggregation.
         bin_records: records by bin, as `binshift.worker.record_counter.RecordCounter.packed` has them; empty if not requested.
-        wake_at_ms: when the worker's bins need an epoch; see `EpochState.wake_at_ms`.
+        wake_at_ms: when the worker's bins need an epoch; see `EpochState.wake`.
     """
 
     fence: Fence

@@ -14,7 +14,7 @@ from binshift import binary
 from binshift.errors import LogDamaged
 from binshift.model import IntArray
 from binshift.operators.processor.variables import Tuple, columns_of, tuples_of
-from binshift.operators.processor.versions import VERSION, by_version, project
+from binshift.operators.processor.versions import VERSION, by_version, in_order, project
 from binshift.rows import RowCodec
 
 Element = tuple[Tuple, int]
@@ -100,22 +100,28 @@ class ChunkCodec:
         return binary.join([versions, codec.pack_columns([lists], len(chunks))])
 
     def unpack(self, stored: pa.BinaryArray) -> list[list[Element]]:
-        """The elements of each chunk.
+        """The elements of each chunk. Errors as `lists`."""
+        lists = self.lists(stored)
+        expiries, *columns = lists.flatten().flatten()
+        elements = list(zip(tuples_of(columns, len(expiries)), expiries.to_pylist(), strict=True))
+        return [elements[start:stop] for start, stop in pairwise(lists.offsets.to_pylist())]
+
+    def lists(self, stored: pa.BinaryArray) -> pa.ListArray:
+        """The elements of each chunk as structs: the expiry, and the columns.
 
         Raises:
             LogDamaged: a chunk is missing or has another form.
         """
-        bounds = binary.offsets(stored)
-        versions = self._versions(stored)
+        bounds, versions = binary.offsets(stored), self._versions(stored)
         packed = binary.pieces(binary.data(stored), bounds[:-1] + VERSION.itemsize, bounds[1:])
-        chunks: list[list[Element]] = [[] for _ in range(len(stored))]
-        for version, places in by_version(versions, len(self._codecs)):
-            for place, chunk in zip(places.tolist(), self._of_version(version, packed, places), strict=True):
-                chunks[place] = chunk
-        return chunks
+        parts = [
+            (places, [self._of_version(version, packed, places)])
+            for version, places in by_version(versions, len(self._codecs))
+        ]
+        return in_order(parts)[0] if parts else self._codecs[-1].unpack_columns(packed)[0]
 
     def are_newest(self, stored: pa.BinaryArray) -> list[bool]:
-        """Of each chunk whether the newest schema wrote it. Errors as `unpack`."""
+        """Of each chunk whether the newest schema wrote it. Errors as `lists`."""
         found: list[bool] = (self._versions(stored) == len(self._codecs)).tolist()
         return found
 
@@ -127,10 +133,12 @@ class ChunkCodec:
             raise LogDamaged(f"a chunk of a list with less than {width} bytes")
         return binary.contiguous(binary.pieces(binary.data(stored), starts, starts + width)).view(VERSION)
 
-    def _of_version(self, version: int, packed: pa.BinaryArray, places: IntArray) -> list[list[Element]]:
+    def _of_version(self, version: int, packed: pa.BinaryArray, places: IntArray) -> pa.ListArray:
         whole = len(places) == len(packed)
         lists = self._codecs[version - 1].unpack_columns(packed if whole else packed.take(pa.array(places)))[0]
+        if version == len(self._codecs):
+            return lists
         expiries, *columns = lists.flatten().flatten()
         found = project(columns, self._schemas[version - 1], self._schemas[-1], len(expiries))
-        elements = list(zip(tuples_of(found, len(expiries)), expiries.to_pylist(), strict=True))
-        return [elements[start:stop] for start, stop in pairwise(lists.offsets.to_pylist())]
+        elements = pa.StructArray.from_arrays([expiries, *found], fields=list(self._elements[-1]))
+        return pa.ListArray.from_arrays(lists.offsets, elements, type=self._codecs[-1].schema[0].type)

@@ -12,19 +12,17 @@ at the end of a row's key, where it needs none. Everything that belongs to a key
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift import binary
-from binshift.operators.contract import EXPIRY_SPACE, STATE_SPACE, without_space
-from binshift.operators.expiry import expiry_bytes, time_bytes
+from binshift.operators.contract import EXPIRY_SPACE, STATE_SPACE, TIMER_SPACE, without_space
+from binshift.operators.expiry import time_bytes
 from binshift.operators.first_times import TIME_BYTES
 
 HEADER_SPACE = b"\x02"
 """First byte of the keys of headers."""
-
-TIMER_SPACE = b"\x03"
-"""First byte of the keys of timers by time."""
 
 TIMERS_OF_KEY_SPACE = b"\x04"
 """First byte of the keys of rows that list a key's timers."""
@@ -83,19 +81,37 @@ def key_of(row_key: bytes) -> bytes:
     return row_key[start : start + int.from_bytes(row_key[1 + VARIABLE_BYTES : start], "big")]
 
 
-def rest_of(row_key: bytes) -> bytes:
-    """What identifies a row among those of its key: the packed key of a map, the number of a chunk."""
-    return row_key[1 + VARIABLE_BYTES + _LENGTH_BYTES + len(key_of(row_key)) :]
+def split_keys(rows: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """The packed grouping keys of rows of variables, and what follows them."""
+    bounds, content = binary.offsets(rows), binary.data(rows)
+    begin = bounds[:-1] + 1 + VARIABLE_BYTES + _LENGTH_BYTES
+    sizes = binary.contiguous(binary.pieces(content, begin - _LENGTH_BYTES, begin)).view(">u4").astype(np.int64)
+    return binary.pieces(content, begin, begin + sizes), binary.pieces(content, begin + sizes, bounds[1:])
+
+
+def of_keys(rows: pa.BinaryArray, packed: pa.BinaryArray) -> binary.BoolArray:
+    """Which of the rows belong to some grouping keys; index rows and timers by time do not count."""
+    bounds, content = binary.offsets(rows), np.frombuffer(binary.data(rows), dtype=np.uint8)
+    starts, stops = bounds[:-1], bounds[1:]
+    spaces = content[starts]
+    found = np.zeros(len(rows), dtype=np.bool_)
+    whole = np.flatnonzero(spaces == TIMERS_OF_KEY_SPACE[0])
+    named = np.flatnonzero((spaces == STATE_SPACE[0]) | (spaces == HEADER_SPACE[0]))
+    lengths_at = starts[named] + 1 + VARIABLE_BYTES
+    lengths = binary.pieces(binary.data(rows), lengths_at, lengths_at + _LENGTH_BYTES)
+    begin = np.concatenate((starts[whole] + 1, lengths_at + _LENGTH_BYTES))
+    sizes = binary.contiguous(lengths).view(">u4").astype(np.int64)
+    end = np.concatenate((stops[whole], lengths_at + _LENGTH_BYTES + sizes))
+    order = np.argsort(begin)
+    keys = binary.pieces(binary.data(rows), begin[order], end[order])
+    matches = pc.is_in(keys, value_set=packed).to_numpy(zero_copy_only=False)
+    found[np.concatenate((whole, named))[order]] = matches
+    return found
 
 
 def timer_keys(times: pa.Int64Array, packed: pa.BinaryArray) -> pa.BinaryArray:
     """Timers by time: milliseconds, and packed grouping keys without their lengths."""
     return pc.binary_join_element_wise(pa.scalar(TIMER_SPACE, pa.binary()), time_bytes(times), packed, _NOTHING)
-
-
-def due_bounds(space: bytes, threshold_ms: int) -> tuple[bytes, bytes]:
-    """From where to where the rows by time lie whose time is at or before a threshold."""
-    return space, space + expiry_bytes(threshold_ms + 1)
 
 
 def end_of(prefix: bytes) -> bytes:

@@ -85,6 +85,10 @@ class Lists:
         """Make these the elements; none deletes the list."""
         self._changed[self._turn.at] = _Change(True, self._expiring(elements))
 
+    def restore(self, elements: list[Element]) -> None:
+        """Make these the elements, each with its own end."""
+        self._changed[self._turn.at] = _Change(True, elements)
+
     def end_elements(self) -> None:
         """Delete the elements that have outlived their time to live, in the lists of the whole group."""
         for at in range(len(self._group)):

@@ -18,16 +18,16 @@ import pyarrow.compute as pc
 
 from binshift import binary
 from binshift.model import IntArray
-from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Wake
 from binshift.operators.expiry import on_time
 from binshift.operators.grouping import bin_groups
+from binshift.operators.processor.adopting import adopt_rows
 from binshift.operators.processor.contract import Calls, Firing, InputGroup, StateOf, States, UserProcessor
 from binshift.operators.processor.keygroup import KeyGroup, Turn
 from binshift.operators.processor.latecheck import none_late
-from binshift.operators.processor.layout import TIMER_SPACE
 from binshift.operators.processor.lists import Lists
 from binshift.operators.processor.maps import Maps
-from binshift.operators.processor.timers import Due, Timers, due_timers, earliest_ms
+from binshift.operators.processor.timers import Due, Timers, due_timers
 from binshift.operators.processor.ttl import end_expired
 from binshift.operators.processor.values import Values
 from binshift.operators.processor.variables import Kind, Variable, inner_schema
@@ -94,6 +94,12 @@ class StatefulProcessing:
         returned = _Epoch(self, state, context).run(batches)
         yield from returned if self.event_time is None else none_late(returned, self.event_time, context)
 
+    def adopt(self, rows: pa.RecordBatch, state: EpochState) -> None:
+        """Store variables and timers of keys without state; see `binshift.operators.processor.adopting`."""
+        adopt_rows(self.variables, self.key_codec.pack(_columns(rows, KEY_PREFIX, self.keys)), rows, state)
+        if self.time is TimeMode.PROCESSING:
+            state.wake = Wake(state.times.timers, after_ms=0)
+
     @cached_property
     def key_codec(self) -> RowCodec:
         """Packs grouping keys as Spark sends them."""
@@ -126,9 +132,9 @@ class _Epoch:
         if self._timers is not None:
             yield from self._fire(calls)
         if any(each.ttl_ms is not None for each in self._operator.variables):
-            end_expired(self._view, self._variables, self._context)
+            end_expired(self._state, self._view, self._variables, self._context)
         if self._operator.time is TimeMode.PROCESSING:
-            self._state.wake_at_ms = earliest_ms(self._view, self._context.owned, TIMER_SPACE)
+            self._state.wake = Wake(self._state.times.timers, after_ms=0)
         calls.close()
 
     def _on_time(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -162,10 +168,9 @@ class _Epoch:
 
     def _fire(self, calls: Calls) -> Iterator[pa.RecordBatch]:
         context, event = self._context, self._operator.time is TimeMode.EVENT
-        self._view.look_back(TIMER_SPACE)
-        due = due_timers(self._view, context.owned, context.watermark_ms if event else context.batch_time_ms)
+        due = due_timers(self._state, context.owned, context.watermark_ms if event else context.batch_time_ms)
         if due:
-            self._view.look_back()
+            self._view.look_back(binary.of([packed for _, packed, _ in due]))
         for at in range(0, len(due), TIMERS_AT_ONCE):
             group, firing = self._firing(due[at : at + TIMERS_AT_ONCE])
             self._bind(group)

@@ -7,7 +7,6 @@ the epoch itself. Which fire is decided before the first one does: what is regis
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -15,10 +14,11 @@ import pyarrow as pa
 
 from binshift import binary
 from binshift.model import BinSet
-from binshift.operators.contract import prefixed
+from binshift.operators.contract import EpochState, prefixed
 from binshift.operators.first_times import TIME_BYTES, times_of
+from binshift.operators.processor.due import due_rows
 from binshift.operators.processor.keygroup import NO_KEYS, KeyGroup, Turn
-from binshift.operators.processor.layout import TIMER_SPACE, TIMERS_OF_KEY_SPACE, due_bounds, timer_keys
+from binshift.operators.processor.layout import TIMERS_OF_KEY_SPACE, timer_keys
 from binshift.operators.processor.view import EpochView
 
 Due = tuple[int, bytes, int]
@@ -93,28 +93,8 @@ class Timers:
         return times
 
 
-def due_rows(view: EpochView, owned: BinSet, space: bytes, threshold_ms: int) -> Iterator[tuple[int, bytes]]:
-    """The bins and keys of the rows by time that are due, bin by bin and there by time; deleted ones are left out."""
-    start, stop = due_bounds(space, threshold_ms)
-    for bin in owned:
-        for key, _ in view.rows(bin, start, stop):
-            yield bin, key
-
-
-def earliest_ms(view: EpochView, owned: BinSet, space: bytes) -> int | None:
-    """The earliest time of a space's rows in all owned bins, milliseconds; None if there are none."""
-    stop = bytes([space[0] + 1])
-    firsts = (next(iter(view.rows(bin, space, stop)), None) for bin in owned)
-    times = [time_of(first[0]) for first in firsts if first is not None]
-    return min(times, default=None)
-
-
-def time_of(key: bytes) -> int:
-    """The time in the key of a row by time, milliseconds."""
-    return int(times_of(np.frombuffer(key[1 : 1 + TIME_BYTES], dtype=np.uint8))[0])
-
-
-def due_timers(view: EpochView, owned: BinSet, threshold_ms: int) -> list[Due]:
+def due_timers(state: EpochState, owned: BinSet, threshold_ms: int) -> list[Due]:
     """The timers that are due, by time and key."""
-    found = due_rows(view, owned, TIMER_SPACE, threshold_ms)
-    return sorted((time_of(key), key[1 + TIME_BYTES :], bin) for bin, key in found)
+    found = due_rows(state, state.times.timers, owned, threshold_ms)
+    times = times_of(np.frombuffer(b"".join(key[1 : 1 + TIME_BYTES] for _, key in found), dtype=np.uint8)).tolist()
+    return sorted((time_ms, key[1 + TIME_BYTES :], bin) for time_ms, (bin, key) in zip(times, found, strict=True))

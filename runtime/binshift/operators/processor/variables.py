@@ -126,12 +126,17 @@ class TupleCodec:
 
     def pack(self, tuples: Sequence[Tuple], expiries_ms: Sequence[int] | None = None) -> pa.BinaryArray:
         """The stored form of each tuple; expiries (milliseconds) are needed exactly if the codec has them."""
-        prefixes = np.zeros(len(tuples), dtype=self._prefix)
+        return self.pack_columns(columns_of(tuples, self._schema), len(tuples), expiries_ms)
+
+    def pack_columns(
+        self, columns: Sequence[pa.Array], rows: int, expiries_ms: Sequence[int] | pa.Int64Array | None = None
+    ) -> pa.BinaryArray:
+        """The stored form of tuples given as columns in Spark's inner form."""
+        prefixes = np.zeros(rows, dtype=self._prefix)
         prefixes["version"] = len(self._codecs)
         if self._expires:
             prefixes["expiry"] = expiries_ms
-        rows = self._codecs[-1].pack_columns(columns_of(tuples, self._schema), len(tuples))
-        return binary.join([binary.rows_of(prefixes), rows])
+        return binary.join([binary.rows_of(prefixes), self._codecs[-1].pack_columns(columns, rows)])
 
     def unpack(self, stored: pa.BinaryArray) -> tuple[list[Tuple], list[int]]:
         """The tuples and their expiries, of values that are not null. Errors as `unpack_columns`."""
@@ -139,7 +144,7 @@ class TupleCodec:
         return tuples_of(columns, len(stored)), expiries
 
     def unpack_columns(self, stored: pa.BinaryArray) -> tuple[list[pa.Array], list[int]]:
-        """`unpack` as columns.
+        """The columns of the tuples and their expiries, of values that are not null.
 
         Raises:
             LogDamaged: no tuple has this form.

@@ -1,7 +1,7 @@
 """The state of an epoch while a processor changes it: what was stored before, with this epoch's changes on top.
 
 Each key's rows are read once while input is processed, so that changes need not be found again. Timers and expiry come afterwards and
-read keys a second time: from `look_back` on, reads find this epoch's changes.
+read keys a second time: from `look_back` on, reads of these keys find this epoch's changes.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from binshift import binary
 from binshift.entries import Entries
 from binshift.model import Bin, IntArray
 from binshift.operators.contract import EpochState
+from binshift.operators.processor.layout import of_keys
 
 Row = tuple[bytes, bytes]
 
@@ -30,17 +29,15 @@ class EpochView:
 
     def __init__(self, state: EpochState) -> None:
         self._state = state
-        self._spaces: frozenset[bytes] | None = frozenset()
+        self._looks_back = False
         self._changed: dict[int, dict[bytes, bytes | None]] = {}
         self._sorted: dict[int, list[bytes]] = {}
 
-    def look_back(self, space: bytes | None = None) -> None:
-        """From now on, reads find this epoch's changes of a space; None: of all."""
-        if self._spaces is None or space in self._spaces:
-            return
-        self._spaces = None if space is None else self._spaces | {space}
+    def look_back(self, packed: pa.BinaryArray) -> None:
+        """From now on, reads find this epoch's changes of these grouping keys; only they are read and written."""
+        self._looks_back = True
         for change in self._state.changes:
-            self._note(change if space is None else _of_space(change, space))
+            self._note(change.filter(pa.array(of_keys(change.column("key"), packed))))
 
     def get(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The value of each key, null where absent."""
@@ -50,11 +47,6 @@ class EpochView:
         nothing: dict[bytes, bytes | None] = {}
         pairs = zip(bins.tolist(), keys.to_pylist(), found.to_pylist(), strict=True)
         return binary.of([self._changed.get(bin, nothing).get(key, value) for bin, key, value in pairs])
-
-    def get_one(self, bin: int, key: bytes) -> bytes | None:
-        """The value of one key."""
-        value: bytes | None = self.get(np.array([bin], dtype=np.int32), binary.of([key]))[0].as_py()
-        return value
 
     def rows(self, bin: int, start: bytes, stop: bytes) -> Iterator[Row]:
         """Rows of a bin, ascending."""
@@ -70,12 +62,8 @@ class EpochView:
         if not len(keys):
             return
         self._state.put(bins, keys, values)
-        change = self._state.changes[-1]
-        if self._spaces is None:
-            self._note(change)
-        else:
-            for space in self._spaces:
-                self._note(_of_space(change, space))
+        if self._looks_back:
+            self._note(self._state.changes[-1])
 
     def delete(self, bins: IntArray, keys: pa.BinaryArray) -> None:
         """Delete rows."""
@@ -98,7 +86,3 @@ class EpochView:
         for bin, key, value in zip(*(column.to_pylist() for column in change.columns), strict=True):
             self._changed.setdefault(bin, {})[key] = value
             self._sorted.pop(bin, None)
-
-
-def _of_space(change: Entries, space: bytes) -> Entries:
-    return change.filter(pc.starts_with(change.column("key"), pattern=space))

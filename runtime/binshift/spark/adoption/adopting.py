@@ -29,8 +29,9 @@ from binshift.operators.join import SIDE_COLUMN
 from binshift.operators.session_codec import SESSION_START_COLUMN
 from binshift.routing import Route
 from binshift.spark.adoption.checkpoint import VERSION, SparkCheckpoint
+from binshift.spark.adoption.reading import SparkState, read_states
 from binshift.spark.adoption.sources import SourceOrder
-from binshift.spark.adoption.states import SparkState, adopted_rows
+from binshift.spark.adoption.states import adopted_rows
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
 from binshift.spark.plan.routing_columns import PARTITION_COLUMN, exchanged, partitions_of
@@ -102,10 +103,10 @@ class Adoption:
             StorageUnavailable: the log cannot be written; the next start begins again.
         """
         route, epoch = Route.initial(log.format.bins, list(workers)), self.origin.batch
-        parts = [
-            part
+        written = [
+            each
             for stage, rows in zip(self.pipeline.stages, self.rows, strict=True)
-            for part in self._parts(log, stage, rows, route)
+            for each in self._parts(log, stage, rows, route)
         ]
         self._copy(files)
         batch = offsets.read(files, epoch)
@@ -120,25 +121,26 @@ class Adoption:
                 route_version=route.version,
                 moves=whole_route(route),
                 workers=tuple(route.workers),
-                parts=tuple(parts),
+                parts=tuple(part for part, _ in written),
                 watermark_ms=batch.watermark_ms,
+                wake_at_ms=min((wake for _, wake in written if wake is not None), default=None),
             )
         )
 
-    def _parts(self, log: Log, stage: CompiledStage, rows: DataFrame, route: Route) -> list[Part]:
-        """The state of one operator, written by tasks: a delta for each worker."""
+    def _parts(self, log: Log, stage: CompiledStage, rows: DataFrame, route: Route) -> list[tuple[Part, int | None]]:
+        """The state of one operator, written by tasks: a delta for each worker, and when it needs an epoch."""
         operator: Any = stage.stage.operator
         function = AdoptFunction(
             operator, stage.name, LogLocation(log.storage.url), self.origin.batch, log.term, tuple(route.workers)
         )
         written = {row.worker: row for row in _by_worker(rows, route).mapInArrow(function, WRITTEN).collect()}
-        parts = []
+        parts: list[tuple[Part, int | None]] = []
         for worker in route.workers:
             if (row := written.get(worker)) is None:  # Spark runs no task for a frame that it knows to be empty
-                parts.append(Part(stage.name, worker, f"{log.term}.{self.origin.batch}.adopted", None))
+                parts.append((Part(stage.name, worker, f"{log.term}.{self.origin.batch}.adopted", None), None))
             else:
                 file = row.file and msgspec.json.decode(row.file, type=FileRef)
-                parts.append(Part(stage.name, worker, row.attempt, file))
+                parts.append((Part(stage.name, worker, row.attempt, file), row.wake_at_ms))
         return parts
 
     def _copy(self, files: Storage) -> None:
@@ -208,7 +210,7 @@ def plan(frame: DataFrame, pipeline: Pipeline, location: str) -> Adoption:
     order = SourceOrder.of(analyzed(frame), analyzed(pipeline.source))
     for entry in origin.offsets.values():
         order.reordered(entry, [NUDGE_OFFSET])
-    known = _states(spark, location, origin)
+    known = read_states(spark, location, origin.batch)
     numbers = {stage.node.spark for stage in pipeline.stages if stage.node is not None}
     if not numbers <= known.keys():
         raise Unsupported(
@@ -224,16 +226,6 @@ def plan(frame: DataFrame, pipeline: Pipeline, location: str) -> Adoption:
 
 def _listed(known: dict[int, SparkState]) -> str:
     return ", ".join(f"{number} ({state.operator})" for number, state in sorted(known.items())) or "none"
-
-
-def _states(spark: SparkSession, location: str, origin: SparkCheckpoint) -> dict[int, SparkState]:
-    """By Spark's number of an operator, its state after the last committed batch."""
-    found: dict[int, tuple[str, dict[str, DataFrame]]] = {}
-    for row in spark.read.format("state-metadata").load(location).collect():
-        reader = spark.read.format("statestore").option("operatorId", row.operatorId).option("batchId", origin.batch)
-        stores = found.setdefault(row.operatorId, (row.operatorName, {}))[1]
-        stores[row.stateStoreName] = reader.option("storeName", row.stateStoreName).load(location)
-    return {number: SparkState(*each) for number, each in found.items()}
 
 
 def _by_worker(rows: DataFrame, route: Route) -> DataFrame:

@@ -6,22 +6,27 @@ reads the rows, and the program's expressions compute what else is needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, assert_never, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from binshift.errors import Unsupported
 from binshift.operators.contract import BIN_COLUMN, KEYLESS_BIN
 from binshift.operators.deduplicate import Deduplicate, Retention
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.group_states import GroupStates
 from binshift.operators.join import MATCHED_COLUMN
 from binshift.operators.limit import Limit
+from binshift.operators.timed_states import EXISTS_COLUMN, TIMEOUT_COLUMN, VALUE_PREFIX, Timeout
 from binshift.operators.vectorised import VectorisedState
+from binshift.operators.vectorised_timeouts import TimedVectorisedState
 from binshift.spark.adoption.buffers import buffer_columns
+from binshift.spark.adoption.processors import processor_rows
+from binshift.spark.adoption.reading import SparkState, StoredFrame, check_types
 from binshift.spark.plan.catalyst import analyzed, sequence
 from binshift.spark.plan.pipeline import CompiledStage
 from binshift.spark.plan.routing_columns import bin_of
@@ -29,10 +34,11 @@ from binshift.spark.plan.stage import RowsStage, numbered_schema
 from binshift.spark.plan.template import Templates
 from binshift.spark.stages.aggregation import AggregationStage
 from binshift.spark.stages.joins import JoinStage
+from binshift.spark.stages.processors import ProcessorStage
 from binshift.spark.stages.sessions import SessionStage
 
-DEFAULT = "default"
-"""Spark's store of operators that have one."""
+NO_TIMESTAMP = -1
+"""Spark's timeout of a key without one."""
 
 DEDUPE = "dedupe"
 """Spark's operator for `distinct`, which is an aggregation here."""
@@ -41,54 +47,6 @@ SIDE_STORES = ("left-keyWithIndexToValue", "right-keyWithIndexToValue")
 """Spark's stores of the rows of a join."""
 
 MATCHED = "matched"
-
-
-@dataclass(frozen=True)
-class SparkState:
-    """What Spark has kept for one operator.
-
-    Attributes:
-        operator: Spark's name of it.
-        stores: by name.
-    """
-
-    operator: str
-    stores: Mapping[str, DataFrame]
-
-    def store(self, name: str = DEFAULT) -> StoredFrame:
-        """The rows of a store.
-
-        Raises:
-            Unsupported: the checkpoint has other stores.
-        """
-        if name not in self.stores:
-            raise Unsupported(
-                f"the checkpoint keeps {self.operator} in the stores {', '.join(sorted(self.stores))}, not in {name!r}: it is of "
-                "another format, which is not adopted"
-            )
-        return StoredFrame(self.stores[name])
-
-
-class StoredFrame:
-    """The rows of a store.
-
-    Attributes:
-        keys: the columns of its key, as Spark names them.
-        values: those of its value.
-        rows: with the columns ``k0``, ... and ``v0``, ..., as names are repeated in Spark's state.
-    """
-
-    def __init__(self, frame: DataFrame) -> None:
-        self.keys, self.values = (StructType(list(frame.schema[name].dataType)) for name in ("key", "value"))  # type: ignore[call-overload]
-        renamed = [_numbered(letter, schema) for letter, schema in (("k", self.keys), ("v", self.values))]
-        named = [F.col(name).cast(type).alias(name) for name, type in zip(("key", "value"), renamed, strict=True)]
-        self.rows = frame.select(*named).select(
-            *(f"{name}.*" for name, type in zip(("key", "value"), renamed, strict=True) if type.names)
-        )
-
-
-def _numbered(letter: str, schema: StructType) -> StructType:
-    return StructType([StructField(f"{letter}{at}", each.dataType, True) for at, each in enumerate(schema)])
 
 
 def adopted_rows(templates: Templates, stage: CompiledStage, state: SparkState) -> DataFrame:
@@ -108,6 +66,8 @@ def adopted_rows(templates: Templates, stage: CompiledStage, state: SparkState) 
             return _sessions(templates, stage, kind, state)
         case JoinStage():
             return _join(templates, kind, state)
+        case ProcessorStage():
+            return processor_rows(kind, state)
         case RowsStage():
             return _rows(kind, state)
         case _:
@@ -120,7 +80,7 @@ def _aggregation(templates: Templates, stage: CompiledStage, kind: AggregationSt
     if plan.keyless:
         bin, rows = F.lit(KEYLESS_BIN).cast("int"), store.rows.withColumn("k0", F.lit(KEYLESS_BIN).cast("int"))
     else:
-        _check_types(store.keys, keys)
+        check_types(store.keys, keys)
         bin, rows = bin_of([F.col(name) for name in keys.names], kind.bins), store.rows
     if state.operator == DEDUPE:
         buffers = [F.lit(1).cast("long").alias(name) for name in plan.buffer_schema.names]
@@ -135,7 +95,7 @@ def _sessions(templates: Templates, stage: CompiledStage, kind: SessionStage, st
     plan, store = kind.plan, state.store()
     count = len(plan.key_schema.names)
     keys = [name for at, name in enumerate(plan.key_schema.names) if at != kind.session]
-    _check_types(StructType(list(store.keys)[:-1]), StructType([plan.merged_type[name] for name in keys]))
+    check_types(StructType(list(store.keys)[:-1]), StructType([plan.merged_type[name] for name in keys]))
     session = f"v{kind.session}"
     values = StructType(list(store.values)[count:])
     shifted = store.rows.select(
@@ -165,7 +125,7 @@ def _side(templates: Templates, kind: JoinStage, number: int, store: StoredFrame
             f"the checkpoint keeps the columns {', '.join(columns.names)} of a side of the join, and the program joins "
             f"{', '.join(rows.columns)}"
         )
-    _check_types(columns, rows.schema)
+    check_types(columns, rows.schema)
     flag = templates.hole_of(StructType([StructField(MATCHED_COLUMN, BooleanType())]))
     attributes = [each for frame in (rows, flag) for each in sequence(analyzed(frame).output())]
     hole = templates.hole(templates.scala_sequence(attributes))
@@ -183,6 +143,8 @@ def _rows(kind: RowsStage, state: SparkState) -> DataFrame:
             return _duplicates(kind, operator, store)
         case Limit():
             return store.rows.select(F.lit(KEYLESS_BIN).cast("int").alias(BIN_COLUMN), F.col("v0").alias("rows"))
+        case GroupStates() | TimedVectorisedState() as operator:
+            return _timed_states(kind, operator, store)
         case VectorisedState() as operator:
             return _states(kind, operator, store)
         case other:
@@ -191,7 +153,7 @@ def _rows(kind: RowsStage, state: SparkState) -> DataFrame:
 
 def _duplicates(kind: RowsStage, operator: Deduplicate, store: StoredFrame) -> DataFrame:
     names = [f"c{at}" for at in kind.keys]
-    _check_types(store.keys, StructType([kind.output[name] for name in names]))
+    check_types(store.keys, StructType([kind.output[name] for name in names]))
     rows = store.rows.select("*", *(F.col(f"k{at}").alias(name) for at, name in enumerate(names)))
     return rows.select(_bin(names, kind), _expiry(kind, operator), *names)
 
@@ -206,6 +168,26 @@ def _expiry(kind: RowsStage, operator: Deduplicate) -> Column:
             return F.call_function("div", F.col("v0") + F.lit(999), F.lit(1000)).alias(EXPIRY_COLUMN)
         case other:
             assert_never(other)
+
+
+def _timed_states(kind: RowsStage, operator: GroupStates | TimedVectorisedState, store: StoredFrame) -> DataFrame:
+    """Spark's value is a struct of the state, null if there is only a timeout, and with timeouts their times."""
+    if len(store.values) != 1 + (operator.timeout is not Timeout.NONE):
+        raise Unsupported(
+            f"the checkpoint keeps applyInPandasWithState as {store.values.simpleString()}, the program has {operator.timeout.value}"
+        )
+    state = cast(StructType, store.values[0].dataType)
+    check_types(store.keys, from_arrow_schema(operator.keys))
+    check_types(state, from_arrow_schema(operator.state), "columns of the state")
+    timeout = F.when(F.col("v1") != NO_TIMESTAMP, F.col("v1")) if len(store.values) > 1 else F.lit(None).cast("long")
+    names = [f"k{at}" for at in range(len(store.keys))]
+    return store.rows.select(
+        bin_of([F.col(name) for name in names], kind.bins).alias(BIN_COLUMN),
+        *names,
+        *(F.col("v0").getField(each.name).alias(f"{VALUE_PREFIX}{at}") for at, each in enumerate(state)),
+        F.col("v0").isNotNull().alias(EXISTS_COLUMN),
+        timeout.alias(TIMEOUT_COLUMN),
+    )
 
 
 def _states(kind: RowsStage, operator: VectorisedState, store: StoredFrame) -> DataFrame:
@@ -230,14 +212,3 @@ def _bin(names: Sequence[str], kind: RowsStage) -> Column:
 def _node(stage: CompiledStage) -> Any:
     assert stage.node is not None
     return stage.node.plan
-
-
-def _check_types(found: StructType, wanted: StructType) -> None:
-    """Keys and rows are taken over column by column: names can differ, types cannot.
-
-    Raises:
-        Unsupported: they do.
-    """
-    theirs, ours = ([each.dataType.simpleString() for each in schema] for schema in (found, wanted))
-    if theirs != ours:
-        raise Unsupported(f"the checkpoint has columns of the types {', '.join(theirs)}, the program {', '.join(ours)}")

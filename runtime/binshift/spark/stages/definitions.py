@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -31,11 +32,13 @@ class Definitions:
         wanted: the variables, by name.
         deleted: names that ``init`` deletes and does not define again.
         parsed: by DDL text, the schema.
+        schemas: by variable, the user's schema of what it holds, and that of a map's keys.
     """
 
     wanted: tuple[Wanted, ...]
     deleted: frozenset[str]
     parsed: Mapping[str, StructType]
+    schemas: Mapping[str, tuple[StructType, StructType | None]]
 
     @cached_property
     def variables(self) -> tuple[Variable, ...]:
@@ -59,7 +62,8 @@ def defined(command: bytes, time: TimeMode, parse: Parse = StructType.fromDDL) -
     processor.init(handle)
     processor.close()
     wanted = tuple(handle.found[name] for name in sorted(handle.found))
-    return Definitions(wanted, frozenset(handle.deleted - handle.found.keys()), handle.parsed)
+    schemas = {name: handle.schemas[name] for name in handle.found}
+    return Definitions(wanted, frozenset(handle.deleted - handle.found.keys()), handle.parsed, schemas)
 
 
 class _DriverHandle(Handle):
@@ -67,27 +71,32 @@ class _DriverHandle(Handle):
         super().__init__(time, Phase.PRE_INIT)
         self._parse = parse
         self.found: dict[str, Wanted] = {}
+        self.schemas: dict[str, tuple[StructType, StructType | None]] = {}
         self.deleted: set[str] = set()
         self.parsed: dict[str, StructType] = {}
 
     def _value(self, name: str, schema: Schema, ttl_ms: int | None) -> ValueState:
-        self.found[name] = Wanted(name, Kind.VALUE, self._arrow(schema), None, ttl_ms or None)
-        return Value(name, None, self._schema(schema))
+        return Value(name, None, self._record(name, Kind.VALUE, schema, ttl_ms)[0])
 
     def _list(self, name: str, schema: Schema, ttl_ms: int | None) -> ListState:
-        self.found[name] = Wanted(name, Kind.LIST, self._arrow(schema), None, ttl_ms or None)
-        return List(name, None, self._schema(schema))
+        return List(name, None, self._record(name, Kind.LIST, schema, ttl_ms)[0])
 
     def _map(self, name: str, user_key: Schema, schema: Schema, ttl_ms: int | None) -> MapState:
-        self.found[name] = Wanted(name, Kind.MAP, self._arrow(schema), self._arrow(user_key), ttl_ms or None)
-        return Map(name, None, self._schema(user_key), self._schema(schema))
+        values, keys = self._record(name, Kind.MAP, schema, ttl_ms, user_key)
+        return Map(name, None, cast(StructType, keys), values)
+
+    def _record(
+        self, name: str, kind: Kind, schema: Schema, ttl_ms: int | None, user_key: Schema | None = None
+    ) -> tuple[StructType, StructType | None]:
+        found = self._schema(schema), None if user_key is None else self._schema(user_key)
+        values, keys = (None if each is None else _arrow(each) for each in found)
+        self.schemas[name] = found
+        self.found[name] = Wanted(name, kind, cast(pa.Schema, values), keys, ttl_ms or None)
+        return found
 
     def _forget(self, name: str) -> None:
         self.found.pop(name, None)
         self.deleted.add(name)
-
-    def _arrow(self, schema: Schema) -> pa.Schema:
-        return to_arrow_schema(self._schema(schema), timezone="UTC", prefers_large_types=False)
 
     def _schema(self, schema: Schema) -> StructType:
         if not isinstance(schema, str):
@@ -103,3 +112,7 @@ class _DriverHandle(Handle):
                 f"a state variable has the schema {ddl!r}, a single type; name its columns, as in 'value long'"
             )
         return parsed
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timezone="UTC", prefers_large_types=False)

@@ -22,6 +22,7 @@ from binshift.errors import Unsupported
 from binshift.model import Worker
 from binshift.operators.contract import BIN_COLUMN
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.processor.decoding import timer_rows
 from binshift.operators.processor.evolution import History, Rules, variables_of
 from binshift.operators.processor.operator import (
     INITIAL_COLUMN,
@@ -84,7 +85,6 @@ class ProcessorStage:
     defined: Definitions
     rules: Rules
     read_ahead: ClassVar[None] = None
-    stored: ClassVar[tuple[StoredRows, ...]] = ()
     _columns: RouteColumns = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,6 +93,11 @@ class ProcessorStage:
     def continue_from(self, histories: Sequence[History]) -> None:
         """Read and write the variables as their histories have them."""
         self.operator = replace(self.operator, variables=variables_of(histories, self.defined.wanted))
+
+    @property
+    def stored(self) -> tuple[StoredRows, ...]:
+        """The timers, if it can have them; its variables are described by their histories (`binshift.state.variables`)."""
+        return () if self.operator.time is TimeMode.NONE else (timer_rows(self.named_keys),)
 
     @property
     def merged_schema(self) -> StructType:

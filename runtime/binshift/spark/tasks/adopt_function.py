@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -18,8 +18,8 @@ from binshift.operators.stored import Adoptable
 from binshift.spark.tasks.task import storage_of, task_context
 from binshift.worker.messages import LogLocation
 
-WRITTEN = "worker int, attempt string, file string"
-"""What a task returns: a row with the worker, the attempt, and the file as JSON, null if it has no rows."""
+WRITTEN = "worker int, attempt string, file string, wake_at_ms long"
+"""What a task returns: a row with the worker, the attempt, the file as JSON, null if it has no rows, and `EpochState.wake`."""
 
 GROUP_BYTES = 16 << 20
 
@@ -32,6 +32,10 @@ class NoState:
         return pa.nulls(len(keys), pa.binary())
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[entries.Entries]:
+        """Nothing is stored."""
+        return iter(())
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[entries.Entries]:
         """Nothing is stored."""
         return iter(())
 
@@ -66,15 +70,27 @@ class AdoptFunction:
         worker = self.workers[context.partitionId()]
         attempt = f"{self.term}.{self.epoch}.adopted.{context.taskAttemptId()}"
         name = layout.delta_name(self.epoch, self.name, worker, attempt)
+        wakes: list[int] = []
         with FileWriter(storage_of(self.location), name) as writer:
             for group in bin_groups(batches, GROUP_BYTES):
                 state = EpochState(NoState())
                 self.operator.adopt(_one(group), state)
-                writer.add(entries.sort(entries.concat(state.changes)))
+                changes = entries.sort(entries.concat(state.changes))
+                writer.add(changes)
+                wakes += _wake_of(state, changes)
             file = writer.finish()
         text = None if file is None else msgspec.json.encode(file).decode()
         columns = [pa.array([worker], pa.int32()), pa.array([attempt], pa.string()), pa.array([text], pa.string())]
-        yield pa.RecordBatch.from_arrays(columns, ["worker", "attempt", "file"])
+        wake = pa.array([min(wakes, default=None)], pa.int64())
+        yield pa.RecordBatch.from_arrays([*columns, wake], ["worker", "attempt", "file", "wake_at_ms"])
+
+
+def _wake_of(state: EpochState, changes: entries.Entries) -> list[int]:
+    """The moment at which the changes need an epoch, if there is one."""
+    if state.wake is None:
+        return []
+    first = state.wake.index.first_of(changes)
+    return [] if first is None else [first + state.wake.after_ms]
 
 
 def _one(group: pa.Table) -> pa.RecordBatch:

@@ -30,7 +30,7 @@ from binshift.store import abandoned
 from binshift.store.bins.binstore import BinStore
 from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
 from binshift.worker.epoch_task import EpochTask
-from binshift.worker.kept_expiries import KeptExpiries
+from binshift.worker.kept_times import KeptTimes
 from binshift.worker.messages import EpochSpec, LogLocation, Summary
 
 Result = TypeVar("Result")
@@ -133,7 +133,7 @@ def epoch_task(
         raise SparkRetried(f"Spark re-ran worker {spec.worker}'s task of epoch {spec.epoch}")
     attempt = f"{spec.run_prefix}{context.taskAttemptId()}"
     with ExitStack() as opened:
-        kept = KeptExpiries()
+        kept = KeptTimes()
         if spec.scratch:
             directory = store_path(environment, f"{spec.operator}.{stand_in}", spec.worker)
             store = opened.enter_context(scratch_store(directory, attempt, environment.bins, environment.store))
@@ -187,9 +187,9 @@ def store_of(environment: Environment, operator: str, worker: Worker) -> BinStor
 
 
 @functools.lru_cache(maxsize=64)
-def kept_of(path: Path) -> KeptExpiries:
+def kept_of(path: Path) -> KeptTimes:
     """What this process knows of the expiry index of the store at ``path``."""
-    return KeptExpiries()
+    return KeptTimes()
 
 
 def pickled(operator: Processor) -> bytes:

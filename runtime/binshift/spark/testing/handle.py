@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from binshift.store.engine.memory_store import MemoryStore
 
 KEY_BYTES = 8
 WRITE_SECONDS_MAX = 1.0
+OWNED = BinSet([0])
 
 
 class KeyHandle(Handle):
@@ -77,7 +78,9 @@ class KeyHandle(Handle):
             each.flush()
         if self._state.changes:
             with self._store.write(WRITE_SECONDS_MAX) as transaction:
-                transaction.put_many(merge_last_wins(self._state.changes))
+                changes = merge_last_wins(self._state.changes)
+                transaction.put_many(changes)
+            self._state.times.change(changes, OWNED)
             self._state.changes.clear()
         if self._group is not None:
             for each in (*self._stored.values(), self._timers):
@@ -87,15 +90,15 @@ class KeyHandle(Handle):
         """It is this time; what has outlived its time to live is deleted."""
         self.commit()
         self._turn.time_ms = time_ms
-        owned = BinSet([0])
-        end_expired(EpochView(self._state), self._stored, EpochContext(Epoch(0), time_ms, 0, 0, owned))
+        context = EpochContext(Epoch(0), time_ms, 0, 0, OWNED)
+        end_expired(self._state, EpochView(self._state), self._stored, context)
         self.commit()
 
     def due(self, threshold_ms: int) -> list[tuple[int, Any]]:
         """The timers at or before a time, with their keys, by time."""
         self.commit()
         keys = list(self._keys)
-        found = due_timers(self._view, BinSet([0]), threshold_ms)
+        found = due_timers(self._state, OWNED, threshold_ms)
         return [(time_ms, keys[int.from_bytes(packed, "big")]) for time_ms, packed, _ in found]
 
     def state(self, name: str, kind: type[Any]) -> Any:
@@ -218,6 +221,10 @@ class _Reader:
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         with self._store.read() as transaction:
             return iter(list(transaction.scan(bin, start, stop)))
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        with self._store.read() as transaction:
+            return iter(list(transaction.scan_bins(bins, start, stop)))
 
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
         with self._store.read() as transaction:

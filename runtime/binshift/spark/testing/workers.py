@@ -20,7 +20,7 @@ from binshift.store.bins.binstore import BinStore
 from binshift.store.engine.memory_store import MemoryStore
 from binshift.worker.background_task import Budget, run_round
 from binshift.worker.epoch_task import EpochTask
-from binshift.worker.kept_expiries import KeptExpiries
+from binshift.worker.kept_times import KeptTimes
 from binshift.worker.messages import BackgroundReport, BackgroundSpec, EpochSpec, Summary
 
 ROUND_SECONDS_MAX = 60.0
@@ -51,13 +51,13 @@ class WorkerSlot:
     """
 
     store: BinStore
-    kept: KeptExpiries = field(default_factory=KeptExpiries)
+    kept: KeptTimes = field(default_factory=KeptTimes)
     executor: int = 0
     is_doomed: bool = False
 
     def replace(self, bins: int) -> None:
         """Another process, on another machine."""
-        self.store, self.kept = BinStore(MemoryStore(), bins), KeptExpiries()
+        self.store, self.kept = BinStore(MemoryStore(), bins), KeptTimes()
         self.executor, self.is_doomed = self.executor + 1, False
 
 

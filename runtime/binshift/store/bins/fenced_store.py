@@ -10,7 +10,7 @@ neither owned nor a copy.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -54,6 +54,15 @@ class Reader:
         """
         invariant(bool(self._visible[bin]), f"bin {bin} is scanned, and is neither owned nor a copy")
         return self._transaction.scan(bin, start, stop)
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """The rows with ``start <= key < stop`` of several bins, bin by bin, each ascending.
+
+        Raises:
+            InvariantViolated: a bin is neither owned nor a copy.
+        """
+        invariant(bool(self._visible[list(bins)].all()), "rows are scanned of a bin that is neither owned nor a copy")
+        return self._transaction.scan_bins(bins, start, stop)
 
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
         """The first ``length`` bytes of each bin's first key that begins with ``space``; empty where there is none.

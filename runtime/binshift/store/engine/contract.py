@@ -11,7 +11,7 @@ empty, and that is all right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -78,6 +78,15 @@ class Transaction(Protocol):
         """The rows of ``bin`` with ``start <= key < stop`` (None: to the end), ascending, in bounded batches.
 
         What the same transaction writes while a scan runs may be seen by it or not.
+        """
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """The rows with ``start <= key < stop`` of several bins, bin by bin, each ascending; batches have rows of many bins.
+
+        Args:
+            bins: in any order, each once; ascending ones are fastest.
+            start: at most `KEY_PREFIX_BYTES_MAX` bytes.
+            stop: likewise.
         """
 
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:

@@ -9,27 +9,24 @@ It must never hand out memory of the map: all that is returned is copied, so tha
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift import binary
-from binshift.entries import Entries, bins_array, cut, is_sorted, make, merge_last_wins, size_bytes
+from binshift.entries import Entries, bins_array, is_sorted, merge_last_wins, size_bytes
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
 from binshift.store.engine import long_keys, room, row_checksums
 from binshift.store.engine.contract import KEY_PREFIX_BYTES_MAX, StoreLimits, check_sizes
+from binshift.store.engine.ranges import Ranges
 from binshift.store.engine.users import Presence
 
 _PAGE_BYTES = 4096
-_SCAN_ROWS_MIN, _SCAN_ROWS_MAX, _SCAN_GULP_ROWS = 16, 16384, 128
 
 
 @dataclass(slots=True)
@@ -75,6 +72,7 @@ class LmdbTransaction:
         self._limits = limits
         self._directory = directory
         self._writable = writable
+        self._ranges = Ranges(handle, opened.rows, limits.scan_bytes_max)
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The value of each (bin, key), null where there is none."""
@@ -147,20 +145,11 @@ class LmdbTransaction:
 
     def scan(self, bin: Bin, start: bytes = b"", stop: bytes | None = None) -> Iterator[Entries]:
         """The rows of ``bin`` from ``start`` to before ``stop``, ascending."""
-        position = long_keys.bin_prefix(bin) + start[: long_keys.PLAIN_BYTES_MAX]
-        step = self._scan_step()
-        while True:
-            stored = self._stored_rows(position, long_keys.bin_prefix(bin + 1), step)
-            keys, values = _opened(stored)
-            first = bisect_left(keys, start)
-            last = len(keys) if stop is None else bisect_left(keys, stop)
-            if first < last:
-                bins = np.full(last - first, bin, dtype=np.int32)
-                rows = make(bins, binary.of(keys[first:last]), values.slice(first, last - first))
-                yield from cut(rows, self._limits.scan_bytes_max)
-            if len(stored) < step or last < len(keys):
-                return
-            position = stored[-1][0] + b"\0"
+        return self._ranges.scan(bin, start, stop)
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """The rows of several bins from ``start`` to before ``stop``."""
+        return self._ranges.scan_bins(bins, start, stop)
 
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
         """The beginning of each bin's first key in a space."""
@@ -173,33 +162,6 @@ class LmdbTransaction:
             key[start : start + length] if key.startswith(prefix) else b""
             for key, prefix in zip(found, prefixes, strict=True)
         ]
-
-    def _scan_step(self) -> int:
-        """How many rows of average size make a batch."""
-        found = self._handle.stat(self._rows)
-        used = (found["leaf_pages"] + found["overflow_pages"]) * found["psize"]
-        fit = int(self._limits.scan_bytes_max * found["entries"] // max(used, 1))
-        return min(max(fit, _SCAN_ROWS_MIN), _SCAN_ROWS_MAX)
-
-    def _stored_rows(self, position: bytes, end: bytes, rows_max: int) -> list[long_keys.Row]:
-        """Stored rows from ``position`` to before ``end``: ``rows_max``, or more to complete a group of long keys."""
-        cursor = self._handle.cursor(self._rows)
-        if not cursor.set_range(position):
-            return []
-        found: list[long_keys.Row] = []
-        coming = cursor.iternext()
-        # In gulps, so as not to read far into the bins after this one.
-        while gulp := list(islice(coming, min(_SCAN_GULP_ROWS, rows_max - len(found)))):
-            found += gulp
-            if gulp[-1][0] >= end:
-                found = found[: bisect_left(found, (end, b""))]
-                break
-        if len(found) == rows_max and long_keys.is_long(found[-1][0]):
-            group = long_keys.group(found[-1][0])
-            cursor.set_key(found[-1][0])
-            while cursor.next() and cursor.key().startswith(group):
-                found.append(cursor.item())
-        return found
 
     def drop(self, bin: Bin, rows_max: int) -> bool:
         """Delete at most ``rows_max`` rows of ``bin``; True when none are left."""
@@ -232,13 +194,3 @@ class LmdbTransaction:
         else:
             room.check_room(self._directory, 2 * len(value), self._limits.disk_free_bytes_min)
             self._handle.put(name.encode(), row_checksums.add_to_blob(name, value), db=self._blobs)
-
-
-def _opened(rows: list[long_keys.Row]) -> tuple[list[bytes], pa.BinaryArray]:
-    """Full keys, ascending, and values of stored rows of one bin. Groups of long keys have to be complete."""
-    stored, sealed = [key for key, _ in rows], [value for _, value in rows]
-    values = row_checksums.verify(binary.of(stored), binary.of(sealed))
-    if not any(map(long_keys.is_long, stored)):
-        return [key[4:] for key in stored], values
-    keys, full = long_keys.expand(list(zip(stored, values.to_pylist(), strict=True)))
-    return keys, binary.of(full)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 
 from binshift import binary
-from binshift.entries import Entries, cut, make, merge_last_wins
+from binshift.entries import Entries, concat, cut, make, merge_last_wins
 from binshift.errors import StoreBusy
 from binshift.invariants import invariant
 from binshift.model import Bin, IntArray
@@ -115,6 +115,16 @@ class MemoryTransaction:
             self._check()
             some = keys[at : at + step]
             yield from cut(make([bin] * len(some), some, values[at : at + step]), self._limits.scan_bytes_max)
+
+    def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
+        """The rows of several bins from ``start`` to before ``stop``."""
+        held: list[Entries] = []
+        for bin in bins:
+            held += self.scan(bin, start, stop)
+            if len(held) > 1:  # rows of several bins are in one batch
+                yield from cut(concat(held), self._limits.scan_bytes_max)
+                held = []
+        yield from held
 
     def first_keys(self, bins: IntArray, space: bytes, length: int) -> list[bytes]:
         """The beginning of each bin's first key in a space."""
