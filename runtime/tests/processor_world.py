@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -104,6 +105,7 @@ class World:
         self.time = 0
         self.epochs = 0
         self.late = 0
+        self.counts: Counter[str] = Counter()
         self.wake_at_ms: int | None = None
         self.times = (IndexTimes(), IndexTimes())
         self.opened: list[tuple[int, bytes]] = []
@@ -148,6 +150,7 @@ class World:
                 state.wake.at_ms(reader, owned) for owned, state in zip(workers, states, strict=True) if state.wake
             ]
         self.epochs += 1
+        self.counts = sum((state.counts for state in states), Counter())
         self.wake_at_ms = min((each for each in wakes if each is not None), default=None)
         return output
 

@@ -185,6 +185,9 @@ def test_timers_fire_once_up_to_the_threshold() -> None:
     world = World(Scripted(registering, timer=more_timers), SEEN, TimeMode.EVENT)
     assert seen(world, ("a", 10), ("a", 20), ("a", 21), watermark=9) == ["None"]
     assert seen(world, ("b", 3), watermark=20)[1:] == ["(3, [3])", "(10, [5, 10, 21])", "(20, [5, 21])"]
+    timers = [world.counts[f"num{what}Timers"] for what in ("Registered", "Expired", "Deleted")]
+    assert timers == [2, 3, 4]  # as in Spark, a timer that fires is also deleted
+    assert world.counts["numValueStateVars"] == 2  # one for each worker
     assert seen(world, ("z", 99), watermark=20)[1:] == ["(5, [5, 21])"]
     assert seen(world, ("z", 99), watermark=21)[1:] == ["(21, [21])"]
     assert seen(world, ("z", 99), watermark=90)[1:] == []

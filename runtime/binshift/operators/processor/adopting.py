@@ -5,6 +5,7 @@ Rows arrive as columns of all variables together, all rows of a bin in one batch
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -117,7 +118,7 @@ def _timers(bins: IntArray, packed: pa.BinaryArray, times: pa.Int64Array, view: 
     places = known.indices.to_numpy()
     _, first = np.unique(places, return_index=True)
     turn = Turn(0)
-    timers = Timers(view, turn)
+    timers = Timers(view, turn, Counter())
     timers.bind(KeyGroup(bins[first], known.dictionary))
     for at, time_ms in zip(places.tolist(), times.to_pylist(), strict=True):
         turn.at = at

@@ -40,6 +40,12 @@ KEY_PREFIX, ROW_PREFIX, INITIAL_PREFIX = "k", "c", "i"
 INITIAL_COLUMN = "__initial"
 """Input column of an epoch with an initial state: whether a row belongs to that."""
 
+COUNTED = (
+    *("numRegisteredTimers", "numDeletedTimers", "numExpiredTimers"),
+    *(f"num{kind}State{ttl}Vars" for kind in ("Value", "List", "Map") for ttl in ("", "WithTTL")),
+)
+"""Custom metrics of Spark that an epoch of a processor always has."""
+
 TIMERS_AT_ONCE = 16_384
 
 GROUP_BYTES_MAX = 8 << 20
@@ -121,7 +127,9 @@ class _Epoch:
         self._variables: dict[str, StateOf] = {
             each.name: _state_of(each, self._view, turn) for each in operator.variables
         }
-        self._timers = None if operator.time is TimeMode.NONE else Timers(self._view, turn)
+        self._timers = None if operator.time is TimeMode.NONE else Timers(self._view, turn, state.counts)
+        state.counts.update(dict.fromkeys(COUNTED, 0))
+        state.counts.update(_counted(each) for each in operator.variables)
         self._states = States(turn, self._variables, self._timers, context.watermark_ms)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -169,6 +177,7 @@ class _Epoch:
     def _fire(self, calls: Calls) -> Iterator[pa.RecordBatch]:
         context, event = self._context, self._operator.time is TimeMode.EVENT
         due = due_timers(self._state, context.owned, context.watermark_ms if event else context.batch_time_ms)
+        self._state.counts["numExpiredTimers"] += len(due)
         if due:
             self._view.look_back(binary.of([packed for _, packed, _ in due]))
         for at in range(0, len(due), TIMERS_AT_ONCE):
@@ -199,6 +208,11 @@ class _Epoch:
             each.flush()
         if self._timers is not None:
             self._timers.flush()
+
+
+def _counted(variable: Variable) -> str:
+    """The custom metric of Spark that counts such variables."""
+    return f"num{variable.kind.value.capitalize()}State{'' if variable.ttl_ms is None else 'WithTTL'}Vars"
 
 
 def _state_of(variable: Variable, view: EpochView, turn: Turn) -> StateOf:

@@ -7,6 +7,7 @@ the epoch itself. Which fire is decided before the first one does: what is regis
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 
 import numpy as np
@@ -31,10 +32,12 @@ class Timers:
     Args:
         view: the epoch's state.
         turn: the key whose turn it is.
+        counts: gets the numbers of calls, by the names of Spark's custom metrics.
     """
 
-    def __init__(self, view: EpochView, turn: Turn) -> None:
+    def __init__(self, view: EpochView, turn: Turn, counts: Counter[str]) -> None:
         self._view = view
+        self._counts = counts
         self._turn = turn
         self._group = NO_KEYS
         self._stored: list[bytes | None] | None = None
@@ -51,12 +54,14 @@ class Timers:
 
     def register(self, time_ms: int) -> None:
         """Add a timer; one that is registered already stays as it is."""
+        self._counts["numRegisteredTimers"] += 1
         times = self.times()
         if time_ms not in times:
             self._now[self._turn.at] = sorted([*times, time_ms])
 
     def delete(self, time_ms: int) -> None:
         """Remove a timer, if it is registered."""
+        self._counts["numDeletedTimers"] += 1
         times = self.times()
         if time_ms in times:
             times.remove(time_ms)

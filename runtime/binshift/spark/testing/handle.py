@@ -54,7 +54,7 @@ class KeyHandle(Handle):
         self._state = EpochState(_Reader(self._store))
         self._turn = Turn(0)
         self._view = EpochView(self._state)
-        self._timers = Timers(self._view, self._turn)
+        self._timers = Timers(self._view, self._turn, self._state.counts)
         self._stored: dict[str, Values | Lists | Maps] = {}
         self._states: dict[str, Value | List | Map] = {}
         self._keys: dict[Any, int] = {}
