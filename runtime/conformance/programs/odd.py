@@ -115,7 +115,7 @@ def sorted_by_hidden_column(events: DataFrame) -> DataFrame:
     return counted.orderBy(F.desc("first"), "k").select("k", "total").limit(3)
 
 
-@case(EVENTS, mode="update", source="StreamingAggregationSuite: a filter that is false for all rows")
+@case(EVENTS, mode="update", repeats=True, source="StreamingAggregationSuite: a filter that is false for all rows")
 def nothing_passes(events: DataFrame) -> DataFrame:
     """A global aggregate of a stream of which no row passes, next to constants."""
     return events.where("v < 0").agg(F.count("*").alias("n"), F.sum("v").alias("total"), F.lit("x").alias("x"))
