@@ -11,7 +11,6 @@ data (records and their route are small).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +99,7 @@ class Coordinator:
             # A worker that gives its last bin away takes part once more: only so does its store stop owning it.
             leaving = set() if before is None else set(before.workers) & set(alive)
             workers = tuple(sorted({*route.workers, *leaving, *self.migrations.participants(alive)}))
-            batch = self._at_earlier_time(batch, epoch) if batch.keeps_time else batch
+            batch = batch.behind(self._log.index.record(Epoch(epoch - 1))) if epoch > 0 else batch
             earlier = self._watermark_before(epoch)
             return EpochPlan(epoch, route, before, workers, moves, batch, earlier, moving=moving)
 
@@ -124,11 +123,6 @@ class Coordinator:
     def check_newest(self) -> None:
         """Raise `Fenced` if another driver has taken over."""
         terms.check_newest(self._log.storage, self._log.term)
-
-    def _at_earlier_time(self, batch: BatchOffsets, epoch: Epoch) -> BatchOffsets:
-        """The batch with the time and the watermark of the epoch before: as if it were not there."""
-        earlier = self._log.index.record(Epoch(epoch - 1))
-        return replace(batch, batch_time_ms=earlier.batch_time_ms, watermark_ms=earlier.watermark_ms)
 
     def _watermark_before(self, epoch: Epoch) -> int:
         """The watermark of the epoch before; Spark's begin at 0. Its record is held also where ``epoch`` is replayed."""

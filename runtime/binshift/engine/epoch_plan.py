@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from binshift.errors import EpochFailed
 from binshift.invariants import invariant
@@ -28,6 +28,12 @@ class BatchOffsets:
     watermark_ms: int
     digest: str
     keeps_time: bool = False
+
+    def behind(self, record: CommitRecord) -> BatchOffsets:
+        """At the time that counts, behind the epoch of ``record``."""
+        if not self.keeps_time:
+            return self
+        return replace(self, batch_time_ms=record.batch_time_ms, watermark_ms=record.watermark_ms)
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,7 @@ class StreamingQuery(SparkStreamingQuery):
         self._reports = reports
         self._stop_background = stop_background
         self._close = close
-        self._ending = threading.Lock()
-        self._ended = False
+        self._ending, self._ended = threading.Lock(), False
         self._coordinator.migrations.running = lambda: self.isActive
         threading.Thread(target=self._end_with_spark, name="binshift-end", daemon=True).start()
 

@@ -60,13 +60,12 @@ class ProcessorStage:
     """See `binshift.spark.plan.stage.Stage`. In the first epoch the inputs are the rows and, behind them, the initial state.
 
     Attributes:
-        kind: see `Stage`.
+        kind, description: see `Stage`.
         operator: what S runs.
         keys: the types of the grouping columns.
         keys_at: their positions in the rows, and in the initial state.
         output: the user's columns.
         bins: the number of bins.
-        description: see `Stage`.
         expiry: the event time of rows by which they can be late; None if they cannot.
         named_keys: the grouping columns with the user's names.
         defined: what the processor's ``init`` defines.
@@ -96,7 +95,7 @@ class ProcessorStage:
 
     @property
     def stored(self) -> tuple[StoredRows, ...]:
-        """The timers, if it can have them; its variables are described by their histories (`binshift.state.variables`)."""
+        """The timers, if it can have them; variables have histories (`binshift.state.variables`)."""
         return () if self.operator.time is TimeMode.NONE else (timer_rows(self.named_keys),)
 
     @property
