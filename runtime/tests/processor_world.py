@@ -101,10 +101,7 @@ class World:
         self.store: KeyValueStore = store or MemoryStore()
         self.rows = rows
         self.event_time = event_time
-        self.watermark = 0
-        self.time = 0
-        self.epochs = 0
-        self.late = 0
+        self.watermark = self.time = self.epochs = self.late = 0
         self.counts: Counter[str] = Counter()
         self.wake_at_ms: int | None = None
         self.times = (IndexTimes(), IndexTimes())
