@@ -100,8 +100,8 @@ def test_a_changed_processor_continues(session: SparkSession, folder: Path, tmp_
     assert verify(f"file://{tmp_path}/ours/binshift") == []
     binshift.register_state_sources(session)
     state = session.read.format("binshift-state").option("stateVarName", "list").load(str(tmp_path / "ours"))
-    assert {field.name for field in state.schema["value"].dataType} == {"n", "s"}  # type: ignore[attr-defined]
-    assert {row["value"]["s"] for row in state.collect()} == {"first", "third", None}
+    assert {field.name for field in state.schema["list_element"].dataType} == {"n", "s"}  # type: ignore[attr-defined]
+    assert {row["list_element"]["s"] for row in state.collect()} == {"first", "third", None}
 
 
 def evolved_on_spark(session: SparkSession, folder: Path, tmp_path: Path) -> dict[int, Any]:
