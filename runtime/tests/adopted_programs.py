@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ SCHEMA = "k string, v long, d decimal(6,2), x double, t timestamp"
 START = datetime(2024, 3, 1, tzinfo=UTC)
 STEPS = 4
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 ROCKSDB, HDFS = (
     f"org.apache.spark.sql.execution.streaming.state.{name}StateStoreProvider" for name in ("RocksDB", "HDFSBacked")
 )
@@ -158,10 +160,21 @@ def put(folder: Path, step: int, program: Program) -> None:
         hidden.rename(source / f"{step}.json")
 
 
+@contextmanager
+def conf_kept(spark: SparkSession) -> Iterator[None]:
+    """The session's conf is the same afterwards; other tests share the session."""
+    before = {name: spark.conf.get(name) for name in (PROVIDER, NO_DATA)}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value or "")
+
+
 def frame(spark: SparkSession, folder: Path, program: Program) -> DataFrame:
     """The query over the files of a folder, one a batch."""
     spark.conf.set(PROVIDER, ROCKSDB if program.processor else HDFS)
-    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", not program.without_pause)
+    spark.conf.set(NO_DATA, not program.without_pause)
     streams = []
     for stream in range(program.inputs):
         (folder / f"in{stream}").mkdir(parents=True, exist_ok=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adopted_processors import SEEN, Forgetful, Remembering, Widened
-from adopted_programs import GROUP_STATES, PROCESSORS, PROGRAMS, Program, frame, late, put, rows, run_spark
+from adopted_programs import GROUP_STATES, PROCESSORS, PROGRAMS, Program, conf_kept, frame, late, put, rows, run_spark
 from pyspark.sql import DataFrame, SparkSession
 
 from binshift.errors import BinshiftError, InvalidQuery, Unsupported
@@ -32,6 +33,13 @@ from binshift.state.descriptions import to_formats
 
 BINS = 16
 SIDES = ("left", "right")
+
+
+@pytest.fixture(autouse=True)
+def conf(spark: SparkSession) -> Iterator[None]:
+    """Programs set some of the session's."""
+    with conf_kept(spark):
+        yield
 
 
 def keep(batch: DataFrame, _: int) -> None:

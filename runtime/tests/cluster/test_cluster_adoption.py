@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from adopted_programs import PROGRAMS, STEPS, Program, frame, put, run_spark, take_away
+from adopted_programs import PROGRAMS, STEPS, Program, conf_kept, frame, put, run_spark, take_away
 from pyspark.sql import DataFrame, SparkSession
 
 import binshift
@@ -20,6 +20,13 @@ STOPPED = 2
 """Steps that Spark runs before it is stopped."""
 
 Batches = dict[int, Counter[str]]
+
+
+@pytest.fixture(autouse=True)
+def conf(session: SparkSession) -> Iterator[None]:
+    """Programs set some of the session's."""
+    with conf_kept(session):
+        yield
 
 
 def keeper(batches: Batches) -> Callable[[DataFrame, int], None]:
