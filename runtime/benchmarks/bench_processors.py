@@ -12,15 +12,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from archive import save
 from options import WATCH, parsed, parser
-from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
 from pyspark.sql.types import LongType, Row, StructField, StructType
 from tables import text
 from targets import Target, verdicts
@@ -29,9 +27,7 @@ from binshift.entries import merge_last_wins
 from binshift.model import BinSet, Epoch
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, IndexTimes
 from binshift.operators.processor.operator import StatefulProcessing, TimeMode
-from binshift.spark.stages.definitions import defined
-from binshift.spark.tasks.processor_calls import PickledProcessor
-from binshift.spark.tasks.processor_rows import RowFormat
+from binshift.spark.testing.processing import Processing
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.store.engine.lmdb_store import open_lmdb
 
@@ -82,15 +78,8 @@ class Counting(StatefulProcessor):
 
 def operator() -> StatefulProcessing:
     """As the program compiles it."""
-    function = TransformWithStateInPandasUdfUtils(Counting(), TimeMode.PROCESSING.value).transformWithStateUDF
-    command: bytes = cast(Any, cloudpickle).dumps((function, None))
-    found = defined(command, TimeMode.PROCESSING)
-    format = RowFormat(ROWS.names, [], ROWS)
-    user = PickledProcessor(command, TimeMode.PROCESSING, longs("k"), format, found.parsed)
-    key, rows, output = (
-        pa.schema([(name, pa.int64()) for name in names]) for names in (["k0"], ["c0", "c1"], ["k", "due"])
-    )
-    return StatefulProcessing(user, key, rows, output, found.variables, TimeMode.PROCESSING)
+    made, _ = Processing(ROWS, ("k",), ROWS, TimeMode.PROCESSING).operator(Counting(), ())
+    return made
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from appended_deltas import append_delta
 from hypothesis import given, settings
 from processor_fold import ASKED, OUTPUT, Asked, Fold, Obedient, State
 from processor_world import BINS, World
@@ -20,14 +21,11 @@ from test_processor_states import History, epochs
 
 from binshift import entries
 from binshift.errors import InvalidQuery
-from binshift.log.files.blocks import write_file
 from binshift.log.log import Log
-from binshift.log.records.commits import CommitRecord, Part, whole_route
 from binshift.log.records.formats import LogFormat, OperatorFormat
 from binshift.log.records.schemas import SchemasFile, add_schemas
-from binshift.log.storage import layout
 from binshift.log.storage.opening import open_storage
-from binshift.model import Bin, Epoch, Worker
+from binshift.model import Bin, Worker
 from binshift.operators.contract import STATE_SPACE
 from binshift.operators.decoding import decode
 from binshift.operators.processor import evolution
@@ -202,22 +200,7 @@ def written(folder: Path) -> Path:
         with world.store.read() as reader:
             kept = [part for bin in range(BINS) for part in reader.scan(Bin(bin))]
         deleted = entries.make([bin for bin, _ in gone], [key for _, key in gone], [None] * len(gone))
-        name = layout.delta_name(Epoch(epoch), operator.name, Worker(0), f"{log.term}.{epoch}")
-        file = write_file(storage, name, [entries.merge_last_wins([*kept, deleted])])
-        log.append(
-            CommitRecord(
-                epoch=epoch,
-                term=log.term,
-                run=0,
-                previous=log.index.tip,
-                batch_time_ms=epoch,
-                offsets_hash="",
-                route_version=route.version,
-                moves=() if epoch else whole_route(route),
-                workers=(0,),
-                parts=(Part(operator.name, 0, f"{log.term}.{epoch}", file),),
-            )
-        )
+        append_delta(log, operator.name, epoch, entries.merge_last_wins([*kept, deleted]), route)
     return folder
 
 

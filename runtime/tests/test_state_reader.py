@@ -8,14 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from appended_deltas import append_delta
 
 from binshift import entries
 from binshift.errors import ForeignLog, InvalidQuery
-from binshift.log.files.blocks import write_file
 from binshift.log.log import Log
-from binshift.log.records.commits import CommitRecord, Part, whole_route
 from binshift.log.records.formats import LogFormat, OperatorFormat
-from binshift.log.storage import layout
 from binshift.log.storage.opening import open_storage
 from binshift.model import Epoch, Worker
 from binshift.operators.aggregate import Aggregate, OutputMode
@@ -48,23 +46,7 @@ def write_log(folder: Path, *, described: bool = True) -> Path:
             each.as_py() if count is not None else None for each, count in zip(packed, counts.values(), strict=True)
         ]
         changed = entries.sort(entries.make([int(key != "a") for key in counts], keys, values))
-        name = layout.delta_name(Epoch(epoch), operator.name, Worker(0), f"{log.term}.{epoch}")
-        part = Part(operator.name, 0, f"{log.term}.{epoch}", write_file(storage, name, [changed]))
-        moves = () if epoch else whole_route(route)
-        log.append(
-            CommitRecord(
-                epoch=epoch,
-                term=log.term,
-                run=0,
-                previous=log.index.tip,
-                batch_time_ms=epoch,
-                offsets_hash="",
-                route_version=route.version,
-                moves=moves,
-                workers=(0,),
-                parts=(part,),
-            )
-        )
+        append_delta(log, operator.name, epoch, changed, route)
     return folder
 
 

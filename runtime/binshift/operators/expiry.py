@@ -11,7 +11,6 @@ count, and later ones are late (Spark's rule).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from binshift.entries import bins_array
 from binshift.model import Bin, BinSet
 from binshift.operators.contract import EXPIRY_SPACE, EpochContext, EpochState, without_space
 from binshift.operators.first_times import TIME_BYTES, TIME_OFFSET
+from binshift.operators.grouping import number_runs
 
 EXPIRY_COLUMN = "__expiry_ms"
 """Input column, present with a watermark: the expiry of the row's group (milliseconds since 1970); null means never."""
@@ -66,8 +66,7 @@ def due_before(state: EpochState, owned: BinSet, time_ms: int) -> Iterator[tuple
     opened = state.times.expiries.before(state.reader, owned, time_ms)
     for found in state.scan_bins(opened, EXPIRY_SPACE, stop):
         bins = bins_array(found)
-        cuts = [0, *(np.flatnonzero(np.diff(bins)) + 1).tolist(), len(bins)]
-        for first, last in pairwise(cuts):
+        for first, last in number_runs(bins):
             yield Bin(int(bins[first])), found.column("key").slice(first, last - first)
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,6 +39,11 @@ def run_starts(packed: pa.BinaryArray) -> IntArray:
     """The positions where a run of equal values starts."""
     changed = pc.not_equal(packed[1:], packed[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.concatenate(([True], changed))).astype(np.int32)
+
+
+def number_runs(numbers: npt.NDArray[np.integer[Any]]) -> Iterator[tuple[int, int]]:
+    """Where each run of equal numbers starts and stops."""
+    return pairwise([0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)])
 
 
 def of_types(columns: Sequence[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:

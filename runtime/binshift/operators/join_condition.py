@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.operators.contract import BIN_COLUMN, RECORDS_COLUMN, EpochContext, EpochState
-from binshift.operators.grouping import bin_groups
+from binshift.operators.grouping import bin_groups, number_runs
 from binshift.operators.join import Join, on_time
 from binshift.operators.join_pairs import LEFT, RIGHT, Survivors
 
@@ -136,8 +135,7 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Table, Survi
         if not batch.num_rows:
             continue
         group = batch.column(GROUP_COLUMN).to_numpy()
-        starts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), batch.num_rows]
-        for start, stop in pairwise(starts):
+        for start, stop in number_runs(group):
             if held and held[-1].column(GROUP_COLUMN)[0].as_py() != int(group[start]):
                 yield _group(held)
                 held = []

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from binshift.binary import BoolArray
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext
 from binshift.operators.expiry import EXPIRY_COLUMN
+from binshift.operators.grouping import number_runs
 from binshift.operators.join_chunks import HEAD, NEVER, Lists, Rows
 from binshift.operators.join_lists import ListStore
 from binshift.operators.join_output import Output
@@ -159,8 +159,7 @@ class JoinEpoch:
         heads = self.store.read(lists, wanted, np.full(len(wanted), HEAD, dtype=np.int64))
         sealed = heads.numbers.only(probed[heads.numbers.list])
         before = np.cumsum(np.bincount(sealed.list >> 1, minlength=len(lists.bins))) // SEALED_AT_ONCE
-        starts = [0, *(np.flatnonzero(np.diff(before)) + 1).tolist(), len(lists.bins)]
-        for first, stop in pairwise(starts):
+        for first, stop in number_runs(before):
             some = sealed.only((sealed.list >= 2 * first) & (sealed.list < 2 * stop))
             which = (heads.list >= 2 * first) & (heads.list < 2 * stop)
             chunks = together((self.store.read(lists, some.list, some.number), heads.only(which)))

@@ -14,13 +14,12 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from binshift import binary
 from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, Wake
 from binshift.operators.expiry import on_time
-from binshift.operators.grouping import bin_groups
+from binshift.operators.grouping import bin_groups, one_batch, run_starts
 from binshift.operators.processor.adopting import adopt_rows
 from binshift.operators.processor.contract import Calls, Firing, InputGroup, StateOf, States, UserProcessor
 from binshift.operators.processor.keygroup import KeyGroup, Turn
@@ -150,10 +149,10 @@ class _Epoch:
             yield on_time(batch, self._state, self._context)
 
     def _input(self, calls: Calls, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        batch = _one_batch(table)
+        batch = one_batch(table, table.schema)
         keys = _columns(batch, KEY_PREFIX, self._operator.keys)
         packed = self._operator.key_codec.pack(keys)
-        first = _run_starts(packed)
+        first = run_starts(packed)
         bins: IntArray = batch.column(BIN_COLUMN).to_numpy()
         self._bind(KeyGroup(bins[first], packed.take(pa.array(first))))
         yield from calls.inputs(self._group(batch, keys.take(pa.array(first)), first))
@@ -225,18 +224,7 @@ def _state_of(variable: Variable, view: EpochView, turn: Turn) -> StateOf:
             return Maps(variable, view, turn)
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    combined = table.combine_chunks()
-    return pa.RecordBatch.from_arrays([column.chunk(0) for column in combined.columns], schema=table.schema)
-
-
 def _columns(batch: pa.RecordBatch, prefix: str, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of that prefix, with the names and types of a schema."""
     columns = [of_type(batch.column(f"{prefix}{at}"), field.type) for at, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _run_starts(packed: pa.BinaryArray) -> IntArray:
-    """The positions where a run of equal values starts."""
-    changed = pc.not_equal(packed[1:], packed[:-1]).to_numpy(zero_copy_only=False)
-    return np.flatnonzero(np.concatenate(([True], changed))).astype(np.int32)
