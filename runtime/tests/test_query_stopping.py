@@ -8,15 +8,17 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from binshift.engine import epoch_loop
 from binshift.engine.dataflow import Dataflow
 from binshift.engine.epoch_loop import EpochLoop
 from binshift.engine.ports import Ports
+from binshift.errors import EpochFailed
 from binshift.model import Epoch
 from binshift.spark.frontend import stopping
 from binshift.spark.frontend.dataflow import StreamingQuery
-from binshift.spark.frontend.threads import BatchCallback
+from binshift.spark.frontend.threads import INTERRUPTED, BatchCallback
 from binshift.spark.session.progress import Reports
 
 PATIENCE_SECONDS = 60.0
@@ -114,6 +116,32 @@ def test_a_function_aborts_its_own_query() -> None:
     """It works as `stop`, without waiting for the epoch."""
     played = Played(lambda query: query.abort())
     played.await_end()
+
+
+class Interrupted(Py4JJavaError):
+    """As Spark's stop ends a job of the epoch: with a stack trace of both languages."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self)
+
+    def __str__(self) -> str:
+        return (
+            "An error occurred while calling o1.localCheckpoint.\n: java.lang.InterruptedException"
+            + 200 * "\n\tat a.frame"
+        )
+
+
+def test_an_interrupted_job_ends_with_a_short_error() -> None:
+    """Spark recognises it as a stop; with a long text after the name of the call its regular expression overflows the stack."""
+
+    def interrupted() -> None:
+        raise Interrupted
+
+    callback = BatchCallback(OneFunction(interrupted), cast(Any, None))
+    with pytest.raises(EpochFailed) as raised:
+        callback.epoch(cast(Any, None), 0)
+    assert str(raised.value).endswith(INTERRUPTED)
+    assert raised.value.__suppress_context__
 
 
 @pytest.mark.parametrize("how", ["stop", "abort"])

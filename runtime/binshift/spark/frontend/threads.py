@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from py4j.protocol import Py4JJavaError
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame
 
@@ -27,9 +28,14 @@ class BatchCallback:
 
     def epoch(self, batch: DataFrame, batch_id: int) -> None:
         """The `foreachBatch` function. Its errors are short and typed; while the query is being stopped, it waits for that."""
-        if not self._epochs.run(batch, Epoch(batch_id)):
+        try:
+            if self._epochs.run(batch, Epoch(batch_id)):
+                return
             self._jvm.await_interrupt(STOP_SECONDS_MAX)
-            raise EpochFailed(f"the query is being stopped {INTERRUPTED}")
+        except Py4JJavaError as error:
+            if "java.lang.InterruptedException" not in str(error):
+                raise
+        raise EpochFailed(f"the query is being stopped {INTERRUPTED}") from None
 
 
 class BackgroundThread:
