@@ -71,7 +71,12 @@ def world_of(folder: Path, bins: int) -> LackingWorld:
     cluster = HurtCluster(folder / "cluster", WORKERS, 2, "650m")
     cluster.points, cluster.timeout_seconds = folder / "points", 12
     cluster.points.mkdir()
-    settings = SETTINGS | {"bins": bins, "lost_worker_timeout_seconds": 3.0, "executor_wait_seconds": 45.0}
+    settings = SETTINGS | {
+        "bins": bins,
+        "batch_size": bins // 4,
+        "lost_worker_timeout_seconds": 3.0,
+        "executor_wait_seconds": 20.0,
+    }
     return LackingWorld(folder, cluster, {"spark": dict(SPARK), "binshift": settings, "tester": dict(TESTER)})
 
 
