@@ -33,6 +33,8 @@ CHAINS = ("one stage", "two stages", "three stages", "NEXMark query 5")
 MOVE_SECONDS_MAX = 300.0
 AGGREGATE_PLAN_MS = 39.0
 """Planning an epoch of one aggregate, p50 on a quiet machine, when a program could have only one (`bench_epoch`)."""
+HOT_KEYS = 1000
+"""Keys of NEXMark's query 5: its auctions are open for a short time. With 100,000, Spark falls behind the source."""
 SETTLE_BATCHES = 4
 """Unmeasured batches of a turn without pauses."""
 
@@ -114,7 +116,7 @@ def chains(running: Bench, args: Namespace) -> list[Row]:
     queries: dict[str, Query] = {
         name: partial(chain, running, stages, args.keys, args.rate) for stages, name in enumerate(CHAINS[:3], 1)
     }
-    queries[CHAINS[3]] = partial(hottest, running, args.keys, args.rate)
+    queries[CHAINS[3]] = partial(hottest, running, HOT_KEYS, args.rate)
     found = turns_of(running, queries, args, settle=8)
     rows: list[Row] = []
     for name in queries:

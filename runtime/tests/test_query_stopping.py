@@ -118,7 +118,7 @@ def test_a_function_aborts_its_own_query() -> None:
     played.await_end()
 
 
-class Interrupted(Py4JJavaError):
+class Interrupted(Py4JJavaError):  # type: ignore[misc]  # py4j has no types
     """As Spark's stop ends a job of the epoch: with a stack trace of both languages."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.invariants import invariant
-from binshift.model import Bin, IntArray
+from binshift.model import IntArray
 from binshift.operators.contract import (
     BIN_COLUMN,
     KEYLESS_BIN,
@@ -119,8 +119,8 @@ class Aggregate:
         if self.keyless and quiet and KEYLESS_BIN in context.owned:
             yield self._unchanged(state, key_codec, value_codec)
         if self.expires:
-            for bin, index_keys in due(state, context):
-                yield from self._expire(bin, index_keys, state, key_codec, value_codec, ended)
+            for bins, index_keys in due(state, context):
+                yield from self._expire(bins, index_keys, state, key_codec, value_codec, ended)
 
     def _merge(
         self,
@@ -173,7 +173,7 @@ class Aggregate:
 
     def _expire(
         self,
-        bin: Bin,
+        bins: IntArray,
         index_keys: pa.BinaryArray,
         state: EpochState,
         key_codec: RowCodec,
@@ -181,7 +181,6 @@ class Aggregate:
         ended: _Ended,
     ) -> Iterator[pa.RecordBatch]:
         packed = indexed(index_keys)
-        bins = np.full(len(packed), bin, dtype=np.int32)
         state_keys = prefixed(STATE_SPACE, packed)
         values = state.get(bins, state_keys)
         gone = pa.nulls(len(packed), pa.binary())

@@ -105,8 +105,7 @@ class Deduplicate:
                     state.counts[DROPPED] -= new.num_rows
                     yield new
         if self.retention is not Retention.FOREVER:
-            for bin, index_keys in due(state, context):
-                bins = np.full(len(index_keys), bin, dtype=np.int32)
+            for bins, index_keys in due(state, context):
                 gone = pa.nulls(len(index_keys), pa.binary())
                 state.put(bins, index_keys, gone)
                 state.put(bins, prefixed(STATE_SPACE, indexed(index_keys)), gone)

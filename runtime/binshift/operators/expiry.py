@@ -10,20 +10,23 @@ count, and later ones are late (Spark's rule).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.entries import bins_array
-from binshift.model import Bin, BinSet
+from binshift.model import BinSet, IntArray
 from binshift.operators.contract import EXPIRY_SPACE, EpochContext, EpochState, without_space
 from binshift.operators.first_times import TIME_BYTES, TIME_OFFSET
-from binshift.operators.grouping import number_runs
 
 EXPIRY_COLUMN = "__expiry_ms"
 """Input column, present with a watermark: the expiry of the row's group (milliseconds since 1970); null means never."""
+
+
+IndexRows = tuple[IntArray, pa.BinaryArray]
+"""Rows of the index: their bins, ascending, and their keys."""
 
 
 def expiry_bytes(ms: int) -> bytes:
@@ -54,20 +57,40 @@ def indexed(index_keys: pa.BinaryArray) -> pa.BinaryArray:
     return without_space(index_keys, TIME_BYTES)
 
 
-def due(state: EpochState, context: EpochContext) -> Iterator[tuple[Bin, pa.BinaryArray]]:
-    """The index keys of the stored states that this epoch ends, by bin and time; none if the watermark has not moved."""
+def due(state: EpochState, context: EpochContext) -> Iterator[IndexRows]:
+    """The index rows of the stored states that this epoch ends, by bin and time; none if the watermark has not moved."""
     if context.watermark_moved:
         yield from due_before(state, context.owned, context.watermark_ms + 1)
 
 
-def due_before(state: EpochState, owned: BinSet, time_ms: int) -> Iterator[tuple[Bin, pa.BinaryArray]]:
-    """The index keys with times before ``time_ms`` as stored before this epoch, by bin and time."""
+def due_before(state: EpochState, owned: BinSet, time_ms: int) -> Iterator[IndexRows]:
+    """The index rows with times before ``time_ms`` as stored before this epoch, by bin and time."""
     stop = EXPIRY_SPACE + expiry_bytes(time_ms)
     opened = state.times.expiries.before(state.reader, owned, time_ms)
     for found in state.scan_bins(opened, EXPIRY_SPACE, stop):
-        bins = bins_array(found)
-        for first, last in number_runs(bins):
-            yield Bin(int(bins[first])), found.column("key").slice(first, last - first)
+        yield bins_array(found), found.column("key")
+
+
+def whole_bins(found: Iterator[IndexRows], rows_max: int) -> Iterator[IndexRows]:
+    """Rows by bin in batches of whole bins: each ends with the bin of its ``rows_max``-th row."""
+    held: list[IndexRows] = []
+    size = 0
+    for bins, keys in found:
+        while size + len(bins) >= rows_max:
+            last = held[-1][0][-1] if size >= rows_max else bins[rows_max - size - 1]
+            cut = int(np.searchsorted(bins, last, side="right"))
+            if cut == len(bins):  # the bin may go on
+                break
+            yield _joined([*held, (bins[:cut], keys[:cut])])
+            held, size, bins, keys = [], 0, bins[cut:], keys[cut:]
+        held.append((bins, keys))
+        size += len(bins)
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: Sequence[IndexRows]) -> IndexRows:
+    return np.concatenate([bins for bins, _ in parts]), pa.concat_arrays([keys for _, keys in parts])
 
 
 def on_time(batch: pa.RecordBatch, state: EpochState, context: EpochContext) -> pa.RecordBatch:

@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from binshift import binary
 from binshift.binary import BoolArray
 from binshift.invariants import invariant
-from binshift.model import Bin, IntArray
+from binshift.model import IntArray
 from binshift.operators.contract import STATE_SPACE, EpochContext, EpochState, prefixed
-from binshift.operators.expiry import due, expiry_keys, indexed
+from binshift.operators.expiry import due, expiry_keys, indexed, whole_bins
 from binshift.operators.join_chunks import HEAD, NEVER, Lists, Rows
 from binshift.operators.join_plan import NO_ROWS, Chunks, Plan, chunks_of, plan_of, together, values_of
 from binshift.operators.session_rows import Int64s
@@ -107,7 +107,7 @@ class ListStore:
         """End the chunks that are due and were not read before; yields them with the positions of the rows that come out."""
         handled = _by_bin(self._handled)
         heads, values = _by_bin([head[:2] for head in self._heads]), _all([head[2] for head in self._heads])
-        for bins, index_keys in _whole_bins(due(self.state, self.context)):
+        for bins, index_keys in whole_bins(due(self.state, self.context), EVICTED_CHUNKS):
             names = indexed(index_keys)
             within = slice(*np.searchsorted(handled[0], [bins[0], bins[-1] + 1]).tolist())
             new = pc.invert(pc.is_in(names, value_set=handled[1][within]))
@@ -169,20 +169,6 @@ class ListStore:
             names = lists.names(plan.list[at], plan.number[at])
             keys = expiry_keys(pa.array(times[at], pa.int64()), names)
             self.state.put(lists.bins_of(plan.list[at]), keys, pa.repeat(value, len(at)))
-
-
-def _whole_bins(found: Iterator[tuple[Bin, pa.BinaryArray]]) -> Iterator[Names]:
-    """The rows of several bins together."""
-    bins: list[IntArray] = []
-    keys: list[pa.BinaryArray] = []
-    for bin, part in found:
-        if bins and bins[-1][0] != bin and sum(map(len, keys)) >= EVICTED_CHUNKS:
-            yield np.concatenate(bins), pa.concat_arrays(keys)
-            bins, keys = [], []
-        bins.append(np.full(len(part), bin, dtype=np.int32))
-        keys.append(part)
-    if bins:
-        yield np.concatenate(bins), pa.concat_arrays(keys)
 
 
 def _by_bin(parts: list[Names]) -> Names:

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from binshift.binary import BoolArray
-from binshift.model import Bin, IntArray
+from binshift.model import IntArray
 from binshift.operators.contract import BIN_COLUMN, STATE_SPACE, EpochContext, EpochState, prefixed
-from binshift.operators.expiry import due, expiry_keys, indexed
+from binshift.operators.expiry import due, expiry_keys, indexed, whole_bins
 from binshift.operators.merge import MergeSpec, merge
 from binshift.operators.session_codec import (
     DIRECTORY_SPACE,
@@ -172,7 +171,7 @@ class SessionEpoch:
     def evict(self) -> Iterator[pa.RecordBatch]:
         """Remove and emit the stored sessions that end, of keys without rows in this epoch."""
         handled = pa.chunked_array(self._handled, pa.binary()).combine_chunks()
-        for bins, index_keys in whole_bins(due(self.state, self.context)):
+        for bins, index_keys in whole_bins(due(self.state, self.context), EVICTED_ROWS_MAX):
             names = indexed(index_keys)
             others = pc.invert(pc.is_in(names, value_set=handled))
             names, bins = names.filter(others), bins[others.to_numpy(zero_copy_only=False)]
@@ -188,23 +187,6 @@ class SessionEpoch:
             stays = left.to_numpy(zero_copy_only=False)
             self._keep_directories(bins[first], keys, before, directories(key[stays], start[stays], len(keys)))
             yield self.codec.emitted(names, values)
-
-
-def whole_bins(
-    found: Iterator[tuple[Bin, pa.BinaryArray]], rows_max: int = EVICTED_ROWS_MAX
-) -> Iterator[tuple[IntArray, pa.BinaryArray]]:
-    """Rows by bin in batches of whole bins, of about ``rows_max`` rows or a single bin."""
-    bins: list[IntArray] = []
-    parts: list[pa.BinaryArray] = []
-    for bin, some in groupby(found, key=lambda part: part[0]):
-        if sum(map(len, parts)) >= rows_max:
-            yield np.concatenate(bins), pa.concat_arrays(parts)
-            bins, parts = [], []
-        for _, keys in some:
-            bins.append(np.full(len(keys), bin, dtype=np.int32))
-            parts.append(keys)
-    if parts:
-        yield np.concatenate(bins), pa.concat_arrays(parts)
 
 
 def numbered(packed: pa.BinaryArray) -> tuple[Int64s, pa.BinaryArray, Int64s]:

@@ -29,7 +29,7 @@ from binshift.operators.contract import (
     Wake,
     prefixed,
 )
-from binshift.operators.expiry import due_before, expiry_keys, indexed
+from binshift.operators.expiry import due_before, expiry_keys, indexed, whole_bins
 from binshift.rows import RowCodec, of_type
 
 EXISTS_COLUMN, TIMEOUT_COLUMN = "__exists", "__timeout"
@@ -153,17 +153,12 @@ class TimedStates:
         if self._timeout is Timeout.NONE:
             return
         changed = pa.chunked_array(self._changed, pa.binary()).combine_chunks()
-        held: list[tuple[int, pa.BinaryArray]] = []
-        for bin, index_keys in due_before(self._state, self._context.owned, self.threshold_ms):
-            if held and (sum(len(keys) for _, keys in held) >= KEYS_AT_ONCE and held[-1][0] != bin):
-                yield _joined(held)
-                held = []
+        due = due_before(self._state, self._context.owned, self.threshold_ms)
+        for bins, index_keys in whole_bins(due, KEYS_AT_ONCE):
             packed = indexed(index_keys)
-            packed = packed.filter(pc.invert(pc.is_in(packed, value_set=changed)))
-            if len(packed):
-                held.append((bin, packed))
-        if held:
-            yield _joined(held)
+            others = pc.invert(pc.is_in(packed, value_set=changed))
+            if others.true_count:
+                yield bins[others.to_numpy(zero_copy_only=False)], packed.filter(others)
 
 
 def adopt_states(
@@ -191,8 +186,3 @@ def adopt_states(
     )
     changed = Changed(after, np.ones(rows.num_rows, dtype=np.bool_))
     states.write(rows.column(BIN_COLUMN).to_numpy(), packed, before, changed)
-
-
-def _joined(parts: Sequence[tuple[int, pa.BinaryArray]]) -> tuple[IntArray, pa.BinaryArray]:
-    bins = np.repeat([bin for bin, _ in parts], [len(keys) for _, keys in parts]).astype(np.int32)
-    return bins, pa.concat_arrays([keys for _, keys in parts])
