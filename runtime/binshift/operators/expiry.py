@@ -79,7 +79,7 @@ def whole_bins(found: Iterator[IndexRows], rows_max: int) -> Iterator[IndexRows]
         while size + len(bins) >= rows_max:
             last = held[-1][0][-1] if size >= rows_max else bins[rows_max - size - 1]
             cut = int(np.searchsorted(bins, last, side="right"))
-            if cut == len(bins):  # the bin may go on
+            if cut == len(bins):  # the bin may have more rows
                 break
             yield _joined([*held, (bins[:cut], keys[:cut])])
             held, size, bins, keys = [], 0, bins[cut:], keys[cut:]
