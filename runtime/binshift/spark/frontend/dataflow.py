@@ -24,6 +24,7 @@ from binshift.errors import MigrationRefused
 from binshift.log.records.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
+from binshift.spark.frontend.query_errors import of_query
 from binshift.spark.frontend.stopping import abort_query, stop_query
 from binshift.spark.session.progress import Reports, filled
 
@@ -57,8 +58,7 @@ class StreamingQuery(SparkStreamingQuery):
         self._targets = dataflow.targets
         self._epochs = dataflow.epochs
         self._reports = reports
-        self._stop_background = stop_background
-        self._close = close
+        self._stop_background, self._close = stop_background, close
         self._ending, self._ended = threading.Lock(), False
         self._coordinator.migrations.running = lambda: self.isActive
         threading.Thread(target=self._end_with_spark, name="binshift-end", daemon=True).start()
@@ -202,10 +202,9 @@ class StreamingQuery(SparkStreamingQuery):
         abort_query(self._epochs, self._query, self._end)
 
     def exception(self) -> Exception | None:  # type: ignore[override]  # an error of binshift has its own type
-        """Why the query failed, as Spark's error or binshift's; None if it runs or was stopped."""
-        if self._epochs.stopping.is_set():
-            return None
-        return self._epochs.error or self._query.exception()
+        """Why the query failed, None if it runs or was stopped: a `StreamingQueryException` that is also binshift's error."""
+        error = None if self._epochs.stopping.is_set() else self._epochs.error or self._query.exception()
+        return error and of_query(error)
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 (PySpark's name)
         """As in PySpark: wait for the end, or for ``timeout`` seconds; raises the error of a failed query."""
