@@ -3,6 +3,8 @@ package dev.binshift;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.SparkContext;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
@@ -13,6 +15,7 @@ import org.apache.spark.sql.execution.python.UserDefinedPythonFunction;
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.status.api.v1.ExecutorSummary;
 import scala.Option;
 import scala.collection.immutable.Seq;
@@ -30,14 +33,21 @@ public class Bridge {
     return session.internalCreateDataFrame(pinned, frame.schema(), false);
   }
 
-  /** The frame's rows through a Python function over Arrow batches. */
-  public Dataset mapInArrow(Dataset frame, UserDefinedPythonFunction function) {
+  /** The frame's rows through a pickled Python function over Arrow batches, in the environment of another function. */
+  public Dataset mapInArrow(
+      Dataset frame, PythonFunction like, byte[] command, List broadcasts, String schema, int evaluation) {
+    SimplePythonFunction function =
+        new SimplePythonFunction(
+            command, like.envVars(), like.pythonIncludes(), like.pythonExec(), like.pythonVer(), broadcasts, like.accumulator());
+    UserDefinedPythonFunction made =
+        new UserDefinedPythonFunction(
+            "binshift", function, DataType.fromJson(schema), evaluation, true, new ArrayList(), new ArrayList());
     ListBuffer columns = new ListBuffer();
     String[] names = frame.columns();
     for (int i = 0; i < names.length; i++) {
       columns.addOne(frame.apply(names[i]));
     }
-    return frame.mapInArrow((Column) function.apply((Seq) columns.toList()), false, null);
+    return frame.mapInArrow((Column) made.apply((Seq) columns.toList()), false, null);
   }
 
   public List list() {

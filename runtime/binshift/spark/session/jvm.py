@@ -1,40 +1,30 @@
-"""The few small Java classes that binshift adds to an unmodified Spark, compiled when a query starts.
+"""What binshift calls in the JVM beyond PySpark's public interface, so that a new Spark version breaks one module.
 
-Spark ships the Janino compiler, so users need no JDK and no build step. The classes are compiled once per session, put in a jar and
-registered with `ADD JAR`: the driver finds them through the session's class loader, and executors fetch the jar. All py4j calls into
-classes that are not PySpark's public interface are in this module, so that a new Spark version breaks one module.
+Most of it are binshift's own classes, compiled once per application (`java_classes`) and registered with `ADD JAR`: the driver finds
+them through the session's class loader, and executors fetch the jar.
 """
 
 from __future__ import annotations
 
-import hashlib
-import tempfile
 import threading
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import resources
 from itertools import chain
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
-from pyspark.sql.udf import UserDefinedFunction
+from pyspark.sql.udf import _wrap_function
 from pyspark.util import PythonEvalType
 
 from binshift import s3
 from binshift.errors import InvalidSettings, TaskFailed
-
-SOURCES = (
-    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "StagedFiles", "AggregateBuffer", "BufferedAggregate"),
-    *("Bridge", "LocalCheckpointFiles"),
-)
-"""In an order in which a class uses only those before it."""
+from binshift.spark.session.java_classes import compiled
 
 NUDGE_FORMAT = "dev.binshift.NudgeSource"
 STAGED_FILES = "dev.binshift.StagedFiles"
@@ -51,9 +41,10 @@ class Jvm:
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
-        spark.sql(f"ADD JAR '{_compile(self._jvm)}'")
+        spark.sql(f"ADD JAR '{compiled(self._jvm)}'")
         self.bridge: Any = self._class("dev.binshift.Bridge").newInstance()
         """What Python calls."""
+        self._functions: dict[tuple[str, ...], Any] = {}
 
     def _class(self, name: str) -> Any:
         return self._jvm.org.apache.spark.util.Utils.classForName(name, True, False)
@@ -68,9 +59,23 @@ class Jvm:
         return DataFrame(self.bridge.pin(_java(session), _java_frame(frame), ",".join(locations)), session)
 
     def map_in_arrow(self, frame: DataFrame, function: Any, schema: StructType) -> DataFrame:
-        """`DataFrame.mapInArrow`, which calls the JVM for each column."""
-        made: Any = UserDefinedFunction(function, schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-        return DataFrame(self.bridge.mapInArrow(_java_frame(frame), made._judf), frame.sparkSession)
+        """`DataFrame.mapInArrow`, which calls the JVM for each column, and dozens of times for the function."""
+        context: Any = frame.sparkSession.sparkContext
+        command: bytes = CloudPickleSerializer().dumps((function, schema))  # type: ignore[no-untyped-call]
+        broadcasts = self.bridge.list()
+        for each in context._pickled_broadcast_vars:
+            broadcasts.append(each._jbroadcast)
+        context._pickled_broadcast_vars.clear()
+        like, kind = self._environment(context), PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+        java = self.bridge.mapInArrow(_java_frame(frame), like, bytearray(command), broadcasts, schema.json(), kind)
+        return DataFrame(java, frame.sparkSession)
+
+    def _environment(self, context: Any) -> Any:
+        """A Python function of the JVM, with the environment and the files that this application's functions have now."""
+        files = tuple(context._python_includes)
+        if files not in self._functions:
+            self._functions = {files: _wrap_function(context, _nothing, None)}
+        return self._functions[files]
 
     def executors(self, context: SparkContext) -> list[tuple[str, str, int]]:
         """The id, the host with its port, and the cores of each active executor, the driver's own included."""
@@ -185,6 +190,10 @@ class Jvm:
         return str(lines)
 
 
+def _nothing() -> None:
+    """A function that is not called."""
+
+
 def _java(spark: SparkSession) -> Any:
     return cast(Any, spark)._jsparkSession
 
@@ -220,20 +229,3 @@ def install(spark: SparkSession) -> Jvm:
     loader = session._jsparkSession.sharedState().jarClassLoader()
     session._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)
     return _installed[context]
-
-
-def _compile(jvm: Any) -> Path:
-    texts = {name: (resources.files("binshift.spark") / "java" / f"{name}.java").read_text() for name in SOURCES}
-    digest = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
-    jar = Path(tempfile.mkdtemp(prefix="binshift-")) / f"binshift-{digest}.jar"
-    with zipfile.ZipFile(jar, "w") as archive:
-        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        for text in texts.values():
-            compiler = jvm.org.codehaus.janino.SimpleCompiler()
-            compiler.setParentClassLoader(loader)  # a class may use those before it
-            compiler.cook(text)
-            loader = compiler.getClassLoader()
-            compiled = compiler.getBytecodes()
-            for name in compiled.keySet():
-                archive.writestr(name.replace(".", "/") + ".class", bytes(compiled.get(name)))
-    return jar
