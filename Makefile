@@ -84,7 +84,7 @@ oracle: oracle-simulated oracle-cluster ## random histories with faults compared
 
 .PHONY: oracle-simulated
 oracle-simulated: $(READY) $(CLASSES)
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $$(nproc) --dist worksteal runtime/tests -m "oracle and not cluster" $(ORACLE)
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $$(nproc) --dist worksteal runtime/tests -m "oracle and not cluster"
 
 .PHONY: oracle-cluster
 oracle-cluster: $(READY) $(CLASSES)
