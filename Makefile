@@ -80,14 +80,8 @@ test-cluster: $(READY) $(CLASSES) ## tests on a small local Spark cluster
 ##@ Longer
 
 .PHONY: oracle
-oracle: oracle-simulated oracle-cluster ## random histories with faults compared with the reference: simulated, then on a local cluster
-
-.PHONY: oracle-simulated
-oracle-simulated: $(READY) $(CLASSES)
+oracle: $(READY) $(CLASSES) ## random histories with faults compared with the reference: simulated, then on a local cluster
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $$(nproc) --dist worksteal runtime/tests -m "oracle and not cluster"
-
-.PHONY: oracle-cluster
-oracle-cluster: $(READY) $(CLASSES)
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and oracle"
 
 .PHONY: conformance
