@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 pytestmark = pytest.mark.cluster
 
-STAGE_CALLS_MAX = 40
+STAGE_CALLS_MAX = 20
 """Calls that a further stage may add to an epoch."""
 
 
