@@ -1,6 +1,9 @@
 """The controller's threads: workers that reconcile the dataflows of the work queue, and one that lists all dataflows periodically.
 
 The periodic listing makes lost, duplicate and stale watch events harmless: a dataflow that is missing from the queue is added.
+
+A worker is stuck if it makes no progress (`Heartbeats`). Progress is counted in requests, not in reconciliations: one reconciliation can
+delete a thousand pods, and a slow API server is no reason to restart the operator.
 """
 
 from __future__ import annotations
@@ -22,9 +25,34 @@ log = logging.getLogger(__name__)
 GET_SECONDS = 5.0
 LIST_RETRY_SECONDS = 5.0
 STANDBY_SECONDS = 1.0
-RECONCILE_SECONDS_MAX = 900.0
-"""A worker that reconciles one dataflow for longer is stuck. A reconciliation makes up to two dozen requests of at most 35 s each
-(`kube.SECONDS_MAX`): a slow API server is no reason to restart the operator."""
+PROGRESS_SECONDS_MAX = 300.0
+"""A worker that has begun nothing and ended no request for longer is stuck. A request ends after at most 35 s (`kube.SECONDS_MAX`)."""
+
+
+@dataclass
+class Heartbeats:
+    """When each worker thread last made progress: it began a reconciliation, or a request of it ended, successfully or not.
+
+    Attributes:
+        clock: monotonic seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _at: dict[int, tuple[str, float]] = field(default_factory=dict)
+
+    def watch(self) -> None:
+        """Count the calling thread's progress from now on."""
+        self._at[threading.get_ident()] = threading.current_thread().name, self.clock()
+
+    def beat(self) -> None:
+        """The calling thread has made progress; ignored for a thread that is not watched."""
+        if threading.get_ident() in self._at:
+            self.watch()
+
+    def stuck(self) -> list[str]:
+        """The names of the threads that have made no progress for too long."""
+        now = self.clock()
+        return sorted(name for name, at in tuple(self._at.values()) if now - at > PROGRESS_SECONDS_MAX)
 
 
 @dataclass
@@ -41,6 +69,7 @@ class Controller:
         workers: number of worker threads.
         selector: label selector of the dataflows to list; empty: all.
         is_leader: whether this process is the leader; otherwise nothing is reconciled, and the queue stays as it is.
+        heartbeats: of the workers; the clients that they use report each request to it.
     """
 
     queue: WorkQueue
@@ -52,17 +81,15 @@ class Controller:
     workers: int
     selector: str = ""
     is_leader: Callable[[], bool] = lambda: True
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
     _listed_at: float | None = None
-    _heartbeats: dict[int, float] = field(default_factory=dict)
     _stopping: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> None:
         """Start the threads."""
         for number in range(self.workers):
-            self._heartbeats[number] = time.monotonic()
-            name = f"reconcile-{number}"
-            self._threads.append(threading.Thread(target=self._work, args=(number,), name=name, daemon=True))
+            self._threads.append(threading.Thread(target=self._work, name=f"reconcile-{number}", daemon=True))
         self._threads.append(threading.Thread(target=self._list_periodically, name="list", daemon=True))
         for thread in self._threads:
             thread.start()
@@ -77,9 +104,9 @@ class Controller:
 
     def liveness_problem(self) -> str:
         """Why the controller is not alive; empty if it is."""
-        stuck = [n for n, at in self._heartbeats.items() if time.monotonic() - at > RECONCILE_SECONDS_MAX]
-        dead = [thread.name for thread in self._threads if not thread.is_alive()]
-        return f"stuck workers: {stuck}; dead threads: {dead}" if stuck or dead else ""
+        stuck, dead = self.heartbeats.stuck(), [thread.name for thread in self._threads if not thread.is_alive()]
+        problems = (("without progress", stuck), ("dead", dead))
+        return "; ".join(f"threads {what}: {', '.join(names)}" for what, names in problems if names)
 
     def readiness_problem(self) -> str:
         """Why the controller is not ready; empty if it is."""
@@ -88,9 +115,9 @@ class Controller:
         ago = time.monotonic() - self._listed_at
         return f"dataflows were last listed {ago:.0f} s ago" if ago > 3 * self.resync_seconds + 60 else ""
 
-    def _work(self, number: int) -> None:
+    def _work(self) -> None:
         while not self.queue.shutting_down:
-            self._heartbeats[number] = time.monotonic()
+            self.heartbeats.watch()
             if not self.is_leader():
                 self._stopping.wait(STANDBY_SECONDS)
                 continue

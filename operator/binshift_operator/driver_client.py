@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from binshift_operator.errors import TimedOut, Unreachable, error_of
 from binshift_operator.model.observed import ObservedRuntime, ObservedTarget, RunningEpoch, RunState
 from binshift_operator.model.specification import Dataflow
 from binshift_operator.model.status import MigrationStatus
+from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
 
 SECONDS_MAX: Final = 5.0
@@ -89,10 +91,13 @@ class DriverClient:
         raise error_of(answer.status_code, _message(content) or f"the driver answered {answer.status_code}")
 
 
-def _read(answer: httpx2.Response) -> bytes:
-    content = bytearray()
+def _read(answer: httpx2.Response, clock: Callable[[], float] = time.monotonic) -> bytes:
+    """The content. The client's time limit is for each part of it; here it is for all of it."""
+    content, deadline = bytearray(), clock() + SECONDS_MAX
     for chunk in answer.iter_raw():
         content += chunk
+        if clock() > deadline:
+            raise TimedOut(f"the driver's response was not complete after {SECONDS_MAX:g} s")
         if len(content) > ANSWER_BYTES_MAX:
             raise ValueError(f"the driver's response is longer than {ANSWER_BYTES_MAX} bytes")
     return bytes(content)
@@ -115,7 +120,7 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
     shared, running = migration.get("workers") if migration else None, answer.get("underWay")
     return ObservedRuntime(
         state=RunState(answer["state"]),
-        reason=str(answer.get("reason") or "")[:REASON_CHARACTERS_MAX],
+        reason=cause_first(str(answer.get("reason") or ""))[:REASON_CHARACTERS_MAX],
         version=str(answer.get("version") or "")[:VERSION_CHARACTERS_MAX],
         stopping=answer.get("stopping") is True,
         failures=int(answer.get("failures") or 0),
@@ -134,7 +139,7 @@ def parse_runtime(answer: Mapping[str, Any]) -> ObservedRuntime:
 
 def _running_epoch(found: Mapping[str, Any]) -> RunningEpoch:
     part = str(found.get("part") or "")[:PART_CHARACTERS_MAX]
-    error = str(found.get("trouble") or "")[:REASON_CHARACTERS_MAX]
+    error = cause_first(str(found.get("trouble") or ""))[:REASON_CHARACTERS_MAX]
     return RunningEpoch(int(found["epoch"]), float(found["seconds"]), int(found.get("runs") or 1), part, error)
 
 

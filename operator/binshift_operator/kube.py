@@ -91,6 +91,7 @@ class Kube:
         transport: the connection.
         on_write: called with verb and kind of each accepted write.
         is_leader: whether this process may write now; another one may have taken the Lease.
+        on_request_end: called at the end of each request, successful or not, on the thread that made it.
     """
 
     def __init__(
@@ -98,8 +99,10 @@ class Kube:
         transport: Transport,
         on_write: Callable[[str, str], None] = lambda verb, kind: None,
         is_leader: Callable[[], bool] = lambda: True,
+        on_request_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._transport, self._on_write, self._is_leader = transport, on_write, is_leader
+        self._on_request_end = on_request_end
 
     def require_leadership(self) -> None:
         """Raise `NotLeading` if this process must not write now; each write checks it by itself."""
@@ -108,7 +111,7 @@ class Kube:
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """An object; None if it does not exist."""
-        status, body = self._transport("GET", path_of(kind, namespace, name), {}, None, "")
+        status, body = self._request("GET", path_of(kind, namespace, name), {}, None, "")
         return None if status == 404 else _parse(status, body)
 
     def list(self, kind: str, namespace: str | None, selector: str = "", fields: str = "") -> list[Object]:
@@ -117,7 +120,7 @@ class Kube:
         given = {"limit": str(LIST_MAX), "labelSelector": selector, "fieldSelector": fields}
         query = {name: value for name, value in given.items() if value}
         while True:
-            page = _parse(*self._transport("GET", path_of(kind, namespace), query, None, ""))
+            page = _parse(*self._request("GET", path_of(kind, namespace), query, None, ""))
             found += page.get("items") or []
             following = (page.get("metadata") or {}).get("continue")
             if not following:
@@ -154,10 +157,18 @@ class Kube:
         method, content_type = VERBS[verb]
         query = {**({} if verb == "delete" else {"fieldManager": FIELD_MANAGER}), **(options or {})}
         self.require_leadership()
-        found = _parse(*self._transport(method, path, query, body, content_type))
+        found = _parse(*self._request(method, path, query, body, content_type))
         if "dryRun" not in query:
             self._on_write(verb, kind)
         return found
+
+    def _request(
+        self, method: str, path: str, query: Mapping[str, str], body: Object | None, content_type: str
+    ) -> tuple[int, bytes]:
+        try:
+            return self._transport(method, path, query, body, content_type)
+        finally:
+            self._on_request_end()
 
 
 def _parse(status: int, body: bytes) -> Object:

@@ -20,7 +20,7 @@ from prometheus_client.registry import CollectorRegistry
 from binshift_operator import watching
 from binshift_operator.actor import Actor
 from binshift_operator.configuration import Configuration
-from binshift_operator.controller import Controller
+from binshift_operator.controller import Controller, Heartbeats
 from binshift_operator.errors import InvalidConfiguration, Unreachable
 from binshift_operator.kube import Kube, ServerConnection
 from binshift_operator.leader_election import AlwaysLeader, LeaderElector
@@ -73,12 +73,13 @@ def main(environment: Mapping[str, str]) -> int:
     collected = CollectorRegistry()
     metrics = OperatorMetrics(collected)
     elector = make_elector(configuration, Kube(connection))
-    kube = Kube(connection, metrics.record_write, elector.is_leader)
+    heartbeats = Heartbeats()
+    kube = Kube(connection, metrics.record_write, elector.is_leader, heartbeats.beat)
     reconciler = make_reconciler(configuration, kube, metrics)
     elector.on_change = leadership_handler(reconciler, metrics)
     queue = WorkQueue(time.monotonic)
     many = configuration.namespaces, configuration.resync_seconds, configuration.workers, configuration.selector
-    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, elector.is_leader)
+    controller = Controller(queue, reconciler.reconcile, kube, metrics, *many, elector.is_leader, heartbeats)
     probes = ProbeServer(configuration.http_port, controller.liveness_problem, controller.readiness_problem, collected)
     probes.start()
     elector.start()

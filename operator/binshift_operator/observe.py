@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from binshift import __version__
 from binshift_operator.children import RenderContext, compare, hash_keys, is_retry_due, read_keys, render
-from binshift_operator.children.comparison import NAMELESS
+from binshift_operator.children.comparison import describe_rivals
 from binshift_operator.children.metadata import Manifest
 from binshift_operator.driver_client import DriverClient
 from binshift_operator.errors import Forbidden, OperatorError, TimedOut, Unreachable
@@ -94,9 +94,7 @@ class Observer:
         if keys is not None:
             dataflow = with_secrets_hash(dataflow, keys, self.kube, memo)
         manifests, errors = self._render(dataflow, keys_hash)
-        live: dict[Child, Object | None] = {
-            child: self._child(key, child) for child in Child if child is not Child.KEYS
-        }
+        live: dict[Child, Object | None] = {each: self._child(key, each) for each in Child if each is not Child.KEYS}
         children = {Child.KEYS: secret_state} | {
             child: compare(found, manifests.get(child), key, memo.applied.get(child), now)
             for child, found in live.items()
@@ -106,6 +104,7 @@ class Observer:
         pods, token = self._pods(key, now), keys[CONTROL_TOKEN] if keys is not None else None
         client, runtime, error = self._runtime(key, token, pods, memo, now)
         credentials, account = dataflow.checkpoint.credentials_secret, dataflow.service_account
+        claim, claim_kind = self._claim(dataflow)
         state = ObservedState(
             now=now,
             children=children,
@@ -113,15 +112,17 @@ class Observer:
             keys_hash=keys_hash,
             runtime=runtime,
             unreachable=error,
-            claim=self._claim(dataflow),
+            claim=claim,
+            claim_kind=claim_kind,
             credentials_missing=None if self._exists("Secret", key, credentials) else credentials,
             account_missing=None if self._exists("ServiceAccount", key, account) else account,
             refusals=memo.refusals,
             render_error=next(iter(errors.values()), ""),
             unrenderable=frozenset(errors),
             missing_pods=self._missing_pods(key, live, children, pods, memo),
-            rivals=_rivals(key, children, self.operator),
+            rivals=describe_rivals(key, children, self.operator),
             operator_version=__version__,
+            operator_namespace=self.render_context.namespace,
         )
         return Observation(dataflow, state, manifests, client, token)
 
@@ -212,28 +213,18 @@ class Observer:
         found = self.kube.list("Pod", key.namespace, f"{LABEL_UID}={key.uid}")
         return tuple(parse_pod(each, now) for each in found)
 
-    def _claim(self, dataflow: Dataflow) -> ClaimState:
+    def _claim(self, dataflow: Dataflow) -> tuple[ClaimState, str]:
+        """The state of the checkpoint's claim, and its access modes and storage class, for messages."""
         name = dataflow.checkpoint.claim
         if name is None:
-            return ClaimState.FINE
+            return ClaimState.FINE, ""
         claim = self.kube.get("PersistentVolumeClaim", dataflow.key.namespace, name)
         if claim is None:
-            return ClaimState.ABSENT
-        modes = (claim.get("spec") or {}).get("accessModes") or ()
-        return ClaimState.FINE if SHARED in modes else ClaimState.NOT_SHARED
-
-
-def _rivals(key: DataflowKey, children: Mapping[Child, ObservedChild], operator: str) -> str:
-    """The message about two operators that overwrite each other's children, the same from both; empty if there are none."""
-    contested = {child: found.rival for child, found in children.items() if found.rival}
-    if not contested:
-        return ""
-    one, other = sorted((operator or NAMELESS, next(iter(contested.values()))))
-    names = ", ".join(f"{child.kind} {key.child(child)}" for child in contested)
-    return (
-        f"the operators {one} and {other} both serve this dataflow and overwrite each other's {names}: uninstall one of them, or have "
-        "them serve different namespaces (watchNamespaces) or dataflows (watchLabelSelector)"
-    )
+            return ClaimState.ABSENT, ""
+        spec = claim.get("spec") or {}
+        modes, storage_class = spec.get("accessModes") or (), spec.get("storageClassName") or "none"
+        kind = f"accessModes {', '.join(map(str, modes)) or 'none'}; storageClassName {storage_class}"
+        return ClaimState.FINE if SHARED in modes else ClaimState.NOT_SHARED, kind
 
 
 def _last_seen(event: Object) -> str:
@@ -251,9 +242,10 @@ def _request(client: DriverClient, driver: Pod, memo: Memo, now: float) -> tuple
     except Forbidden:
         return None, "the driver does not accept this token"
     except TimedOut as error:
-        memo.control_backoff = ControlBackoff(driver.uid, str(error), now + CONTROL_BACKOFF_SECONDS)
-        return None, str(error)
+        why = f"{client.url}: {error}"
+        memo.control_backoff = ControlBackoff(driver.uid, why, now + CONTROL_BACKOFF_SECONDS)
+        return None, why
     except Unreachable as error:
-        return None, str(error)
+        return None, f"{client.url}: {error}"
     except OperatorError as error:
         return None, f"the driver rejects the request: {error}"

@@ -9,6 +9,7 @@ from typing import Any, Final
 from binshift_operator.model import names
 from binshift_operator.model.observed import Pod, PodState
 from binshift_operator.model.status import truncate
+from binshift_operator.model.tracebacks import cause_first
 from binshift_operator.status_codec import parse_time
 
 NO_IMAGE: Final = (
@@ -106,7 +107,7 @@ def _container_problem(container: Mapping[str, Any], now: float) -> tuple[PodSta
         why = f"container {name} exceeded limits.memory and was killed; it was restarted {times} times"
         return PodState.OUT_OF_MEMORY, why
     if reason == "CrashLoopBackOff":
-        why = str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}").strip()
+        why = cause_first(str(ended.get("message") or f"it ended with exit code {ended.get('exitCode')}"))
         return PodState.CRASHING, f"container {name} crashes repeatedly: {why}"
     return None
 

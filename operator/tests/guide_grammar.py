@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pkgutil import resolve_name
 from typing import Any
 
 import jsonschema
 from crd_cases import BASE
+from guide_commands import problems_of_binshift, problems_of_plugin
 from guides import ROOT
 from test_crd import SCHEMA, validate
 
-from binshift.cli import COMMANDS
 from binshift.ports import Ports
 from binshift_operator.model import names
 from binshift_operator.model.status import ConditionType, Phase
@@ -35,6 +34,7 @@ VERBS: Mapping[str, set[str]] = {
     "explain": set(),
     "get": SELECTING | {"--raw"},
     "logs": {"--container", "--tail", "--previous", "--namespace"},
+    "port-forward": set(),
     "patch": {"--type", "--patch", "--namespace"},
     "rollout": {"--timeout", "--namespace"},
     "scale": {"--replicas", "--namespace"},
@@ -46,15 +46,8 @@ VERBS: Mapping[str, set[str]] = {
 SHORT = {"-c": "--container", "-f": "--filename", "-o": "--output", "-n": "--namespace", "-l": "--selector"}
 FLAGS = {
     *("--all-namespaces", "--server-side", "--force-conflicts", "--ignore-daemonsets", "--delete-emptydir-data"),
-    *(
-        "--previous",
-        "--watch",
-        "--create-namespace",
-        "--reuse-values",
-        "--reset-then-reuse-values",
-        "--wait",
-        "--install",
-    ),
+    *("--previous", "--watch", "--wait"),
+    *("--create-namespace", "--reuse-values", "--reset-then-reuse-values", "--install"),
 }
 """Options without a value; `--wait` may have one, with an equals sign."""
 HELM: Mapping[str, set[str]] = {
@@ -65,8 +58,8 @@ HELM: Mapping[str, set[str]] = {
 }
 DATAFLOWS = {"sdf", names.KIND.lower(), names.PLURAL}
 OTHERS = {
-    *("cm", "deployment", "events", "nodes", "pdb", "pod", "pods", "pvc", "resourcequota", "secret", "secrets"),
-    *("sts", "svc"),
+    *("cm", "deployment", "events", "nodes", "pdb", "pod", "pods", "pvc", "resourcequota"),
+    *("secret", "secrets", "sts", "svc"),
 }
 CONTAINERS = {names.DRIVER, names.MASTER, names.WORKER}
 LABELS = {names.LABEL_INSTANCE, names.LABEL_MANAGED_BY, names.LABEL_COMPONENT, names.LABEL_UID, names.LABEL_NAME}
@@ -78,7 +71,7 @@ CHART = "charts/binshift"
 
 def problems(arguments: Sequence[str]) -> list[str]:
     """What is wrong with a command; nothing for those of other tools."""
-    check = {"kubectl": _kubectl, "helm": _helm, "binshift": _binshift}.get(arguments[0])
+    check = {"kubectl": _kubectl, "helm": _helm, "binshift": problems_of_binshift}.get(arguments[0])
     return [] if check is None else list(check(arguments[1:]))
 
 
@@ -133,6 +126,9 @@ def value_at(path: str) -> Mapping[str, Any] | None:
 def _kubectl(arguments: Sequence[str]) -> Iterator[str]:
     before, _, inner = (list(arguments), "", []) if "--" not in arguments else _parted(arguments)
     given, options = split(before)
+    if given[:1] == ["binshift"]:
+        yield from problems_of_plugin(arguments[1:])
+        return
     if not given or given[0] not in VERBS:
         yield f"kubectl has no {given[:1]}"
         return
@@ -140,8 +136,10 @@ def _kubectl(arguments: Sequence[str]) -> Iterator[str]:
     yield from (f"kubectl {verb} has no {name}" for name, _ in options if name not in VERBS[verb])
     kinds = _kinds(verb, rest)
     yield from (f"there is no kind {kind}" for kind in kinds - DATAFLOWS - OTHERS)
-    if verb in ("logs", "exec") and not POD.fullmatch(rest[0]):
+    if verb in ("logs", "exec", "port-forward") and not POD.fullmatch(rest[0]):
         yield f"{rest[0]} is no pod"
+    if verb == "port-forward" and {int(port) for port in rest[1:]} - set(dataclasses.astuple(Ports())):
+        yield f"no port of a dataflow is {rest[1:]}"
     if verb == "explain" and field_at(rest[0].partition(".")[2]) is None:
         yield f"there is no field {rest[0]}"
     for name, value in options:
@@ -195,6 +193,9 @@ def _awaited(value: str, of_dataflow: bool) -> Iterator[str]:
 
 
 def _path(template: str, of_dataflow: bool) -> Iterator[str]:
+    key = re.fullmatch(r"\{\.data\.([\w-]+)\}", template)
+    if key and key[1] not in names.KEYS:
+        yield f"no Secret has the key {key[1]}"
     if of_dataflow and field_at(template.strip("{}")) is None:
         yield f"there is no field {template}"
 
@@ -231,18 +232,3 @@ def _helm(arguments: Sequence[str]) -> Iterator[str]:
         parsed = None if parsed == "null" else parsed  # as Helm takes it
         errors = jsonschema.Draft7Validator({**schema, "definitions": VALUES["definitions"]}).iter_errors(parsed)
         yield from (f"{path}: {error.message}" for error in errors)
-
-
-def _binshift(arguments: Sequence[str]) -> Iterator[str]:
-    if arguments[0] not in COMMANDS:
-        yield f"binshift has no command {arguments[0]}"
-        return
-    help_text = io.StringIO()
-    with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
-        resolve_name(COMMANDS[arguments[0]][0])(["--help"])
-    for word in arguments[1:]:
-        if word.startswith("--") and not re.search(rf"{word.partition('=')[0]}\b", help_text.getvalue()):
-            yield f"binshift {arguments[0]} has no {word}"
-    choices = re.search(r"\{(\w+(?:,\w+)+)\}\s", help_text.getvalue().partition("\n\n")[0])
-    if arguments[0] == "log" and arguments[1] not in re.findall(r"\w+", choices[1] if choices else ""):
-        yield f"binshift log has no {arguments[1]}"

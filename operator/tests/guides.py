@@ -40,11 +40,11 @@ def spans(markdown: str) -> list[str]:
 
 
 def commands(markdown: str) -> Iterator[list[str]]:
-    """The arguments of every command: of blocks, of code in sentences, and of commands within commands."""
+    """The arguments of every command up to a pipe: of blocks, of code in sentences, and of commands within commands."""
     shown = [span for span in spans(markdown) if span.split()[0] in TOOLS and " " in span]
     for line in [*lines(markdown), *shown]:
         arguments = shlex.split(line)
-        yield arguments
+        yield arguments[: arguments.index("|")] if "|" in arguments else arguments
         for word in arguments:
             for inner in _INNER.findall(word):
                 yield shlex.split(inner)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from crd_cases import BASE, CREATED, EDITED, FULL, Case, changed
 
+from binshift.hosting.local import init
 from binshift_operator import status_codec
 from binshift_operator.model import names
 from binshift_operator.model.names import DataflowKey
@@ -64,6 +65,15 @@ def validate(manifest: dict[str, Any]) -> None:
     schema = closed(SCHEMA)
     schema["properties"]["metadata"] = {"type": "object"}
     jsonschema.validate(manifest, schema, cls=jsonschema.Draft4Validator)
+
+
+def test_what_binshift_init_writes_is_accepted(tmp_path: Path) -> None:
+    """The schema accepts the dataflow, and its claim is in the same file."""
+    init.create(tmp_path, "clicks")
+    claim, dataflow = yaml.safe_load_all((tmp_path / "dataflow.yaml").read_text(encoding="utf-8"))
+    validate(dataflow)
+    assert dataflow["spec"]["checkpoint"]["claimName"] == claim["metadata"]["name"] == "clicks"
+    assert dataflow["spec"]["application"]["mainFile"] == "/app/program.py"
 
 
 def test_names_are_those_of_the_operator() -> None:

@@ -6,6 +6,8 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import cast
 
 import httpx2
 import pytest
@@ -60,3 +62,12 @@ def test_timeout_differs_from_no_connection(monkeypatch: pytest.MonkeyPatch, err
     with pytest.raises(Unreachable) as raised:
         DriverClient("http://driver", "t").dataflow()
     assert isinstance(raised.value, TimedOut) is late
+
+
+def test_response_in_small_parts_times_out() -> None:
+    """A driver that sends its response byte by byte has as much time as any other one."""
+    clock = iter([0.0, *(0.6 * driver_client.SECONDS_MAX * part for part in range(1, 4))])
+    parts = SimpleNamespace(iter_raw=lambda: iter([b"{", b'"', b"s"]))
+    with pytest.raises(TimedOut, match="not complete after 5 s"):
+        driver_client._read(cast("httpx2.Response", parts), lambda: next(clock))
+    assert next(clock) == 0.6 * driver_client.SECONDS_MAX * 3

@@ -105,7 +105,7 @@ def test_every_field_has_an_effect(place: Place) -> None:
     found: list[bool] = []
     bases = [{**spec, "replicas": 2, **more} for spec in SPECS.values() for more in ({}, DEEP)]
 
-    @settings(max_examples=40, database=None)
+    @settings(max_examples=20, database=None)
     @given(st.sampled_from(bases), valid(PLACES[place], place))
     def compare_with_fresh(base: dict[str, Any], value: Any) -> None:
         if found.count(True) < ENOUGH:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from binshift.backoff import backoff_seconds
 from binshift_operator.children.metadata import Manifest
-from binshift_operator.model.names import GROUP, KIND, DataflowKey
+from binshift_operator.model.names import GROUP, KIND, Child, DataflowKey
 from binshift_operator.model.observed import ApplyAttempt, ChildState, ObservedChild
 from binshift_operator.model.specification import quantity
 
@@ -192,3 +192,16 @@ def _same_quantity(wanted: Any, live: Any) -> bool:
         return quantity(wanted) == quantity(live)
     except ValueError:
         return False
+
+
+def describe_rivals(key: DataflowKey, children: Mapping[Child, ObservedChild], operator: str) -> str:
+    """The message about two operators that overwrite each other's children, the same from both; empty if there are none."""
+    contested = {child: found.rival for child, found in children.items() if found.rival}
+    if not contested:
+        return ""
+    one, other = sorted((operator or NAMELESS, next(iter(contested.values()))))
+    names = ", ".join(f"{child.kind} {key.child(child)}" for child in contested)
+    return (
+        f"the operators {one} and {other} both serve this dataflow and overwrite each other's {names}: uninstall one of them, or have "
+        "them serve different namespaces (watchNamespaces) or dataflows (watchLabelSelector)"
+    )

@@ -154,13 +154,21 @@ def _has_just_ended(observed: ObservedState) -> bool:
 def _checkpoint_problem(situation: Situation) -> Problem | None:
     claim, observed = situation.dataflow.checkpoint.claim, situation.observed
     if observed.claim is ClaimState.ABSENT:
-        return DegradedReason.CHECKPOINT_NOT_FOUND, f"there is no PersistentVolumeClaim {claim}: create it"
+        return (
+            DegradedReason.CHECKPOINT_NOT_FOUND,
+            f"there is no PersistentVolumeClaim {claim} (checkpoint.claimName): create it",
+        )
     if observed.claim is ClaimState.NOT_SHARED:
         return DegradedReason.CHECKPOINT_NOT_SHARED, (
-            f"PersistentVolumeClaim {claim} is not ReadWriteMany: driver and executors on several nodes all need it"
+            f"PersistentVolumeClaim {claim} ({observed.claim_kind}) is not ReadWriteMany, and driver and executors on several nodes all "
+            "write to it. Create a ReadWriteMany claim of a class such as NFS, CephFS, EFS, Filestore or Azure Files, or use "
+            "checkpoint.location: s3://...; checkpoint is fixed, so create another dataflow with it"
         )
     if observed.credentials_missing:
-        return DegradedReason.CREDENTIALS_MISSING, f"there is no Secret {observed.credentials_missing}: create it"
+        return (
+            DegradedReason.CREDENTIALS_MISSING,
+            f"there is no Secret {observed.credentials_missing} (checkpoint.credentialsSecret): create it",
+        )
     return None
 
 

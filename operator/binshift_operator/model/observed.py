@@ -204,12 +204,11 @@ class ObservedRuntime:
 
 
 class ClaimState(StrEnum):
-    """Whether the checkpoint's claim can be used."""
+    """Whether the checkpoint's claim can be used: it must be ReadWriteMany."""
 
     FINE = "Fine"
     ABSENT = "Absent"
     NOT_SHARED = "NotShared"
-    """Its access modes do not include ReadWriteMany."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,14 +228,13 @@ class ObservedState:
         now: seconds since 1970.
         keys_hash: the fingerprint of the Secret; None if it does not exist or lacks a key.
         runtime: None if the control API does not answer.
-        unreachable: why it does not.
-        credentials_missing: the name of the Secret for the object store, if it does not exist.
-        account_missing: the name of the user's ServiceAccount for the pods, if it does not exist.
+        unreachable: the address that was requested, and why it does not.
+        claim: see `ClaimState`; ``claim_kind``: its access modes and storage class.
+        credentials_missing, account_missing: the Secret for the object store, and the user's ServiceAccount, that do not exist.
         refusals: the error of each write that was rejected, or keeps failing, by its name.
-        render_error: why some children cannot be rendered from the spec; empty if all can.
-        unrenderable: these children.
+        render_error, unrenderable: why some children cannot be rendered from the spec (empty if all can), and which.
         missing_pods: StatefulSets with too few pods.
-        operator_version: of this operator.
+        operator_version: of this operator; ``operator_namespace``: its namespace.
         rivals: the message about two operators that overwrite each other's children; empty if there are none.
     """
 
@@ -247,6 +245,7 @@ class ObservedState:
     runtime: ObservedRuntime | None = None
     unreachable: str = ""
     claim: ClaimState = ClaimState.FINE
+    claim_kind: str = ""
     credentials_missing: str | None = None
     account_missing: str | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
@@ -255,6 +254,7 @@ class ObservedState:
     missing_pods: Mapping[Child, MissingPods] = field(default_factory=dict)
     rivals: str = ""
     operator_version: str = ""
+    operator_namespace: str = ""
 
     @property
     def driver(self) -> Pod | None:

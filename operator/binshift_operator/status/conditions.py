@@ -23,6 +23,7 @@ from binshift_operator.status.degraded import degraded, is_answer_expected, stuc
 UNKNOWN_VERSION = "an older version"
 """In place of a version that is not reported."""
 DRIVER_VERSION = "DriverVersion"
+DAY_SECONDS = 86_400
 
 
 def conditions(
@@ -74,7 +75,7 @@ def _ready_runtime(runtime: ObservedRuntime, situation: Situation, numbers: Epoc
     stuck = stuck_epoch_message(runtime, timeouts.epoch_seconds_max)
     fresh = runtime.committed_at is not None and now - runtime.committed_at <= timeouts.fresh_seconds
     if fresh and not stuck:
-        return ConditionValue(True, "EpochCommitted", f"Epochs are committed; {_newest_epoch(numbers)}")
+        return ConditionValue(True, "EpochCommitted", f"Epochs are committed; {_newest_epoch(numbers, now)}")
     away = runtime.holding - runtime.registered
     if away:
         workers = ", ".join(map(str, sorted(away)[:8]))
@@ -89,14 +90,16 @@ def _ready_runtime(runtime: ObservedRuntime, situation: Situation, numbers: Epoc
         return ConditionValue(True, "Idle", "the query is running and has had no input yet")
     holding = len(runtime.holding)
     executors = "executor that holds state is" if holding == 1 else f"{holding} executors that hold state are"
-    return ConditionValue(True, "Idle", f"No new input; {_newest_epoch(numbers)}. The {executors} registered")
+    return ConditionValue(True, "Idle", f"No new input; {_newest_epoch(numbers, now)}. The {executors} registered")
 
 
-def _newest_epoch(numbers: EpochStats) -> str:
+def _newest_epoch(numbers: EpochStats, now: float) -> str:
     if numbers.committed_at is None:
         return f"the newest is {numbers.epoch}"
-    minutes, seconds = divmod(int(numbers.committed_at) % 86_400, 60)
-    return f"the newest is {numbers.epoch}, committed at {minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"
+    minutes, seconds = divmod(int(numbers.committed_at) % DAY_SECONDS, 60)
+    days = int(now - numbers.committed_at) // DAY_SECONDS
+    ago = f", {days} day{'s' * (days > 1)} ago" if days >= 1 else ""
+    return f"the newest is {numbers.epoch}, committed at {minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z{ago}"
 
 
 def migrating(situation: Situation, migration: MigrationStatus | None) -> ConditionValue:

@@ -117,8 +117,8 @@ def _unreachable(situation: Situation) -> list[Problem]:
     state = "ready" if driver.ready else "not ready, its node may be lost"
     message = (
         f"The operator has not reached the control API of pod {driver.name} ({state}){format_duration(waited)}: "
-        f"{situation.observed.unreachable}. The stream may still be running. Check for a NetworkPolicy that blocks the operator, and for a "
-        f"driver without CPU: kubectl top pod {driver.name}"
+        f"{situation.observed.unreachable}. The stream may still be running. Check for a NetworkPolicy that blocks the operator's "
+        f"namespace ({situation.observed.operator_namespace}), and for a driver without CPU: kubectl top pod {driver.name}"
     )
     return [(DegradedReason.CONTROL_UNREACHABLE, message)]
 
