@@ -37,7 +37,8 @@ def offsets(array: pa.BinaryArray) -> Offsets:
 
 def lengths(array: pa.BinaryArray) -> IntArray:
     """Bytes of each value; 0 for null."""
-    found: IntArray = pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False)
+    sizes = pc.binary_length(array)
+    found: IntArray = (sizes.fill_null(0) if sizes.null_count else sizes).to_numpy(zero_copy_only=False)
     return found
 
 

@@ -39,7 +39,8 @@ class BinSet:
     def __init__(self, bins: Iterable[int] | IntArray = ()) -> None:
         values = bins if isinstance(bins, np.ndarray) else np.fromiter(bins, dtype=np.int64)
         # They are usually sorted already; checking this is many times faster than sorting.
-        unique = values.copy() if values.ndim == 1 and (values[1:] > values[:-1]).all() else np.unique(values)
+        ascending = values.ndim == 1 and (values.size < 2 or (values[1:] > values[:-1]).all())
+        unique = values.copy() if ascending else np.unique(values)
         invariant(unique.size == 0 or (unique[0] >= 0 and unique[-1] < BINS_MAX), "a bin is out of range")
         self._keep(unique)  # only after the check: a wider number must be rejected, never wrapped
 
@@ -94,6 +95,8 @@ class BinSet:
         return hash(self.array.tobytes())
 
     def __or__(self, other: BinSet) -> BinSet:
+        if not len(self):
+            return other
         more = other - self
         return BinSet._ordered(np.sort(np.concatenate((self.array, more.array)))) if len(more) else self
 
@@ -101,7 +104,7 @@ class BinSet:
         return BinSet._ordered(self.array[self._in(other)])
 
     def __sub__(self, other: BinSet) -> BinSet:
-        return BinSet._ordered(self.array[~self._in(other)])
+        return BinSet._ordered(self.array[~self._in(other)]) if len(self) and len(other) else self
 
     def _in(self, other: BinSet) -> npt.NDArray[np.bool_]:
         """For each of these bins, whether it is also one of the others."""

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from binshift import binary
 from binshift.errors import StateTooLarge
 from binshift.invariants import invariant
 from binshift.model import BinSet, IntArray
@@ -148,8 +149,7 @@ def size_bytes(entries: Entries) -> int:
 
 def row_bytes(entries: Entries) -> npt.NDArray[np.int64]:
     """Bytes of each row: 4 for the bin, its key and its value."""
-    keys = pc.binary_length(entries.column(1)).to_numpy(zero_copy_only=False)
-    values = pc.fill_null(pc.binary_length(entries.column(2)), 0).to_numpy(zero_copy_only=False)
+    keys, values = binary.lengths(entries.column(1)), binary.lengths(entries.column(2))
     total: npt.NDArray[np.int64] = keys.astype(np.int64) + values + 4
     return total
 

@@ -159,7 +159,6 @@ class Witness:
             self.check_log(None if epoch % LOAD_EVERY_EPOCHS == 0 else index)
 
     def check_stores(self) -> None:
-        """Whatever any store shows is a state that was recorded, or, of the running epoch, one that may be."""
         """Check that every state in a store was recorded or, for the running epoch, may be recorded."""
         for worker, machine in self._world.machines.items():
             for name in self._world.flows:
@@ -223,8 +222,9 @@ class Witness:
         for name, epoch, plan in self._bring_ups(index):
             found: Packed = {}
             for part in plan.parts:
+                content = self._content(part.file)
                 for b in part.bins:
-                    found.setdefault(b, {}).update(self._content(part.file).get(b, {}))
+                    found.setdefault(b, {}).update(content.get(b, {}))
             rows = {b: {key: value for key, value in some.items() if value is not None} for b, some in found.items()}
             built = plan.bins - plan.lost_bins
             same(f"I4: {name} at epoch {epoch}, by the files the log names", rows, self.image(name, epoch), built)

@@ -6,6 +6,7 @@ import re
 import traceback
 
 import pytest
+from pyspark.errors import PythonException
 
 from binshift.errors import DiskFull, EpochFailed, Fenced, LogDamaged, NeedsBringUp, TaskFailed, UserFunctionFailed
 from binshift.invariants import InvariantViolated
@@ -85,6 +86,13 @@ OURS_ALONE = WORKER.replace("/app/clicks.py", "/opt/binshift/worker/epoch_task.p
 def test_the_text_of_a_failure_becomes_its_type(text: str, kind: type[Exception]) -> None:
     """binshift errors are returned as they were raised, lost executors as retryable, the rest as the user's."""
     assert type(classify(RuntimeError(text))) is kind
+
+
+def test_the_message_has_sparks_condition() -> None:
+    """A program can find the name of the error in it, as in Spark's own message; without one there is none."""
+    found = classify(PythonException(WORKER, "PYTHON_EXCEPTION", {}))
+    assert str(found).splitlines()[0] == "the program failed inside an epoch [PYTHON_EXCEPTION]:"
+    assert str(classify(RuntimeError(WORKER))).splitlines()[0] == "the program failed inside an epoch:"
 
 
 def test_an_unknown_failure_stays_what_it_was() -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from binshift.errors import Unsupported
 from binshift.spark.plan.catalyst import analyzed, class_name
 from binshift.spark.plan.graph import Graph, Leaf, Node, Output, Segment, cut, has_state, has_watermark
+from binshift.spark.plan.stage import Due
 from binshift.spark.stages.compiling import check_by_spark, compile_program
 
 if TYPE_CHECKING:
@@ -204,4 +205,4 @@ def test_append_mode_with_a_watermark_on_a_key_is_accepted(clicks: DataFrame) ->
     windowed = clicks.withWatermark("ts", "1 second").groupBy(F.window("ts", "1 minute")).count()
     check_by_spark(windowed, "append")
     pipeline = compile_program(windowed, templates_of(clicks.sparkSession), "append", 16)
-    assert [stage.stage.ends_groups for stage in pipeline.stages] == [True]
+    assert [stage.stage.due for stage in pipeline.stages] == [Due.WATERMARK]

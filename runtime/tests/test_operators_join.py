@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from join_fold import JoinFold, JoinOfThree, Sent, join, sent
 from operator_histories import Key, TwoWorkers, keys, sorted_rows, splits
@@ -26,6 +26,9 @@ OPERATORS = {
     ),
 }
 """Each form of the operator."""
+
+FEW = settings(max_examples=settings().max_examples // 4)
+"""Each test below runs for several forms of the operator, which share their code."""
 
 few_keys: st.SearchStrategy[Key] = (
     st.sampled_from([(b"a", -0.0), (b"a", 0.0), (b"\xff", float("nan")), (b"a", None), (None, 0.0)]) | keys
@@ -50,6 +53,7 @@ epochs = st.lists(st.tuples(st.lists(rows(), max_size=14), st.integers(0, 40), s
 
 
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
+@FEW
 @given(history=epochs)
 def test_pairs_and_unmatched_rows_come_out_once(operator: Join, history: History) -> None:
     """Epoch by epoch, output and late rows equal those of nested loops."""
@@ -57,6 +61,7 @@ def test_pairs_and_unmatched_rows_come_out_once(operator: Join, history: History
 
 
 @pytest.mark.parametrize("type", JoinType)
+@FEW
 @given(history=epochs)
 def test_lists_of_several_chunks(type: JoinType, history: History) -> None:
     """With chunks of two rows, and parts of two keys and one sealed chunk, the result is the same."""
@@ -74,6 +79,7 @@ def test_lists_of_several_chunks(type: JoinType, history: History) -> None:
 
 
 @pytest.mark.parametrize("type", JoinType)
+@FEW
 @given(history=epochs, limit=st.integers(1, 1 << 20))
 def test_a_condition_that_is_evaluated_between_two_parts(type: JoinType, history: History, limit: int) -> None:
     """The part before it and the part behind it number the same pairs, in groups and batches of any size."""

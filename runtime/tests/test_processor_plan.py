@@ -23,6 +23,7 @@ from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed, sequence
 from binshift.spark.plan.eventtime import marked
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
+from binshift.spark.plan.stage import Due
 from binshift.spark.stages.compiling import compile_program
 from binshift.spark.stages.processors import NO_WATERMARK_MS, ProcessorStage
 
@@ -90,7 +91,7 @@ def test_a_processor_is_compiled(clicks: DataFrame) -> None:
     ]
     assert {BIN_COLUMN, "k0", "c0", "c1", "c2"} < set(routed(pipeline.stages[0]))
     assert EXPIRY_COLUMN not in routed(pipeline.stages[0])
-    assert stage.ends_groups
+    assert stage.due is Due.WATERMARK
     assert stage.holds_back_ms == 0
 
 
@@ -99,7 +100,7 @@ def test_frames_and_processing_time(clicks: DataFrame) -> None:
     applied = clicks.groupBy("user").transformWithStateInPandas(Processor(), SCHEMA, "Update", "ProcessingTime")
     pipeline = compiled(applied)
     assert pipeline.stages[0].name == "0.transformWithStateInPandasExec"
-    assert not stage_of(pipeline).ends_groups
+    assert stage_of(pipeline).due is Due.CLOCK
     assert stage_of(pipeline).holds_back_ms == NO_WATERMARK_MS
 
 

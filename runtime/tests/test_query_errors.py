@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PythonException, StreamingQueryException
 
 from binshift.errors import Fenced, GiveUp, UserFunctionFailed
-from binshift.spark.frontend.query_errors import of_query
+from binshift.spark.frontend.query_errors import failing, of_query
 
 
 def caught(error: Exception) -> Exception:
@@ -68,3 +68,27 @@ def test_a_class_that_takes_no_further_base() -> None:
 
     error = Closed("s")
     assert of_query(error) is error
+
+
+@pytest.mark.parametrize("error", [None, GiveUp("why")], ids=["stopped", "failed"])
+def test_the_error_of_the_query_is_raised_instead_of_its_wrapper(error: Exception | None) -> None:
+    """A call that Spark ends with its short error raises the query's own, or returns if the query was stopped."""
+    ended: list[int] = []
+
+    def call() -> bool:
+        with failing(lambda: ended.append(1), lambda: error):
+            raise StreamingQueryException("[STREAM_FAILED] in short")
+        return True
+
+    if error is None:
+        assert call()
+    else:
+        with pytest.raises(GiveUp, match="why"):
+            call()
+    assert ended == [1]
+
+
+def test_a_call_that_succeeds_ends_nothing() -> None:
+    """A query that still runs keeps what it holds."""
+    with failing(lambda: pytest.fail("ended"), lambda: None):
+        pass

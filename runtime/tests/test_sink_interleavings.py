@@ -170,7 +170,16 @@ def played(
     return worlds[0], orders
 
 
-@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one continues"])
+TWO_DRIVERS = pytest.mark.parametrize(
+    "drivers",
+    [
+        pytest.param((("a", 1), ("b", 1)), id="same epoch"),
+        pytest.param((("a", 1), ("b", 2)), id="one continues", marks=pytest.mark.oracle),
+    ],
+)
+
+
+@TWO_DRIVERS
 def test_no_order_of_two_drivers_loses_or_doubles_rows(
     begun: Callable[..., World], drivers: Sequence[tuple[str, int]]
 ) -> None:
@@ -181,6 +190,7 @@ def test_no_order_of_two_drivers_loses_or_doubles_rows(
     assert rows(world) == [(epoch, n) for epoch in range(FIRST, last) for n in range(epoch, epoch + 4)]
 
 
+@pytest.mark.oracle
 def test_a_third_driver_finds_an_epoch_published_wherever_two_have_stopped(begun: Callable[..., World]) -> None:
     """After any steps of two drivers, which may never resume, a replay publishes the epoch; they do no harm afterwards."""
     world, orders = played(begun, (("a", 1), ("b", 1), ("c", 0)))
@@ -188,7 +198,7 @@ def test_a_third_driver_finds_an_epoch_published_wherever_two_have_stopped(begun
     assert rows(world) == [(FIRST, n) for n in range(FIRST, FIRST + 4)]
 
 
-@pytest.mark.parametrize("drivers", [(("a", 1), ("b", 1)), (("a", 1), ("b", 2))], ids=["same epoch", "one continues"])
+@TWO_DRIVERS
 def test_on_an_object_store_no_order_loses_or_doubles_rows(
     begun: Callable[..., World], drivers: Sequence[tuple[str, int]]
 ) -> None:

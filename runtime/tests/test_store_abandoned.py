@@ -11,9 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from binshift.model import Worker
+from binshift.log.records.terms import Driver
+from binshift.model import GENESIS, Term, Worker
 from binshift.spark.tasks import warmup
-from binshift.spark.tasks.task import Environment, store_of
+from binshift.spark.tasks.task import Environment, store_of, store_path
 from binshift.store.abandoned import ABANDONED_SECONDS, remove_abandoned
 from binshift.store.engine.lmdb_store import close_environments, open_lmdb
 from binshift.store.opening import StoreSettings, scratch_store
@@ -21,6 +22,7 @@ from binshift.worker.messages import LogLocation
 
 OLD, NEW = str(UUID(int=1)), str(UUID(int=2))
 SMALL = StoreSettings(map_bytes=1 << 20)
+DRIVER = Driver(Term(1), "nonce", GENESIS.epoch)
 
 
 @pytest.fixture
@@ -28,16 +30,26 @@ def root(tmp_path: Path) -> Iterator[Path]:
     """The stores of two queries on one worker; the older one's was last used two weeks ago, and is closed."""
     for query in (OLD, NEW):
         used(tmp_path, query)
-    close_environments(tmp_path / OLD / "state-0")
+    close_environments(state(tmp_path, OLD))
     aged(tmp_path / OLD)
     yield tmp_path
     for store in tmp_path.glob("*/*"):
         close_environments(store)
 
 
+def environment(root: Path, query: str) -> Environment:
+    """Of a query's tasks."""
+    return Environment(query, 16, LogLocation("memory://none"), SMALL, DRIVER, str(root))
+
+
+def state(root: Path, query: str) -> Path:
+    """The folder of a query's store."""
+    return store_path(environment(root, query), "state", Worker(0))
+
+
 def used(root: Path, query: str) -> None:
     """Record that a task of a query has used its store."""
-    store_of(Environment(query, 16, LogLocation("memory://none"), SMALL, str(root)), "state", Worker(0)).status()
+    store_of(environment(root, query), "state", Worker(0)).status()
 
 
 def aged(folder: Path) -> None:
@@ -61,9 +73,9 @@ def test_what_is_used_stays(root: Path) -> None:
     assert remove_abandoned(root, NEW, time.time()) == []
     aged(root / OLD)
     assert remove_abandoned(root, NEW, time.time()) == [], "it is still open"
-    close_environments(root / OLD / "state-0")
+    close_environments(state(root, OLD))
     assert remove_abandoned(root, OLD, time.time()) == []
-    assert (root / OLD / "state-0" / "data.mdb").exists()
+    assert (state(root, OLD) / "data.mdb").exists()
 
 
 def test_a_query_that_has_used_a_stand_in_goes(root: Path) -> None:
@@ -79,7 +91,13 @@ def test_a_query_that_has_used_a_stand_in_goes(root: Path) -> None:
     assert remove_abandoned(root, NEW, time.time()) == [OLD]
 
 
-FOREIGN = ["notes", f"{OLD}/notes", f"{OLD}/state-0/notes", f"{OLD}/backup-1/dump.gz", f"{OLD}/backup-1/1.0.0.1/0"]
+FOREIGN = [
+    "notes",
+    f"{OLD}/notes",
+    f"{OLD}/{state(Path(), OLD).name}/notes",
+    f"{OLD}/backup-1/dump.gz",
+    f"{OLD}/backup-1/1.0.0.1/0",
+]
 FOREIGN += [f"{OLD}/state.stand-in-3/notes", f"{OLD}/state.stand-in-3/1.0.0.1/notes"]
 
 

@@ -24,6 +24,7 @@ from binshift.routing import Route
 from binshift.spark.plan.catalyst import analyzed
 from binshift.spark.plan.graph import has_state
 from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.plan.stage import Due
 from binshift.spark.stages.compiling import compile_program
 from binshift.spark.stages.vectorised import Vectorised
 
@@ -135,13 +136,16 @@ def test_only_functions_can_be_vectorised(given: Any) -> None:
         binshift.vectorised(given)
 
 
-@pytest.mark.parametrize(("timeout", "late"), [("ProcessingTimeTimeout", False), ("EventTimeTimeout", True)])
-def test_timeouts_reach_the_operator(timeout: str, late: bool, clicks: DataFrame) -> None:
+@pytest.mark.parametrize(
+    ("timeout", "late", "due"),
+    [("ProcessingTimeTimeout", False, Due.CLOCK), ("EventTimeTimeout", True, Due.WATERMARK)],
+)
+def test_timeouts_reach_the_operator(timeout: str, late: bool, due: Due, clicks: DataFrame) -> None:
     """Rows can be late with timeouts of event time only, and only these owe an epoch when the watermark has moved."""
     stage = compiled(applied(clicks.withWatermark("ts", "1 second"), timeoutConf=timeout)).stages[0]
     found = stage.operator
     assert isinstance(found, TimedVectorisedState)
-    assert (found.timeout.value, found.late, stage.stage.ends_groups) == (timeout, late, late)
+    assert (found.timeout.value, found.late, stage.stage.due) == (timeout, late, due)
 
 
 @pytest.mark.parametrize("name", ["timeout", "timed_out", "now"])

@@ -26,6 +26,7 @@ from binshift.log.records import formats, terms
 from binshift.log.records.commits import CommitRecord, decode_record, encode_record
 from binshift.log.records.formats import LogFormat
 from binshift.log.records.targets import Targets
+from binshift.log.records.terms import Driver
 from binshift.log.storage import layout
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage, probe
@@ -62,15 +63,19 @@ class Log:
     Attributes:
         storage: the files, for writers of deltas and snapshots.
         format: what the values mean.
+        driver: this one.
         term: this driver's.
         warnings: damage at opening that did not prevent it.
         targets: the desired targets.
     """
 
-    def __init__(self, storage: Storage, format: LogFormat, term: Term, loaded: loading.Loaded, grace: float) -> None:
+    def __init__(
+        self, storage: Storage, format: LogFormat, driver: Driver, loaded: loading.Loaded, grace: float
+    ) -> None:
         self.storage = storage
         self.format = format
-        self.term = term
+        self.driver = driver
+        self.term = driver.term
         self.warnings = loaded.warnings
         self.targets = Targets(storage)
         self._index = loaded.index
@@ -130,9 +135,10 @@ class Log:
             formats.create_format(storage, format)
         elif found == "damaged":
             formats.restore_format(storage, format)
-        term = terms.take_term(storage, who, nonce, _highest_term(storage, index))
+        term = terms.take_term(storage, who, nonce, loading.highest_term(storage, index))
         index = loading.catch_up(storage, index)
-        return cls(storage, format, term, loading.Loaded(index, loaded.warnings), grace_seconds)
+        driver = Driver(term, nonce, index.last)
+        return cls(storage, format, driver, loading.Loaded(index, loaded.warnings), grace_seconds)
 
     @property
     def index(self) -> Index:
@@ -259,13 +265,6 @@ def _read(storage: Storage, format: LogFormat) -> tuple[Literal["nothing", "dama
     if loaded.index.empty:
         raise trouble
     return "damaged", loading.Loaded(loaded.index, (f"{trouble}; this query rewrote it", *loaded.warnings))
-
-
-def _highest_term(storage: Storage, index: Index) -> Term:
-    """Of the drivers that have left anything but their term's own file: a record, or a delta of the epoch to come."""
-    recorded = index.records[index.last].term if index.records else 0
-    coming = storage.list(layout.deltas_of(Epoch(index.last + 1)))
-    return Term(max([recorded, *(file.term for each in coming if (file := layout.parse(each.name)))]))
 
 
 def _check_spark(url: str, index: Index, before: Epoch, read: Callable[[], Epoch]) -> None:

@@ -188,7 +188,7 @@ def _precedes(new: pa.Array, old: pa.Array) -> pa.BooleanArray:
     less = pc.less(new, old)
     if pa.types.is_floating(old.type):
         less = pc.or_(less, pc.and_not(pc.is_nan(old), pc.is_nan(new)))
-    return pc.or_(pc.fill_null(less, False), pc.and_(new.is_valid(), old.is_null()))
+    return _or_old_is_absent(less, new, old)
 
 
 def _follows(new: pa.Array, old: pa.Array) -> pa.BooleanArray:
@@ -196,7 +196,14 @@ def _follows(new: pa.Array, old: pa.Array) -> pa.BooleanArray:
     greater = pc.greater(new, old)
     if pa.types.is_floating(old.type):
         greater = pc.or_(greater, pc.and_not(pc.is_nan(new), pc.is_nan(old)))
-    return pc.or_(pc.fill_null(greater, False), pc.and_(new.is_valid(), old.is_null()))
+    return _or_old_is_absent(greater, new, old)
+
+
+def _or_old_is_absent(wins: pa.BooleanArray, new: pa.Array, old: pa.Array) -> pa.BooleanArray:
+    """Where ``wins``, or only ``new`` is present; never null."""
+    if not wins.null_count:
+        return wins  # both are present everywhere
+    return pc.or_(pc.fill_null(wins, False), pc.and_(new.is_valid(), old.is_null()))
 
 
 def _same(new: pa.Array, old: pa.Array) -> pa.BooleanArray:

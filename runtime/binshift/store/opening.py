@@ -29,7 +29,7 @@ class StoreSettings:
     undo_bytes_max: int = StoreLimits().undo_bytes_max
 
 
-def open_store(directory: Path, bins: int, settings: StoreSettings, identity: str) -> BinStore:
+def open_store(directory: Path, bins: int, settings: StoreSettings, identity: str, driver: str = "") -> BinStore:
     """The store in ``directory``; empty if what lies there is another's, of another boot or damaged.
 
     Args:
@@ -37,9 +37,10 @@ def open_store(directory: Path, bins: int, settings: StoreSettings, identity: st
         bins: of the dataflow.
         settings: its limits.
         identity: whose state this is: query, operator, worker.
+        driver: what is unique to the driver of the tasks.
     """
     limits = StoreLimits(map_bytes_max=settings.map_bytes, undo_bytes_max=settings.undo_bytes_max)
-    return BinStore(open_lmdb(directory, limits, identity), bins, limits)
+    return BinStore(open_lmdb(directory, limits, identity), bins, limits, driver)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from binshift.log.records import commits
 from binshift.log.records.formats import LogFormat
 from binshift.log.storage import layout
 from binshift.log.storage.contract import Storage
-from binshift.model import Epoch
+from binshift.model import Epoch, Term
 
 LOAD_TRIES_MAX = 5
 """How often loading begins again because a living driver's retention was faster."""
@@ -129,3 +129,10 @@ def _applied(storage: Storage, index: Index, epochs: list[Epoch]) -> Index:
 def _epochs(storage: Storage, folder: str) -> list[Epoch]:
     found: Iterable[layout.FileName | None] = (layout.parse(each.name) for each in storage.list(folder))
     return sorted(Epoch(file.number) for file in found if file is not None)
+
+
+def highest_term(storage: Storage, index: Index) -> Term:
+    """Of the drivers that have left anything but their term's own file: a record, or a delta of the epoch to come."""
+    recorded = index.records[index.last].term if index.records else 0
+    coming = storage.list(layout.deltas_of(Epoch(index.last + 1)))
+    return Term(max([recorded, *(file.term for each in coming if (file := layout.parse(each.name)))]))

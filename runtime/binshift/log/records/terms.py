@@ -7,6 +7,8 @@ had existed for long, retention could have removed the very record that should h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from binshift.errors import Fenced, LogDamaged, StorageUnavailable
@@ -14,7 +16,7 @@ from binshift.log.records import envelope
 from binshift.log.records.envelope import FORMAT_VERSION
 from binshift.log.storage import layout
 from binshift.log.storage.contract import Storage
-from binshift.model import Term
+from binshift.model import Epoch, Term
 
 TERM_BYTES_MAX = 64 * 1024
 TERM_TRIES_MAX = 1000
@@ -35,6 +37,21 @@ class TermFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     term: int
     nonce: str
     who: str
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One that has opened a log.
+
+    Attributes:
+        term: of the driver.
+        nonce: what is unique to it, as in the file of its term.
+        opened_at: the epoch of the log's newest record when it opened the log.
+    """
+
+    term: Term
+    nonce: str
+    opened_at: Epoch
 
 
 def take_term(storage: Storage, who: str, nonce: str, above: int = 0) -> Term:

@@ -24,7 +24,7 @@ from binshift.errors import MigrationRefused
 from binshift.log.records.targets import Target
 from binshift.model import Bin, Epoch, Worker
 from binshift.routing import Route
-from binshift.spark.frontend.query_errors import of_query
+from binshift.spark.frontend.query_errors import failing, of_query
 from binshift.spark.frontend.stopping import abort_query, stop_query
 from binshift.spark.session.progress import Reports, filled
 
@@ -208,24 +208,20 @@ class StreamingQuery(SparkStreamingQuery):
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 (PySpark's name)
         """As in PySpark: wait for the end, or for ``timeout`` seconds; raises the error of a failed query."""
-        try:
+        ended: bool | None = True  # stopped
+        with failing(self._end, self.exception):
             ended = self._query.awaitTermination(None if timeout is None else math.ceil(timeout))
-        except Exception as failed:  # Spark's wrapper around our error, which is shorter
-            self._end()
-            error = self.exception()
-            if error is None:
-                return True
-            raise error from (None if error is not failed else failed.__cause__)
         if ended or timeout is None:
             self._end()
         return ended
 
-    def await_epoch(self, epoch: int, timeout_seconds: float = 60.0) -> None:
-        """Wait until ``epoch`` is recorded.
+    def processAllAvailable(self) -> None:  # noqa: N802 (PySpark's name)
+        """As in PySpark: wait until all rows that are there now are processed; raises the error of a failed query."""
+        with failing(self._end, self.exception):
+            self._query.processAllAvailable()
 
-        Raises:
-            TimeoutError: it is not within ``timeout_seconds``.
-        """
+    def await_epoch(self, epoch: int, timeout_seconds: float = 60.0) -> None:
+        """Wait until ``epoch`` is recorded; `TimeoutError` if it is not within ``timeout_seconds``."""
         deadline = time.monotonic() + timeout_seconds
         while self.epoch < epoch:
             error = self.exception()
@@ -245,5 +241,7 @@ class StreamingQuery(SparkStreamingQuery):
         with self._ending:
             if not self._ended:
                 self._ended = True
+                # Spark's stream has our callback, through which Python would otherwise keep the stream.
+                self._coordinator.migrations.running = lambda: False
                 self._stop_background()
                 self._close()

@@ -185,7 +185,7 @@ class _Parts:
             self.spark,
             self.pipeline,
             self.java,
-            Environment(query, settings.bins, location, store, settings.store_directory),
+            Environment(query, settings.bins, location, store, self.log.driver, settings.store_directory),
             Output(self.spark, self.definition.sink, self.log),
             self.watch,
             self.log.term,

@@ -5,6 +5,8 @@ The new error has the name, message, cause and attributes of the old one. An err
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -34,6 +36,23 @@ def of_query(error: Exception) -> Exception:
     made.__suppress_context__ = error.__suppress_context__
     made.__traceback__ = error.__traceback__
     return made  # type: ignore[no-any-return]
+
+
+@contextmanager
+def failing(end: Callable[[], None], exception: Callable[[], Exception | None]) -> Iterator[None]:
+    """Raise the query's error in the place of Spark's wrapper around it, which is shorter; nothing if the query was stopped.
+
+    Args:
+        end: releases what a query that has failed holds.
+        exception: why it failed, None if it was stopped.
+    """
+    try:
+        yield
+    except Exception as failed:  # any error of the query
+        end()
+        error = exception()
+        if error is not None:
+            raise error from (None if error is not failed else failed.__cause__)
 
 
 def _both(own: type[Exception]) -> type[Exception]:

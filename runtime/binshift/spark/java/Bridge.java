@@ -5,6 +5,7 @@ import java.util.List;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
@@ -29,8 +30,44 @@ import scala.collection.mutable.ListBuffer;
 public class Bridge {
   /** The frame with its partitions pinned to executors, whose names are separated by commas; see PinnedRDD. */
   public Dataset pin(SparkSession session, Dataset frame, String locations) {
-    PinnedRDD pinned = new PinnedRDD(frame.queryExecution().toRdd(), locations.split(","));
-    return session.internalCreateDataFrame(pinned, frame.schema(), false);
+    return pinned(session, frame.queryExecution().toRdd(), frame, locations);
+  }
+
+  /** The same of a template with its holes filled; see PlanTemplate and PlannedTemplate. */
+  public Dataset pinFilled(SparkSession session, Dataset template, List pairs, Number millis, String locations) {
+    Object[] holes = every(pairs, 0);
+    Option before = SparkSession.getActiveSession();
+    SparkSession.setActiveSession(session);
+    try {
+      Dataset planned = PlannedTemplate.of(session, template, holes);
+      if (planned == null) {
+        return pin(session, fill(session, template, pairs, millis), locations);
+      }
+      return pinned(session, PlannedTemplate.rows(session, planned, holes, every(pairs, 1)), planned, locations);
+    } finally {
+      restore(before);
+    }
+  }
+
+  /** A physical plan takes its session from the thread, which had this one. */
+  private static void restore(Option session) {
+    if (session.isDefined()) {
+      SparkSession.setActiveSession((SparkSession) session.get());
+    } else {
+      SparkSession.clearActiveSession();
+    }
+  }
+
+  private static Dataset pinned(SparkSession session, RDD rows, Dataset like, String locations) {
+    return session.internalCreateDataFrame(new PinnedRDD(rows, locations.split(",")), like.schema(), false);
+  }
+
+  private static Object[] every(List pairs, int first) {
+    Object[] found = new Object[pairs.size() / 2];
+    for (int i = 0; i < found.length; i++) {
+      found[i] = pairs.get(2 * i + first);
+    }
+    return found;
   }
 
   /** The frame's rows through a pickled Python function over Arrow batches, in the environment of another function. */
@@ -56,13 +93,7 @@ public class Bridge {
 
   /** See PlanTemplate; the pairs are a hole and its frame, in turn. */
   public Dataset fill(SparkSession session, Dataset template, List pairs, Number millis) {
-    Object[] holes = new Object[pairs.size() / 2];
-    Object[] frames = new Object[holes.length];
-    for (int i = 0; i < holes.length; i++) {
-      holes[i] = pairs.get(2 * i);
-      frames[i] = pairs.get(2 * i + 1);
-    }
-    return PlanTemplate.fill(session, template, holes, frames, millis);
+    return PlanTemplate.fill(session, template, every(pairs, 0), every(pairs, 1), millis);
   }
 
   public Dataset frame(SparkSession session, LogicalPlan plan) {

@@ -5,8 +5,8 @@ plan, Spark runs such a batch after each one that moved the watermark. Spark see
 query, so binshift requests these batches, by the same rule and the same conf. It does so before the epoch ends, because a query
 that runs what is available (`availableNow`) ends as soon as no further batch is requested.
 
-Where batches without data are disabled, only moves of bins need one. It keeps the time and the watermark of the one before, so that
-nothing becomes due in it.
+Moves of bins need an epoch without input also where Spark would run none: batches without data are disabled, or nothing in the query
+becomes due. It keeps the time and the watermark of the one before, so that no group ends in it, and no row of the next one is late.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from binshift.log.storage.contract import Storage
 from binshift.model import Epoch
 from binshift.spark.plan.graph import has_watermark
 from binshift.spark.plan.pipeline import Pipeline
+from binshift.spark.plan.stage import Due
 from binshift.spark.session import offsets
 from binshift.spark.session.jvm import NUDGE_FORMAT, Jvm
 
@@ -37,8 +38,7 @@ class SparkBatches:
         jvm: binshift's Java classes.
         name: the name of the query's nudge source.
         query: Spark's id of the query.
-        ends_groups: whether the watermark closes groups, see `ends_groups`.
-        wakes: whether batches without data are enabled, see `without_data`.
+        due: what makes an epoch without input due; nothing where the user's session has disabled them.
     """
 
     spark: SparkSession
@@ -46,24 +46,23 @@ class SparkBatches:
     jvm: Jvm
     name: str
     query: str
-    ends_groups: bool
-    wakes: bool
+    due: frozenset[Due]
 
     @classmethod
     def of(
         cls, pipeline: Pipeline, spark: SparkSession, files: Storage, jvm: Jvm, name: str, query: str
     ) -> SparkBatches:
         """The batches of a query with that program."""
-        return cls(spark, files, jvm, name, query, ends_groups(pipeline), without_data(pipeline))
+        return cls(spark, files, jvm, name, query, due(pipeline))
 
     def offsets(self, epoch: Epoch) -> BatchOffsets:
         """See `Batches`."""
         found = offsets.read(self.files, epoch)
-        return found if self.wakes else replace(found, keeps_time=not offsets.has_new_input(self.files, epoch))
+        return found if self.due else replace(found, keeps_time=not offsets.has_new_input(self.files, epoch))
 
     def next_watermark_ms(self) -> int | None:
         """See `Batches`."""
-        return self.jvm.next_watermark(self.spark, self.query) if self.ends_groups else None
+        return self.jvm.next_watermark(self.spark, self.query) if Due.WATERMARK in self.due else None
 
     def wake(self, *, final: bool) -> None:
         """See `Batches`."""
@@ -71,20 +70,16 @@ class SparkBatches:
 
     def wake_at(self, time_ms: int | None) -> None:
         """See `Batches`; the clock is Spark's own, which also gives a batch its time."""
-        if self.wakes:
+        if Due.CLOCK in self.due:
             self.jvm.wake_up_at(self.name, time_ms)
 
 
-def ends_groups(pipeline: Pipeline) -> bool:
-    """Whether an advancing watermark closes groups of this query, and batches without data are enabled."""
-    if not any(stage.stage.ends_groups for stage in pipeline.stages) or not has_watermark(pipeline.source):
-        return False
-    return without_data(pipeline)
-
-
-def without_data(pipeline: Pipeline) -> bool:
-    """Whether the user's session enables batches without data. Where it does not, due timers wait for input, as in Spark."""
-    return str(pipeline.source.sparkSession.conf.get(NO_DATA_CONF)).lower() != "false"
+def due(pipeline: Pipeline) -> frozenset[Due]:
+    """What makes an epoch of this query due that has no input; nothing where the user's session has disabled batches without data."""
+    if str(pipeline.source.sparkSession.conf.get(NO_DATA_CONF)).lower() == "false":
+        return frozenset()
+    found = {stage.stage.due for stage in pipeline.stages} - {Due.NEVER}
+    return frozenset(found if has_watermark(pipeline.source) else found - {Due.WATERMARK})
 
 
 def with_nudge_source(source: DataFrame, spark: SparkSession, name: str) -> DataFrame:

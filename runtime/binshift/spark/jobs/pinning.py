@@ -16,6 +16,7 @@ from binshift.model import Worker
 from binshift.routing import Route
 from binshift.spark.jobs.collecting import handed
 from binshift.spark.plan.pipeline import CompiledStage, Pipeline
+from binshift.spark.plan.template import Filling
 from binshift.spark.session.executors import location
 from binshift.spark.session.jvm import Jvm
 from binshift.spark.tasks.task import Place
@@ -62,9 +63,7 @@ class PinnedRun:
 
         filling = {pipeline.batch: kept(pipeline.batch, rows)}
         for stage in pipeline.stages:
-            routed = pipeline.fill(stage.routed(self.route, self.workers, first=self.first), filling, self.time_ms)
-            self.ran.append(routed)
-            given, places = placed(self.jvm, routed, self.workers, self.on)
+            places, given = self._places(), self._routed(pipeline, stage, filling)
             if stage.stage.read_ahead is not None:
                 hole, applied = stage.read(pipeline.templates)
                 found = self._mapped(given, read(stage, places), hole.schema)
@@ -75,6 +74,18 @@ class PinnedRun:
         result = pipeline.fill(pipeline.result, filling, self.time_ms)
         self.ran.append(result)
         return result
+
+    def _routed(self, pipeline: Pipeline, stage: CompiledStage, filling: Filling) -> DataFrame:
+        """The rows of a stage, pinned."""
+        template = stage.routed(self.route, self.workers, first=self.first)
+        locations = [location(self.on[worker]) for worker in self.workers]
+        if not pipeline.is_observed:
+            return self.jvm.pin_filled(template, list(filling.items()), self.time_ms, locations)
+        self.ran.append(pipeline.fill(template, filling, self.time_ms))
+        return self.jvm.pin(self.ran[-1], locations)
+
+    def _places(self) -> tuple[Place, ...]:
+        return tuple(Place(worker, self.on[worker].host) for worker in self.workers)
 
     def _mapped(self, rows: DataFrame, function: Any, schema: StructType) -> DataFrame:
         return self.jvm.map_in_arrow(rows, handed(rows.sparkSession.sparkContext, function, self.collected), schema)

@@ -7,6 +7,7 @@ A stage is compiled once, when the query starts, and builds plans from its input
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,16 @@ from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
 
 ORDER_COLUMN = "__order"
 """Position of a row in its source partition, with the partition in the high bits."""
+
+
+class Due(enum.Enum):
+    """What makes an epoch without input due: by Spark's rule, whether or not there is state for it to end."""
+
+    NEVER = enum.auto()
+    WATERMARK = enum.auto()
+    """An advance of the watermark."""
+    CLOCK = enum.auto()
+    """The earliest timer."""
 
 
 class Stage(Protocol):
@@ -55,8 +66,8 @@ class Stage(Protocol):
         """The rows that the operator keeps, with the user's names; empty if they are not described."""
 
     @property
-    def ends_groups(self) -> bool:
-        """Whether an epoch is due when the watermark advances: by Spark's rule, whether or not there is state for it to end."""
+    def due(self) -> Due:
+        """When an epoch without input is due."""
 
     @property
     def holds_back_ms(self) -> int:
@@ -90,7 +101,7 @@ class RowsStage:
         bins: the number of bins.
         description: what the state is, and its layout: see `Stage.fingerprint`.
         further: other columns for the operator, over the numbered ones.
-        ends_groups: see `Stage`.
+        due: see `Stage`.
         stored: see `Stage`.
     """
 
@@ -101,7 +112,7 @@ class RowsStage:
     bins: int
     description: str
     further: Sequence[Column] = ()
-    ends_groups: bool = False
+    due: Due = Due.NEVER
     holds_back_ms: int = 0
     stored: tuple[StoredRows, ...] = ()
     read_ahead: ClassVar[None] = None

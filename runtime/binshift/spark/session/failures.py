@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import NoReturn
 
+from pyspark.errors import PySparkException
+
 from binshift import errors
 from binshift.errors import BinshiftError, DiskFull, EpochFailed, TaskFailed, UserFunctionFailed
 
@@ -72,7 +74,9 @@ def classify(error: Exception) -> Exception:
     if LOST.search(TRACEBACK.sub("", text) if own else text):
         return EpochFailed(f"an executor or its Python worker was lost: {_first_line(text)}")
     if traceback:
-        return UserFunctionFailed("the program failed inside an epoch:\n" + shorten(traceback[0]))
+        named = isinstance(error, PySparkException) and error.getCondition()
+        where = f"inside an epoch [{named}]" if named else "inside an epoch"
+        return UserFunctionFailed(f"the program failed {where}:\n{shorten(traceback[0])}")
     if (write := WRITE.search(text)) is not None:
         return _not_written(write[1], text[write.end() :])
     if (task := TASK.search(text)) is not None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 SOURCES = (
-    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "StagedFiles", "AggregateBuffer", "BufferedAggregate"),
-    *("Bridge", "LocalCheckpointFiles"),
+    *("PinnedRDD", "NudgeSource", "BatchTime", "PlanTemplate", "PlannedTemplate", "StagedFiles"),
+    *("AggregateBuffer", "BufferedAggregate", "Bridge", "LocalCheckpointFiles"),
 )
 """In an order in which a class uses only those before it."""
 

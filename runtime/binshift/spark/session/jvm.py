@@ -31,6 +31,9 @@ STAGED_FILES = "dev.binshift.StagedFiles"
 COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
+Filling = Sequence[tuple[DataFrame, DataFrame]]
+"""Holes of a template, and the frames with their rows."""
+
 _installed: WeakKeyDictionary[object, Jvm] = WeakKeyDictionary()
 _lock = threading.RLock()
 """Several threads may start queries at once."""
@@ -57,6 +60,12 @@ class Jvm:
         """
         session = frame.sparkSession
         return DataFrame(self.bridge.pin(_java(session), _java_frame(frame), ",".join(locations)), session)
+
+    def pin_filled(self, template: DataFrame, filling: Filling, time_ms: int, locations: Sequence[str]) -> DataFrame:
+        """`fill`, and then `pin`; where nothing else changes from epoch to epoch, the template is planned once."""
+        pairs, session = self._pairs(filling), filling[-1][1].sparkSession
+        java = self.bridge.pinFilled(_java(session), _java_frame(template), pairs, time_ms, ",".join(locations))
+        return DataFrame(java, session)
 
     def map_in_arrow(self, frame: DataFrame, function: Any, schema: StructType) -> DataFrame:
         """`DataFrame.mapInArrow`, which calls the JVM for each column, and dozens of times for the function."""
@@ -95,18 +104,20 @@ class Jvm:
         """A frame without rows for a template; see `binshift.spark.plan.template`."""
         return DataFrame(self.bridge.hole(_java(spark), attributes), spark)
 
-    def fill(
-        self, template: DataFrame, filling: Sequence[tuple[DataFrame, DataFrame]], time_ms: int | None
-    ) -> DataFrame:
+    def fill(self, template: DataFrame, filling: Filling, time_ms: int | None) -> DataFrame:
         """``template`` with the second frame of each pair in the place of the first, in the session of the last.
 
         The current time, wherever it is used, becomes ``time_ms`` (milliseconds since 1970), unless that is None, as in Spark.
         """
         session = filling[-1][1].sparkSession
+        java = self.bridge.fill(_java(session), _java_frame(template), self._pairs(filling), time_ms)
+        return DataFrame(java, session)
+
+    def _pairs(self, filling: Filling) -> Any:
         pairs = self.bridge.list()
         for each in chain.from_iterable(filling):
             pairs.append(_java_frame(each))
-        return DataFrame(self.bridge.fill(_java(session), _java_frame(template), pairs, time_ms), session)
+        return pairs
 
     def optimize(self, plan: Any, rules: Sequence[str]) -> Any:
         """An analysed plan without common table expressions, after some of the optimiser's rules, by their names within Catalyst."""

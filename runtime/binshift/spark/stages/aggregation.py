@@ -22,6 +22,7 @@ from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.opaque import SparkMerge
 from binshift.spark.plan.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
+from binshift.spark.plan.stage import Due
 from binshift.spark.stages.aggregateplan import AggregatePlan
 from binshift.spark.stages.keytypes import hashable
 
@@ -78,9 +79,9 @@ class AggregationStage:
         return self.plan.merged_type
 
     @property
-    def ends_groups(self) -> bool:
-        """In every mode but the one that keeps all groups."""
-        return self.mode is not OutputMode.COMPLETE
+    def due(self) -> Due:
+        """In every mode but the one that keeps all groups with the watermark."""
+        return Due.NEVER if self.mode is OutputMode.COMPLETE else Due.WATERMARK
 
     @property
     def holds_back_ms(self) -> int:

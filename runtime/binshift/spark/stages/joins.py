@@ -26,7 +26,7 @@ from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
-from binshift.spark.plan.stage import ORDER_COLUMN, text_fingerprint
+from binshift.spark.plan.stage import ORDER_COLUMN, Due, text_fingerprint
 from binshift.spark.stages.joinplan import JoinPlan, Side
 
 
@@ -38,13 +38,13 @@ class JoinStage:
         plan: the compiled join.
         inputs: the frames of the two sides, for their types.
         bins: the number of bins.
-        ends_groups: whether rows of a side leave the state with the watermark.
+        due: with the watermark, if rows of a side leave the state with it.
     """
 
     plan: JoinPlan
     inputs: Sequence[DataFrame]
     bins: int
-    ends_groups: bool = field(init=False)
+    due: Due = field(init=False)
     _types: tuple[StructType, StructType, StructType] = field(init=False)
     _columns: RouteColumns = field(init=False)
 
@@ -53,7 +53,8 @@ class JoinStage:
         keys = self.inputs[0].select(*(key.alias(f"k{at}") for at, key in enumerate(self.plan.sides[0].keys))).schema
         self._types = StructType([StructField(key.name, key.dataType) for key in keys]), left, right
         self._columns = RouteColumns(bin_of([F.col(name) for name in keys.names], self.bins))
-        self.ends_groups = any(side.expiry is not None for side in self.plan.sides)
+        ends = any(side.expiry is not None for side in self.plan.sides)
+        self.due = Due.WATERMARK if ends else Due.NEVER
 
     @property
     def kind(self) -> str:

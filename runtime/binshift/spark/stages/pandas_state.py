@@ -20,13 +20,14 @@ from binshift.operators.vectorised import StateFunction, VectorisedState
 from binshift.operators.vectorised_timeouts import NOW_COLUMN, TIMED_OUT_COLUMN, TIMEOUT_COLUMN, TimedVectorisedState
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
-from binshift.spark.plan.stage import RowsStage, numbered_schema
+from binshift.spark.plan.stage import Due, RowsStage, numbered_schema
 from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.vectorised import vectorised_of
 from binshift.spark.tasks.pandas_calls import PandasFunction
 from binshift.spark.tasks.pandas_frames import PandasConf
 
 ROWS_UNLIMITED = 2**31 - 1
+DUE = {Timeout.NONE: Due.NEVER, Timeout.EVENT_TIME: Due.WATERMARK, Timeout.PROCESSING_TIME: Due.CLOCK}
 
 
 def compile_pandas_state(rows: DataFrame, node: Any, output_mode: str, bins: int) -> RowsStage:
@@ -61,7 +62,7 @@ def compile_pandas_state(rows: DataFrame, node: Any, output_mode: str, bins: int
         bins,
         f"{kind}: keys {keyed.simpleString()}; state {state.simpleString()}; {timeout.value}",
         [_late_by(rows, times[0])] if late else [],
-        ends_groups=timeout is Timeout.EVENT_TIME,
+        due=DUE[timeout],
         stored=operator.stored() if type(operator) is VectorisedState else (),
     )
 

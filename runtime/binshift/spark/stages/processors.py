@@ -37,7 +37,7 @@ from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst, analyzed, sequence
 from binshift.spark.plan.eventtime import expiry_ms, marked
 from binshift.spark.plan.routing_columns import RouteColumns, bin_of, exchanged
-from binshift.spark.plan.stage import ORDER_COLUMN, numbered, numbered_schema, text_fingerprint
+from binshift.spark.plan.stage import ORDER_COLUMN, Due, numbered, numbered_schema, text_fingerprint
 from binshift.spark.stages.buffers import is_storable
 from binshift.spark.stages.definitions import Definitions, defined
 from binshift.spark.stages.processor_conf import frame_conf, rules_of
@@ -109,9 +109,9 @@ class ProcessorStage:
         return text_fingerprint(self.description)
 
     @property
-    def ends_groups(self) -> bool:
-        """In every mode but processing time, where the earliest timer decides."""
-        return self.operator.time is not TimeMode.PROCESSING
+    def due(self) -> Due:
+        """In every mode but processing time with the watermark."""
+        return Due.CLOCK if self.operator.time is TimeMode.PROCESSING else Due.WATERMARK
 
     @property
     def holds_back_ms(self) -> int:

@@ -14,7 +14,7 @@ from binshift.operators.expiry import EXPIRY_COLUMN
 from binshift.operators.limit import Limit
 from binshift.spark.plan.catalyst import Catalyst, analyzed, class_name, sequence
 from binshift.spark.plan.eventtime import delay_ms, expiry_ms, marked
-from binshift.spark.plan.stage import RowsStage, numbered_schema
+from binshift.spark.plan.stage import Due, RowsStage, numbered_schema
 from binshift.spark.stages.keytypes import check_keys
 
 
@@ -50,7 +50,7 @@ def compile_deduplication(rows: DataFrame, node: Any, bins: int) -> RowsStage:
         bins,
         f"distinct by {names}; kept {retention.value}",
         further,
-        ends_groups=True,
+        due=Due.WATERMARK,
         stored=(stored.named([rows.columns[at] for at in keys], stored.values.names),),
     )
 

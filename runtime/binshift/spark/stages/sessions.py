@@ -23,7 +23,7 @@ from binshift.operators.stored import StoredRows
 from binshift.routing import Route
 from binshift.spark.plan.catalyst import Catalyst
 from binshift.spark.plan.routing_columns import PARTITION_COLUMN, RouteColumns, bin_of, exchanged
-from binshift.spark.plan.stage import text_fingerprint
+from binshift.spark.plan.stage import Due, text_fingerprint
 from binshift.spark.stages.aggregateplan import AggregatePlan
 
 
@@ -75,9 +75,9 @@ class SessionStage:
         )
 
     @property
-    def ends_groups(self) -> bool:
-        """In append mode."""
-        return self.mode is OutputMode.APPEND
+    def due(self) -> Due:
+        """In append mode with the watermark."""
+        return Due.WATERMARK if self.mode is OutputMode.APPEND else Due.NEVER
 
     @property
     def holds_back_ms(self) -> int:

@@ -19,6 +19,7 @@ from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversio
 from pyspark.sql.types import StructType
 
 from binshift.rows import of_type
+from binshift.spark.tasks.frame_parts import joined, rows_of
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,7 @@ class Frames:
             if self._types_vary[stop] > self._types_vary[begin]:
                 yield self._frame(self._rows.slice(begin, stop - begin))
             else:
-                frame = pd.DataFrame(self._whole.iloc[begin:stop])
-                frame.index = pd.RangeIndex(stop - begin)
-                yield frame
+                yield rows_of(self._whole, begin, stop)
 
     def none(self) -> pd.DataFrame:
         """A frame with all columns and no rows."""
@@ -152,4 +151,4 @@ class ReturnedFrames:
             warnings.simplefilter(
                 "ignore", FutureWarning
             )  # pandas: of the types of empty frames, which have no effect here
-            return pd.concat([*frames, declared], ignore_index=True)
+            return pd.concat([*joined(frames), declared], ignore_index=True)

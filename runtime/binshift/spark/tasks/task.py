@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from pyspark import TaskContext, cloudpickle
 from pyspark.accumulators import Accumulator
 
 from binshift.errors import SparkRetried, WrongExecutor
+from binshift.log.records.terms import Driver
 from binshift.log.storage.contract import Storage
 from binshift.log.storage.opening import open_storage
 from binshift.model import Worker
@@ -29,6 +31,7 @@ from binshift.operators.contract import Processor
 from binshift.store import abandoned
 from binshift.store.bins.binstore import BinStore
 from binshift.store.opening import STAND_IN, StoreSettings, open_store, scratch_store
+from binshift.worker.claim import claim
 from binshift.worker.epoch_task import EpochTask
 from binshift.worker.kept_times import KeptTimes
 from binshift.worker.messages import EpochSpec, LogLocation, Summary
@@ -37,6 +40,9 @@ Result = TypeVar("Result")
 
 STORE_DIRECTORY = "BINSHIFT_STORE_DIR"
 """Environment variable of an executor: the directory of its local stores. It outlives the executor, not the machine."""
+
+LOG_DIGITS = 8
+"""Of the hash of a log's URL, in the name of a store's directory."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class Environment:
         bins: the number of bins.
         log: the location of the log.
         store: how stores are opened.
+        driver: of the log.
         directory: the directory of the stores; None leaves the choice to the executor.
     """
 
@@ -68,6 +75,7 @@ class Environment:
     bins: int
     log: LogLocation
     store: StoreSettings
+    driver: Driver
     directory: str | None = None
 
 
@@ -157,8 +165,9 @@ def store_root(environment: Environment) -> Path:
 
 
 def store_path(environment: Environment, operator: str, worker: Worker) -> Path:
-    """The directory of a worker's bins of an operator on this machine."""
-    return store_root(environment) / environment.query / f"{operator}-{worker}"
+    """The directory of a worker's bins of an operator on this machine: copies of a checkpoint have the same query."""
+    log = hashlib.sha256(environment.log.url.encode()).hexdigest()[:LOG_DIGITS]
+    return store_root(environment) / environment.query / f"{log}.{operator}-{worker}"
 
 
 @functools.cache
@@ -179,9 +188,10 @@ def storage_of(location: LogLocation) -> Storage:
 
 
 def store_of(environment: Environment, operator: str, worker: Worker) -> BinStore:
-    """The worker's store, opened once per process."""
+    """The worker's store, opened once per process; without what is not of the log (see `claim`)."""
     path, identity = store_path(environment, operator, worker), f"{environment.query}/{operator}/{worker}"
-    store = open_store(path, environment.bins, environment.store, identity)
+    store = open_store(path, environment.bins, environment.store, identity, environment.driver.nonce)
+    claim(store, storage_of(environment.log), environment.driver)
     abandoned.mark(path.parent)
     return store
 

@@ -46,6 +46,7 @@ class BinStore:
         kv: where rows and status are kept.
         bins: how many bins the dataflow has; a store made for another number starts empty.
         limits: what is too much.
+        driver: what is unique to the driver of the tasks; marks what they change.
 
     >>> from binshift.model import GENESIS, Bin, Term
     >>> from tempfile import TemporaryDirectory
@@ -63,8 +64,8 @@ class BinStore:
     >>> folder.cleanup()
     """
 
-    def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits | None = None) -> None:
-        self._fenced = FencedStore(kv, bins, limits or StoreLimits())
+    def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits | None = None, driver: str = "") -> None:
+        self._fenced = FencedStore(kv, bins, limits or StoreLimits(), driver)
         self._attempt = uuid.uuid4().hex
 
     def close(self) -> None:
@@ -149,6 +150,10 @@ class BinStore:
             undo_record.write(transaction, None)
             self._fenced.save(transaction, transitions.undone(status, to, record.owned, record.base))
             return True
+
+    def forget_driver(self, driver: str) -> None:
+        """Forget everything, the fence included, that ``driver`` has left here; nothing if another one has changed it since."""
+        self._fenced.forget_driver(driver)
 
     def reset(self, fence: Fence) -> None:
         """Forget everything but the fence."""

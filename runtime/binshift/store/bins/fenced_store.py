@@ -9,11 +9,14 @@ neither owned nor a copy.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from binshift.entries import Entries
@@ -34,8 +37,14 @@ class Reader:
     def __init__(self, status: Status, transaction: Transaction, bins: int) -> None:
         self.status = status
         self._transaction = transaction
-        self._visible = np.zeros(bins, dtype=np.bool_)
-        self._visible[status.visible.array] = True
+        self._bins = bins
+
+    @functools.cached_property
+    def _visible(self) -> npt.NDArray[np.bool_]:
+        """Of every bin, whether its rows count. Many readers only read the status."""
+        visible = np.zeros(self._bins, dtype=np.bool_)
+        visible[self.status.visible.array] = True
+        return visible
 
     def get_many(self, bins: IntArray, keys: pa.BinaryArray) -> pa.BinaryArray:
         """The value of each (bin, key), null where there is none, in the given order. Fastest if sorted.
@@ -75,12 +84,16 @@ class Reader:
 
 
 class FencedStore:
-    """A key-value store that holds a status, for a dataflow of ``bins`` bins; one made for another number is emptied."""
+    """A key-value store that holds a status, for a dataflow of ``bins`` bins; one made for another number is emptied.
 
-    def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits) -> None:
+    What is changed is marked with the ``driver``.
+    """
+
+    def __init__(self, kv: KeyValueStore, bins: int, limits: StoreLimits, driver: str = "") -> None:
         self.kv = kv
         self.limits = limits
         self._bins = bins
+        self._driver = driver
         with kv.read() as transaction:
             known = stored.load(transaction, bins)
         if known is None:
@@ -90,9 +103,18 @@ class FencedStore:
         logger.warning("a local store was made for another number of bins than %d: it starts empty", self._bins)
         with self.kv.write(self.limits.lock_seconds_max) as transaction:
             if stored.load(transaction, self._bins) is None:
-                transaction.clear()
-                undo.write(transaction, None)
-                self.save(transaction, Status())
+                self._clear(transaction)
+
+    def forget_driver(self, driver: str) -> None:
+        """Empty the store, its fence included, unless another driver than this one has marked it since."""
+        with self.kv.write(self.limits.lock_seconds_max) as transaction:
+            if self._load(transaction).driver == driver:
+                self._clear(transaction)
+
+    def _clear(self, transaction: Transaction) -> None:
+        transaction.clear()
+        undo.write(transaction, None)
+        self.save(transaction, Status())
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -111,7 +133,7 @@ class FencedStore:
         with self.kv.write(self.limits.lock_seconds_max) as transaction:
             status = self._load(transaction)
             admit = transitions.admit_background if background else transitions.admit
-            yield transaction, admit(status, fence)
+            yield transaction, replace(admit(status, fence), driver=self._driver or status.driver)
 
     def save(self, transaction: Transaction, status: Status) -> None:
         """Write the status."""

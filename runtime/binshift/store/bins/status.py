@@ -60,7 +60,7 @@ class Copies(Mapping[Bin, Epoch]):
 
     def bin_set(self) -> BinSet:
         """All bins, whatever their epoch."""
-        return BinSet(self.bins)
+        return BinSet(self.bins) if len(self.bins) else NO_BINS
 
     def at(self, epoch: int) -> BinSet:
         """The bins at exactly this epoch."""
@@ -109,6 +109,8 @@ class Status:
 
     fence: Fence = NO_FENCE
     partial: tuple[Partial, ...] = ()
+    driver: str = ""
+    """What is unique to the driver of the fence's term; empty if no driver has named itself."""
 
     @property
     def held_copies(self) -> Copies:
@@ -142,6 +144,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     undo_to: tuple[int, str] | None
     fence: tuple[int, int, int]
     partial: list[tuple[str, int, bytes]]
+    driver: str = ""
 
 
 _decoder = msgspec.msgpack.Decoder(_Stored)
@@ -154,8 +157,11 @@ def load(transaction: Transaction, bins: int) -> Status | None:
         StoreDamaged: the blob is not a status.
     """
     blob = transaction.meta(STATUS)
-    if blob is None:
-        return Status()
+    return Status() if blob is None else _read(blob, bins)
+
+
+@functools.lru_cache(maxsize=64)  # every transaction reads the status, which only epochs and rounds change
+def _read(blob: bytes, bins: int) -> Status | None:
     try:
         stored = _decoder.decode(blob)
     except msgspec.MsgspecError as error:
@@ -170,6 +176,7 @@ def load(transaction: Transaction, bins: int) -> Status | None:
         undo_to=None if stored.undo_to is None else _stamp(stored.undo_to),
         fence=Fence(Term(stored.fence[0]), Epoch(stored.fence[1]), stored.fence[2]),
         partial=tuple(Partial(attempt, Epoch(epoch), unpack_bins(b)) for attempt, epoch, b in stored.partial),
+        driver=stored.driver,
     )
 
 
@@ -184,6 +191,7 @@ def save(transaction: Transaction, status: Status, bins: int) -> None:
         undo_to=None if status.undo_to is None else (status.undo_to.epoch, status.undo_to.attempt),
         fence=(status.fence.term, status.fence.epoch, status.fence.run),
         partial=[(part.attempt, part.epoch, pack_bins(part.bins)) for part in status.partial],
+        driver=status.driver,
     )
     transaction.set_meta(STATUS, msgspec.msgpack.encode(stored))
 

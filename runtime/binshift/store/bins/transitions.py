@@ -82,8 +82,8 @@ def undone(status: Status, to: Stamp, owned_before: BinSet, base: Epoch) -> Stat
 
 
 def forgotten(status: Status) -> Status:
-    """Nothing but the fence."""
-    return Status(fence=status.fence)
+    """Nothing but the fence, and who has set it."""
+    return Status(fence=status.fence, driver=status.driver)
 
 
 def begun(status: Status, bins: BinSet, epoch: Epoch, attempt: str) -> tuple[Status, BinSet]:

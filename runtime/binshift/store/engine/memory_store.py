@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import pyarrow as pa
 
 from binshift import binary
@@ -114,7 +115,8 @@ class MemoryTransaction:
         for at in range(0, len(keys), step):
             self._check()
             some = keys[at : at + step]
-            yield from cut(make([bin] * len(some), some, values[at : at + step]), self._limits.scan_bytes_max)
+            bins = np.full(len(some), bin, dtype=np.int32)
+            yield from cut(make(bins, some, values[at : at + step]), self._limits.scan_bytes_max)
 
     def scan_bins(self, bins: Sequence[Bin], start: bytes, stop: bytes) -> Iterator[Entries]:
         """The rows of several bins from ``start`` to before ``stop``."""

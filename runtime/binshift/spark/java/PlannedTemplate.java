@@ -1,0 +1,116 @@
+package dev.binshift;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.WeakHashMap;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.RDDScanExec;
+import org.apache.spark.sql.execution.SQLExecutionRDD;
+import org.apache.spark.sql.execution.SQLExecutionRDD$;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.storage.StorageLevel;
+import scala.Function1;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * A template that is planned once: its physical plan reads the holes' empty RDDs, in the place of which each epoch puts the rows of
+ * frames of its own. Planning is most of what an epoch costs the driver. A template has to be planned for each epoch where its plan
+ * depends on the epoch: it has the current time or a subquery, or reads something else than its holes. Raw types: the run-time compiler
+ * infers no generics.
+ */
+public class PlannedTemplate extends AbstractPartialFunction {
+  /** By template and session, the frame whose plan is kept; null for a template that is planned for each epoch. */
+  private static final Map PLANNED = new WeakHashMap();
+
+  private final SparkSession session;
+  private final RDD[] holes;
+  private final Object[] frames;
+
+  private PlannedTemplate(SparkSession session, RDD[] holes, Object[] frames) {
+    this.session = session;
+    this.holes = holes;
+    this.frames = frames;
+  }
+
+  /** The template as a frame of the session whose physical plan is kept, or null if its plan depends on the epoch. */
+  public static synchronized Dataset of(SparkSession session, Dataset template, Object[] holes) {
+    Map sessions = (Map) PLANNED.get(template);
+    if (sessions == null) {
+      sessions = new HashMap();
+      PLANNED.put(template, sessions);
+    }
+    if (!sessions.containsKey(session)) {
+      LogicalPlan plan = template.queryExecution().analyzed();
+      boolean fixed =
+          !plan.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE()) && !plan.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
+      Dataset planned = fixed ? PlanTemplate.frame(session, plan) : null;
+      sessions.put(session, fixed && readsOnly(planned, new PlannedTemplate(session, rdds(holes), holes)) ? planned : null);
+    }
+    return (Dataset) sessions.get(session);
+  }
+
+  /** The rows of a planned template, with those of a frame in the place of each hole. */
+  public static RDD rows(SparkSession session, Dataset planned, Object[] holes, Object[] frames) {
+    PlannedTemplate filling = new PlannedTemplate(session, rdds(holes), frames);
+    SparkPlan plan = (SparkPlan) planned.queryExecution().executedPlan().transformUp(filling);
+    return new SQLExecutionRDD(
+        plan.execute(), session.sessionState().conf(), SQLExecutionRDD$.MODULE$.$lessinit$greater$default$3());
+  }
+
+  /** A frame's rows; those that Spark keeps, if it keeps them. A frame that is an RDD is not planned. */
+  private RDD rows(Dataset frame) {
+    LogicalPlan plan = frame.queryExecution().analyzed();
+    if (!frame.storageLevel().equals(StorageLevel.NONE())) {
+      return PlanTemplate.frame(session, plan).queryExecution().toRdd();
+    }
+    return plan instanceof LogicalRDD ? ((LogicalRDD) plan).rdd() : frame.queryExecution().toRdd();
+  }
+
+  private static RDD[] rdds(Object[] holes) {
+    RDD[] found = new RDD[holes.length];
+    for (int i = 0; i < holes.length; i++) {
+      found[i] = ((LogicalRDD) ((Dataset) holes[i]).queryExecution().analyzed()).rdd();
+    }
+    return found;
+  }
+
+  private static boolean readsOnly(Dataset planned, PlannedTemplate known) {
+    Seq leaves = planned.queryExecution().executedPlan().collectLeaves();
+    for (int i = 0; i < leaves.size(); i++) {
+      if (!known.isDefinedAt(leaves.apply(i))) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  public boolean isDefinedAt(Object found) {
+    return at(found) >= 0;
+  }
+
+  public Object applyOrElse(Object found, Function1 otherwise) {
+    int at = at(found);
+    if (at < 0) {
+      return otherwise.apply(found);
+    }
+    RDDScanExec scan = (RDDScanExec) found;
+    return scan.copy(scan.output(), rows((Dataset) frames[at]), scan.name(), scan.outputPartitioning(), scan.outputOrdering(), scan.stream());
+  }
+
+  private int at(Object found) {
+    if (found instanceof RDDScanExec) {
+      for (int i = 0; i < holes.length; i++) {
+        if (holes[i] == ((RDDScanExec) found).rdd()) {
+          return i;
+        }
+      }
+    }
+    return -1;
+  }
+}
