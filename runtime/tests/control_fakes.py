@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from binshift.control.app import control_app
 from binshift.control.auth import Tokens
+from binshift.control.epoch_figures import Epochs, epochs_of
 from binshift.control.models import (
     BinLoad,
     Bins,
@@ -21,6 +22,7 @@ from binshift.control.models import (
     WorkerLoad,
     moment,
 )
+from binshift.control.placement import MovingBins, Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
@@ -87,6 +89,20 @@ class FakeService(ControlService):
             BinLoad(bin=b, worker=b % 2, rows=1, bytes=2, rows_per_second=None, copies=copies) for b in numbers[:limit]
         ]
         return Bins(epoch=7, route_version=3, bins=listed, next=numbers[limit] if len(numbers) > limit else None)
+
+    def placement(self, first: int, limit: int) -> Placement:
+        self.reads += 1
+        owners, after = [b % 2 for b in range(BINS)], first + limit
+        moving = [MovingBins(stage="copying", worker=1, bins=[b for b in (0, 2) if first <= b < after])]
+        following = after if after < BINS else None
+        return Placement(
+            epoch=7, route_version=3, first=first, owners=owners[first:after], moving=moving, next=following
+        )
+
+    def newest_epochs(self, after: int, limit: int) -> Epochs:
+        self.reads += 1
+        seconds = {"plan": 0.1, "job": 0.5, "task_process": 0.2, "record": 0.1, "total": 0.8}
+        return epochs_of([EpochTimings(Epoch(7), 1_700_000_000.0, 1, seconds, 5, 4, 0)], after, limit)
 
     def migrations(self, limit: int) -> Sequence[Migration]:
         self.reads += 1

@@ -12,7 +12,10 @@ from binshift.control.auth import Permission, TokenCheck, Tokens
 from binshift.errors import InvalidSettings
 
 TARGET = {"owner": "", "generation": 1, "workers": [0]}
-READS = ("/v1/dataflow", "/v1/workers", "/v1/bins", "/v1/migrations", "/v1/migrations/1")
+READS = (
+    *("/v1/dataflow", "/v1/workers", "/v1/bins", "/v1/placement", "/v1/epochs"),
+    *("/v1/migrations", "/v1/migrations/1"),
+)
 WRITES = (
     ("PUT", "/v1/target"),
     ("DELETE", "/v1/migrations/1"),

@@ -227,7 +227,7 @@ def test_a_bug_is_a_500_in_the_same_form(service: FakeService, monkeypatch: pyte
     ("method", "path", "status"),
     [
         ("GET", "/v1/nowhere", 404),
-        ("GET", "/", 404),
+        ("GET", "/static", 404),
         ("GET", "/docs", 404),
         ("POST", "/v1/dataflow", 405),
         ("GET", "/v1/migrations/99", 404),
@@ -272,7 +272,7 @@ def test_the_document_has_every_call(service: FakeService) -> None:
     document = client(service, token=None).get("/openapi.json").json()
     calls = {(m.upper(), path) for path, methods in document["paths"].items() for m in methods}
     of_a_query = {
-        *(("GET", "/dataflow"), ("GET", "/workers"), ("GET", "/bins"), ("GET", "/migrations")),
+        *(("GET", f"/{name}") for name in ("dataflow", "workers", "bins", "placement", "epochs", "migrations")),
         *(("GET", "/migrations/{id}"), ("DELETE", "/migrations/{id}"), ("PUT", "/target")),
         *(("POST", "/workers/{worker}/drain"), ("POST", "/rebalance"), ("POST", "/stop")),
     }

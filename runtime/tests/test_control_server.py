@@ -18,6 +18,9 @@ from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
 from binshift.errors import InvalidSettings
 
+SECONDS = 30.0
+"""A client's time limit: a thread of a busy machine has to answer within it."""
+
 
 def server(port: int = 0) -> ControlServer:
     return ControlServer(health_app(ServiceHolder(FakeService()), CollectorRegistry()), port=port)
@@ -32,7 +35,7 @@ def test_it_answers_and_ends() -> None:
     before = http_threads()
     with server() as running:
         assert running.port > 0
-        assert httpx2.get(f"{running.url}/healthz").json()["status"] == "ok"
+        assert httpx2.get(f"{running.url}/healthz", timeout=SECONDS).json()["status"] == "ok"
         port = running.port
     assert http_threads() == before
     with socket.socket() as probe:
@@ -43,7 +46,7 @@ def test_it_answers_and_ends() -> None:
 def test_a_port_can_be_used_again() -> None:
     """Stopping frees the port at once, even if a caller keeps a connection open; the same server can start again."""
     running = server().start()
-    with httpx2.Client(base_url=running.url) as kept:
+    with httpx2.Client(base_url=running.url, timeout=SECONDS) as kept:
         assert kept.get("/healthz").status_code == 200
         port = running.port
         running.stop()
@@ -59,8 +62,8 @@ def test_a_port_can_be_used_again() -> None:
 def test_an_unfinished_request_is_closed(beginning: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that only stays open is closed after a time; one with repeated requests stays open."""
     monkeypatch.setattr(serving, "REQUEST_SECONDS_MAX", 0.2)
-    with server() as running, httpx2.Client(base_url=running.url) as client:
-        with socket.create_connection(("127.0.0.1", running.port), timeout=30) as slow:
+    with server() as running, httpx2.Client(base_url=running.url, timeout=SECONDS) as client:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=SECONDS) as slow:
             slow.sendall(beginning)
             while slow.recv(4096):
                 pass
@@ -99,7 +102,7 @@ def test_the_api_is_up_before_the_query() -> None:
     settings = ControlSettings(tokens=Tokens(ADMIN, DRAIN))
     target = {"owner": "", "generation": 1, "workers": [0]}
     with serve(settings) as control:
-        api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {ADMIN}"})
+        api = httpx2.Client(base_url=control.api.url, headers={"Authorization": f"Bearer {ADMIN}"}, timeout=SECONDS)
         assert api.get("/v1/dataflow").json()["state"] == "Loading"
         assert api.get("/readyz").status_code == 503
         assert api.get("/v1/migrations/1").status_code == 404
@@ -120,10 +123,10 @@ def test_health_has_a_port_of_its_own() -> None:
     with serve(ControlSettings()) as control:
         control.services.current = FakeService()
         assert control.health.port != control.api.port
-        assert "binshift_epoch 7.0" in httpx2.get(f"{control.health.url}/metrics").text
-        assert httpx2.get(f"{control.health.url}/readyz").status_code == 200
-        assert httpx2.get(f"{control.health.url}/v1/dataflow").status_code == 404
-        assert httpx2.get(f"{control.api.url}/v1/dataflow").status_code == 403
+        assert "binshift_epoch 7.0" in httpx2.get(f"{control.health.url}/metrics", timeout=SECONDS).text
+        assert httpx2.get(f"{control.health.url}/readyz", timeout=SECONDS).status_code == 200
+        assert httpx2.get(f"{control.health.url}/v1/dataflow", timeout=SECONDS).status_code == 404
+        assert httpx2.get(f"{control.api.url}/v1/dataflow", timeout=SECONDS).status_code == 403
 
 
 def test_if_one_port_is_taken_neither_is_used() -> None:

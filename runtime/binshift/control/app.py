@@ -6,9 +6,8 @@ Endpoints are plain functions, which the server runs on threads of its own: a sl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response, Security
 from fastapi.security import HTTPBearer
@@ -18,7 +17,11 @@ from prometheus_client.registry import CollectorRegistry
 from binshift import __version__
 from binshift.control import models, problems, requests
 from binshift.control.auth import Guard, Tokens
+from binshift.control.choice import Choice, MigrationPath, of_program, of_query
+from binshift.control.epoch_figures import Epochs
 from binshift.control.joint import JointHistory
+from binshift.control.page import page
+from binshift.control.placement import Placement
 from binshift.control.problems import documented
 from binshift.control.queries import Queries, shown
 from binshift.control.requests import RebalanceRequest
@@ -26,18 +29,7 @@ from binshift.control.service_holder import ServiceHolder
 from binshift.control.services import ControlService
 from binshift.model import Worker
 
-NUMBER_MAX: Final = 2**31 - 1
-
 WorkerPath = Annotated[int, Path(ge=0, le=requests.WORKER_MAX)]
-QueryPath = Annotated[str, Path(max_length=models.OWNER_CHARACTERS_MAX)]
-MigrationPath = Annotated[int, Path(ge=0, le=NUMBER_MAX)]
-
-
-class Choice(NamedTuple):
-    """Which service a request is for, as dependencies of FastAPI: in general, and where a migration is named."""
-
-    service: Callable[..., ControlService]
-    of_migration: Callable[..., ControlService | JointHistory]
 
 
 _REFUSED: Final = (
@@ -59,9 +51,11 @@ def control_app(holder: ServiceHolder, tokens: Tokens, registry: CollectorRegist
     """
     app = _app("binshift control API")
     app.include_router(health(holder, registry))
+    app.include_router(page())
     app.include_router(queries(holder))
-    for prefix, choice in (("", _of_program(holder)), ("/queries/{query}", _of_query(holder))):
+    for prefix, choice in (("", of_program(holder)), ("/queries/{query}", of_query(holder))):
         app.include_router(reads(choice, prefix))
+        app.include_router(series(choice, prefix))
         app.include_router(writes(choice, prefix))
     app.add_middleware(Guard, tokens=tokens)
     return app
@@ -107,23 +101,6 @@ def health(holder: ServiceHolder, registry: CollectorRegistry) -> APIRouter:
     return router
 
 
-def _of_program(holder: ServiceHolder) -> Choice:
-    def service() -> ControlService:
-        return holder.current
-
-    def of_migration(id: MigrationPath) -> ControlService | JointHistory:
-        return holder.of_migration(id)
-
-    return Choice(service, of_migration)
-
-
-def _of_query(holder: ServiceHolder) -> Choice:
-    def service(query: QueryPath) -> ControlService:
-        return holder.query(query)
-
-    return Choice(service, service)
-
-
 def queries(holder: ServiceHolder) -> APIRouter:
     """Which queries there are."""
     router = _guarded()
@@ -167,6 +144,25 @@ def reads(choice: Choice, prefix: str = "") -> APIRouter:
     def migration(id: MigrationPath, service: ControlService | JointHistory = known) -> models.Migration:
         """One migration: steps, phase, bins and bytes, time left, latency before and during."""
         return service.migration(id)
+
+    return router
+
+
+def series(choice: Choice, prefix: str = "") -> APIRouter:
+    """What the page draws, in a form that is small enough to be read every second."""
+    router, chosen = _guarded(prefix), Depends(choice.service)
+
+    @router.get("/placement")
+    def placement(
+        wanted: Annotated[requests.PlacementParameters, Query()], service: ControlService = chosen
+    ) -> Placement:
+        """The owner of each bin, and the bins that move, page by page."""
+        return service.placement(wanted.first, wanted.limit)
+
+    @router.get("/epochs")
+    def epochs(wanted: Annotated[requests.EpochsParameters, Query()], service: ControlService = chosen) -> Epochs:
+        """The newest epochs: latency, rows and seconds by part."""
+        return service.newest_epochs(wanted.after, wanted.limit)
 
     return router
 

@@ -23,6 +23,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from binshift.control.page import PATHS
 from binshift.control.problems import problem
 from binshift.errors import InvalidSettings
 
@@ -123,8 +124,8 @@ def _token(environment: Mapping[str, str], variable: str) -> str | None:
 BODY_BYTES_MAX: Final = 64 * 1024
 """Largest body of a request: a target that names a thousand workers takes 10 KiB."""
 
-OPEN: Final = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json"})
-"""Readable without a token."""
+OPEN: Final = PATHS | {"/healthz", "/readyz", "/metrics", "/openapi.json"}
+"""Readable without a token: health, and files that are the same for every program."""
 
 DRAIN: Final = frozenset(
     {("POST", re.compile(r"/v1/workers/[^/]+/drain")), ("GET", re.compile(r"/v1/migrations/[^/]+"))}

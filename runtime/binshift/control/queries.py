@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from binshift.control.epoch_figures import Epochs
 from binshift.control.joint import JointHistory, added
 from binshift.control.models import Answer, Bins, Dataflow, Migration, State, Target, WorkerLoad
+from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.services import ControlService
 from binshift.engine.timings import EpochTimings
@@ -105,6 +107,14 @@ class JointService(ControlService):
             NoSuchQuery: always; the message has their names.
         """
         raise self._ambiguous("bins")
+
+    def placement(self, first: int, limit: int) -> Placement:
+        """As `bins`."""
+        raise self._ambiguous("placement")
+
+    def newest_epochs(self, after: int, limit: int) -> Epochs:
+        """As `bins`."""
+        raise self._ambiguous("epochs")
 
     def migrations(self, limit: int) -> Sequence[Migration]:
         """See `ControlService`: of what the queries did together."""

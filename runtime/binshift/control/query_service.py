@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from binshift.control import models, read_model, statistics
 from binshift.control.models import State
+from binshift.control.placement import Placement, placement_of
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.control.services import ControlService
 from binshift.control.translation import bins_of, migration_of, observed_of, progress_of, target_of
@@ -131,6 +132,9 @@ class QueryService(ControlService):
         counts = self._dataflow.coordinator.migrations.bin_records.counts
         rates = statistics.rates_by_bin(counts, statistics.rates(self.epochs(), self._now()))
         return bins_of(self._dataflow.log.index, read_model.copies(self._dataflow), rates, worker, first, limit)
+
+    def placement(self, first: int, limit: int) -> Placement:
+        return placement_of(self._dataflow.log.index, self._history(), first, limit)
 
     def migrations(self, limit: int) -> Sequence[models.Migration]:
         return [self._shown(each) for each in self._history()[-limit:]]

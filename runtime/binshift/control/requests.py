@@ -24,6 +24,7 @@ GENERATION_MAX: Final = 2**53 - 1
 LATENCY_SECONDS_MAX: Final = 86_400.0
 BINS_LISTED_MAX: Final = 65_536
 """Bins of one answer; more are read page by page."""
+EPOCHS_LISTED_MAX: Final = 1000
 MIGRATIONS_LISTED_MAX: Final = 1000
 
 
@@ -96,6 +97,20 @@ class BinsParameters(Parameters):
     worker: WorkerSlot | None = Field(default=None, description="Only those it owns.")
     first: int = Field(default=0, ge=0, le=BINS_MAX, description="From this bin on.")
     limit: int = Field(default=4096, ge=1, le=BINS_LISTED_MAX)
+
+
+class PlacementParameters(Parameters):
+    """Of which bins."""
+
+    first: int = Field(default=0, ge=0, le=BINS_MAX, description="From this bin on.")
+    limit: int = Field(default=BINS_LISTED_MAX, ge=1, le=BINS_LISTED_MAX)
+
+
+class EpochsParameters(Parameters):
+    """Which epochs to list."""
+
+    after: int = Field(default=-1, ge=-1, le=GENERATION_MAX, description="Only those after this epoch.")
+    limit: int = Field(default=100, ge=1, le=EPOCHS_LISTED_MAX, description="The newest so many.")
 
 
 class MigrationsParameters(Parameters):

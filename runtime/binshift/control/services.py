@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from binshift.control.epoch_figures import Epochs, epochs_of
 from binshift.control.models import Bins, Dataflow, Migration, State, WorkerLoad
+from binshift.control.placement import Placement
 from binshift.control.requests import RebalanceRequest, TargetRequest
 from binshift.engine.timings import EpochTimings
 from binshift.errors import DrainRefused, NoQueryYet, NoSuchMigration
@@ -59,6 +61,14 @@ class ControlService:
     def bins(self, worker: Worker | None, first: int, limit: int) -> Bins:
         """Up to ``limit`` bins from ``first`` on, those of ``worker`` only if one is named."""
         return Bins(epoch=BEFORE_FIRST, route_version=None, bins=[], next=None)
+
+    def placement(self, first: int, limit: int) -> Placement:
+        """The owners of up to ``limit`` bins from ``first`` on, and which of these bins move."""
+        return Placement(epoch=BEFORE_FIRST, route_version=None, first=first, owners=[], moving=[], next=None)
+
+    def newest_epochs(self, after: int, limit: int) -> Epochs:
+        """The newest ``limit`` epochs of this run, only those after ``after``."""
+        return epochs_of(self.epochs(), after, limit)
 
     def migrations(self, limit: int) -> Sequence[Migration]:
         """The newest ones, newest last."""
