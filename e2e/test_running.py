@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import stage as stages
 from dashboards import NOT_HERE, P99, empty_panels
 from dataflow import Dataflow
 from faults.control_plane import without_api_server
-from kube import until
+from kube import Kube, until
 from stage import Stage
 from story import Story
 from workloads.minimal import WATCHER
@@ -106,5 +108,32 @@ def test_api_server_away(scene: Stage, running: Dataflow, story: Story) -> None:
     assert running.pod_uids() == pods
     running.scale(len(running.bins()) - 1)
     running.await_settled()
+    judged = story.judge(running)
+    assert judged.wrong == 0, judged.examples
+
+
+def test_plugin(scene: Stage, running: Dataflow, story: Story) -> None:
+    """`kubectl binshift` finds the driver through the API server: bins, conditions, and a rescale until its end."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{scene.kube.environment['PATH']}"
+    kube = Kube({**scene.kube.environment, "PATH": path}, scene.kube.namespace)
+
+    def plugin(*arguments: str, seconds: float = 60.0) -> str:
+        return kube.command("kubectl", "binshift", *arguments, "--namespace", kube.namespace, seconds=seconds)
+
+    status = json.loads(plugin("status", running.name, "--output", "json"))
+    assert {"Ready", "Progressing", "Degraded"} <= {each["type"] for each in status["conditions"]}
+    assert status["dataflow"]["state"] == "Running"
+    loads = json.loads(plugin("bins", running.name, "--output", "json"))["workers"]
+    assert {str(each["worker"]): each["bins"] for each in loads if each["bins"]} == running.bins()
+    with story.act():
+        replicas = 3 if running.object["spec"]["replicas"] != 3 else 2
+        running.scale(replicas)
+        running.await_moving(0.01)
+        watched = plugin("migrations", running.name, "--watch", seconds=300.0)
+        running.await_settled()
+    assert "settled" in watched.splitlines()[-1]
+    plugin("rebalance", running.name)
+    running.await_settled()
+    assert len(plugin("top", running.name).splitlines()) >= 1 + replicas
     judged = story.judge(running)
     assert judged.wrong == 0, judged.examples

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Final
 
 from binshift import __version__
-from binshift.errors import BinshiftError
+from binshift.hosting.exits import exit_status
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "init": ("binshift.hosting.local.init:main", "write a program, a Dockerfile and a manifest to begin with"),
     "run": ("binshift.hosting.local.run:main", "run a program on a cluster on this machine"),
     "status": ("binshift.hosting.local.show:status", "show what a run is doing"),
+    "page": ("binshift.hosting.local.show:page", "print the address of a run's page, for a browser"),
     "scale": ("binshift.hosting.local.move:scale", "change the number of workers while the query runs"),
     "rebalance": (
         "binshift.hosting.local.move:rebalance",
@@ -35,8 +37,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Name -> (function, what it does in a line)."""
 
-INTERRUPTED: Final = 130
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
@@ -44,18 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Only the command's name is parsed here: everything after it belongs to the command, including --help.
     name, rest = _parser().parse_args(given[:1]).command, given[1:]
     return exit_status(f"binshift {name}", lambda: int(resolve_name(COMMANDS[name][0])(rest)))
-
-
-def exit_status(program: str, act: Callable[[], int]) -> int:
-    """What ``act`` returns; or the status of a binshift error or an interrupt, after a line on stderr."""
-    try:
-        return act()
-    except BinshiftError as error:
-        print(f"{program}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"{program}: interrupted", file=sys.stderr)
-        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

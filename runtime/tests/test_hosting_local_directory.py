@@ -156,3 +156,15 @@ def test_the_address_is_missing_until_the_program_has_said_it(tmp_path: Path) ->
     with directory.create_run(Path("a.py"), "t", tmp_path, 2, environment(tmp_path)) as made:
         assert RunDirectory(made.path).run.url is None
         assert made.scale_status is None
+
+
+def test_the_address_of_the_page_has_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`binshift page` prints an address that opens the page without further input, once the program has its API."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with directory.create_run(Path("clicks.py"), "secret", tmp_path, 2, os.environ) as made:
+        assert cli.main(["page"]) == 1
+        made.publish("http://127.0.0.1:1")
+        assert cli.main(["page"]) == 0
+        assert capsys.readouterr().out == "http://127.0.0.1:1/#token=secret\n"

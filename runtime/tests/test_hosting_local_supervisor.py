@@ -44,6 +44,10 @@ class World:
         self.desired_scale = DesiredScale(generation + 1, self.desired_scale.count)
         return self.desired_scale
 
+    def request(self, count: int, above: int) -> DesiredScale:
+        self.desired_scale = DesiredScale(max(self.desired_scale.generation, above) + 1, count)
+        return self.desired_scale
+
     def set_status(self, status: ScaleStatus) -> None:
         self.statuses.append(status)
 
@@ -115,8 +119,7 @@ def test_processes_start_before_there_is_a_control_api() -> None:
 
 def test_growing_starts_then_puts_then_settles() -> None:
     """A third worker is started, the target is set once it is registered, and after it has settled nothing is left to do."""
-    world = settled_on(2)
-    supervisor = supervised(world)
+    supervisor = supervised(world := settled_on(2))
     assert supervisor.step() == ()
     world.desired_scale = DesiredScale(2, 3, "Batched", 16, False)
     supervisor.step()
@@ -173,6 +176,32 @@ def test_the_generation_of_an_earlier_run_is_outnumbered() -> None:
     world.set_target(LOCAL_OWNER, 7, [0, 1, 2], settled=True)
     supervised(world).step()
     assert (world.desired_scale.generation, world.puts[-1].generation) == (8, 8)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_newer_target_of_this_run_becomes_the_desired_scale(count: int) -> None:
+    """A target set by the page is kept: its workers are started, and those beyond it end once their bins have moved."""
+    supervisor = supervised(world := settled_on(3))
+    supervisor.step()
+    world.set_target(LOCAL_OWNER, 2, list(range(count)), settled=False)
+    supervisor.step()
+    assert (world.desired_scale, world.puts) == (DesiredScale(2, count), [])
+    assert world.running >= set(range(count))
+    world.settle()
+    supervisor.step()
+    world.epoch += 1
+    supervisor.step()
+    assert (set(world.running), world.puts) == (set(range(count)), [])
+
+
+@pytest.mark.parametrize("slots", [[0, 2], list(range(201))], ids=["a gap", "too many"])
+def test_a_newer_target_that_no_run_can_have_is_replaced(slots: list[int]) -> None:
+    """A target with other slots than the lowest, or more than a run has, gives way to the desired scale."""
+    supervisor = supervised(world := settled_on(2))
+    supervisor.step()
+    world.set_target(LOCAL_OWNER, 2, slots, settled=False)
+    supervisor.step()
+    assert (world.desired_scale, [put.workers for put in world.puts]) == (DesiredScale(3, 2), [[0, 1]])
 
 
 def test_the_target_of_another_owner_is_replaced() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binshift.control.models import REASON_CHARACTERS_MAX, State
-from binshift.errors import Fenced, LogOwned
+from binshift.errors import Fenced, LogOwned, UserFunctionFailed
 from binshift.hosting.pod import lifecycle
 from binshift.hosting.pod.connection import LOST_SECONDS, Connection, knows
 from binshift.hosting.pod.lifecycle import (
@@ -97,6 +97,16 @@ def test_the_cause_comes_first() -> None:
     long = of_program(None, False, ValueError("y" * 10_000), f"Traceback\nValueError: {'y' * 10_000}").reason
     assert long.startswith("ValueError: yyy")
     assert len(long) <= REASON_CHARACTERS
+
+
+def test_an_error_in_an_epoch_keeps_its_end() -> None:
+    """The error of a user's function is in the last line of the message, after frames of any length, and stays."""
+    frames = "".join(f'  File "/usr/lib/python3/{"x" * 80}.py", line {n}, in f\n    return f(x)\n' for n in range(12))
+    error = UserFunctionFailed(f"the program failed inside an epoch:\n{frames}KeyError: 'price'")
+    reason = of_program(None, False, error, f"Traceback:\n  File x.py, line 1\n{error}").reason
+    assert reason.startswith("binshift.errors.UserFunctionFailed: the program failed inside an epoch:")
+    assert "\nKeyError: 'price'\n" in reason
+    assert len(reason) <= REASON_CHARACTERS
 
 
 def test_no_wall_of_java_hides_the_cause() -> None:

@@ -15,10 +15,11 @@ from typing import Final
 from binshift.control import models
 from binshift.control.requests import RebalanceRequest
 from binshift.errors import BinshiftError, ControlUnreachable, MigrationRefused, NoSuchMigration, RunFailed
-from binshift.hosting.local.client import ControlClient
+from binshift.hosting.client import ControlClient
+from binshift.hosting.display import as_json, migration_text, print_migration, write
 from binshift.hosting.local.directory import DesiredScale, RunDirectory, find
-from binshift.hosting.local.options import as_json, count, open_run, parser, settled, write
-from binshift.hosting.local.show import POLL_SECONDS, migration_text
+from binshift.hosting.local.options import count, open_run, parser, settled
+from binshift.hosting.local.show import POLL_SECONDS
 from binshift.local import WORKERS_MAX
 from binshift.rescale import LOCAL_OWNER
 from binshift.strategies import Strategy
@@ -54,7 +55,7 @@ def rebalance(arguments: Sequence[str] | None = None) -> int:
     assert migration is not None
     if given.wait:
         migration = await_end(control, migration, given.timeout, time.monotonic, time.sleep)
-    write(as_json({"migration": migration}) if given.output == "json" else migration_text(migration))
+    print_migration(migration, given.output, "")
     return 0
 
 
@@ -67,15 +68,11 @@ def cancel(arguments: Sequence[str] | None = None) -> int:
     _, control = open_run(given.run)
     number = given.id
     if number is None:
-        newest = control.dataflow().migration
-        if newest is None or newest.ended_at is not None or newest.phase in ("settled", "cancelled", "failed"):
+        newest = control.under_way()
+        if newest is None:
             raise NoSuchMigration("nothing moves now; `binshift migrations` lists what has moved")
         number = newest.id
-    migration = control.cancel(number, rollback=given.rollback)
-    if given.output == "json":
-        write(as_json({"migration": migration}))
-    else:
-        write("nothing to cancel" if migration is None else migration_text(migration))
+    print_migration(control.cancel(number, rollback=given.rollback), given.output, "nothing to cancel")
     return 0
 
 

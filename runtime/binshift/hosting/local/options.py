@@ -5,17 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Callable
-from typing import Any, Literal
-
-import msgspec
-from rich.table import Table
+from urllib.parse import quote
 
 from binshift.control import models
 from binshift.errors import MigrationRefused, RunFailed
-from binshift.hosting.local.client import ControlClient
-from binshift.hosting.local.directory import DesiredScale, RunDirectory, find
+from binshift.hosting.client import ControlClient
+from binshift.hosting.local.directory import DesiredScale, Run, RunDirectory, find
 from binshift.ports import PORT_MAX
 from binshift.rescale import LOCAL_OWNER
 
@@ -89,27 +85,13 @@ def open_run(name: str | None) -> tuple[RunDirectory, ControlClient]:
     return directory, ControlClient(run.url, run.token)
 
 
-def as_json(value: Any) -> str:
-    """Values of the API and of the run's folder, and what is made of them, as one line."""
-    return msgspec.json.encode(value, enc_hook=_plain).decode()
+def page_address(run: Run) -> str:
+    """The address of the control port's page with its token, in the part that a browser keeps to itself.
 
-
-def _plain(value: Any) -> Any:
-    return value.model_dump(mode="json", by_alias=True)
-
-
-def columns(justify: Literal["left", "right"], *names: str) -> Table:
-    """An empty table of plain columns, as all these commands show them."""
-    table = Table(box=None, padding=(0, 3, 0, 0))
-    for name in names:
-        table.add_column(name, justify=justify, header_style="dim")
-    return table
-
-
-def write(text: str) -> None:
-    """A line on standard output."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    >>> page_address(Run("clicks-1", 1, "clicks.py", "cluster", "a/b", url="http://127.0.0.1:1"))
+    'http://127.0.0.1:1/#token=a%2Fb'
+    """
+    return f"{run.url}/#token={quote(run.token, safe='')}"
 
 
 def settled(directory: RunDirectory, dataflow: models.Dataflow, scale: DesiredScale) -> bool:

@@ -36,8 +36,14 @@ logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
+logger.blocks.name = org.apache.spark.storage.BlockManagerMasterEndpoint
+logger.blocks.level = error
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = info
 """
-"""Level INFO holds until Spark sets that of ``spark.log.level``. The last two warn of nothing, at every start."""
+"""Level INFO holds until Spark sets that of ``spark.log.level``. The first two loggers warn of nothing, at every start; the third names each
+block that an executor had when it ended, which the epoch's next run does not need. Spark sets the root's level to that of
+the last one at the start, and writes two lines about it on the terminal if they differ."""
 
 WARNINGS: Final = """\
 rootLogger.appenderRef.terminal.ref = terminal

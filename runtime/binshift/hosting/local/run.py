@@ -25,10 +25,10 @@ from typing import Final
 from binshift import cds, s3
 from binshift.control.models import State
 from binshift.errors import BinshiftError, InvalidSettings, RunFailed
+from binshift.hosting.client import ControlClient
 from binshift.hosting.local import directory, quiet
-from binshift.hosting.local.client import ControlClient
 from binshift.hosting.local.environment import program_conf, program_environment
-from binshift.hosting.local.options import conf_entry, count, memory, parser, port
+from binshift.hosting.local.options import conf_entry, count, memory, page_address, parser, port
 from binshift.hosting.local.supervisor import Supervisor
 from binshift.hosting.local.terminal import Changes, ExecutorOutput, Reporter
 from binshift.hosting.processes import ChildProcess, Interrupts
@@ -89,6 +89,8 @@ class _Watch:
                 announced = True
                 where = {"master": self.cluster.url, "control": url, "logs": str(self.cluster.directory)}
                 self.report("running", run=self.run_directory.path.name, **where)
+                if self.report.output == "text" and sys.stderr.isatty():  # a token must not get into a file of logs
+                    self.report("page", url=page_address(self.run_directory.run))
             if self.interrupts.event.wait(STEP_SECONDS):
                 return self.stop()
             if not self.cluster.alive:

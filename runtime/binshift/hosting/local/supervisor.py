@@ -7,7 +7,7 @@ the next step notices and starts it again; one that dies at once is retried with
 The desired scale is read again at each step. A checkpoint that an earlier run has used has that run's generation on its log:
 the desired scale then gets a higher number. Its first epoch needs the workers that hold bins since that run, wanted or not:
 they are started until the control API reports the owners. The cluster belongs to this run, so the target of another owner is
-replaced.
+replaced. A newer target of this run's owner comes from the page of the control port: it becomes the desired scale.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from binshift.backoff import backoff_seconds
 from binshift.control.models import Dataflow, State
 from binshift.control.requests import TargetRequest
 from binshift.errors import GiveUp, Retryable
-from binshift.hosting.local.client import ControlClient
+from binshift.hosting.client import ControlClient
 from binshift.hosting.local.directory import DesiredScale, RunDirectory, ScaleStatus
-from binshift.local import LocalCluster
+from binshift.local import WORKERS_MAX, LocalCluster
 from binshift.model import Worker
 from binshift.rescale import (
     LOCAL_OWNER,
@@ -114,12 +114,22 @@ class Supervisor:
         return epoch - self._settled[1]
 
     def _numbered(self, scale: DesiredScale, runtime: Runtime | None) -> DesiredScale:
-        """The requested scale, with a generation above the target of an earlier run on the same checkpoint."""
+        """The requested scale: that of a newer target of this run, or with a generation above the target of an earlier run."""
         target = None if runtime is None else runtime.target
         if target is None or target.owner != LOCAL_OWNER or target.generation < scale.generation:
             return scale
         same = target.generation == scale.generation and len(target.workers) == scale.count
-        return scale if same else self.directory.supersede(target.generation)
+        if same:
+            return scale
+        count = len(target.workers)
+        if (
+            self._met
+            and target.generation > scale.generation
+            and target.workers == lowest(count)
+            and count <= WORKERS_MAX
+        ):
+            return self.directory.request(count, above=target.generation - 1)
+        return self.directory.supersede(target.generation)
 
     # -------------------------------------------------------------------------------------------------------------- do
 

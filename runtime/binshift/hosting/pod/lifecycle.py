@@ -135,9 +135,15 @@ def cause_first(error: BaseException | None, text: str) -> str:
     """
     lines = [] if error is None else "".join(traceback.format_exception_only(error)).splitlines()
     description = "\n".join(without_java(lines)).strip()
-    cause = description[:CAUSE_CHARACTERS]
+    cause = _ends(description, CAUSE_CHARACTERS)
     rest = tail(text.strip().removesuffix(description), REASON_CHARACTERS - len(cause) - 1)
     return f"{cause}\n{rest}".strip()
+
+
+def _ends(text: str, characters: int) -> str:
+    """The beginning of a text and its end: an error of a user's function has that function's own error in its last line."""
+    begin = characters // 4
+    return text if len(text) <= characters else f"{text[:begin]}\n{tail(text[begin:], characters - begin - 1)}"
 
 
 def tail(text: str, characters: int = REASON_CHARACTERS) -> str:

@@ -56,6 +56,13 @@ class ControlClient:
         """One migration."""
         return models.Migration.model_validate_json(self._call("GET", f"/v1/migrations/{number}"))
 
+    def under_way(self) -> models.Migration | None:
+        """The migration that is under way; None if nothing moves."""
+        newest = self.dataflow().migration
+        if newest is None or newest.ended_at is not None or newest.phase in ("settled", "cancelled", "failed"):
+            return None
+        return newest
+
     def put_target(self, wanted: TargetRequest) -> models.Migration | None:
         """Set the target."""
         body = wanted.model_dump_json(by_alias=True).encode()
@@ -70,6 +77,10 @@ class ControlClient:
         """Cancel a migration."""
         query = urlencode({"rollback": str(rollback).lower()})
         return models.Accepted.model_validate_json(self._call("DELETE", f"/v1/migrations/{number}?{query}")).migration
+
+    def drain(self, worker: int) -> models.Migration | None:
+        """Move all bins of a worker to the others."""
+        return models.Accepted.model_validate_json(self._call("POST", f"/v1/workers/{worker}/drain")).migration
 
     def stop(self) -> None:
         """Stop the query after its running epoch; returns at once."""

@@ -1,0 +1,199 @@
+"""The commands of `kubectl binshift`. ``rebalance`` edits the dataflow, so that the operator carries it out; ``drain`` and
+``cancel`` are requests to the driver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+
+from binshift.control import models
+from binshift.errors import NoSuchMigration
+from binshift.hosting.client import ControlClient
+from binshift.hosting.display import (
+    as_json,
+    columns,
+    dataflow_facts,
+    known,
+    print_bins,
+    print_facts,
+    print_migration,
+    print_migrations,
+    shown_migrations,
+    speed_facts,
+    write,
+)
+from binshift.hosting.exits import exit_status
+from binshift.hosting.kubectl.cluster import KIND, Kubectl
+
+POLL_SECONDS: Final = 0.5
+PROGRAM: Final = "kubectl binshift"
+CONDITIONS: Final = ("Ready", "Progressing", "Degraded")
+
+Command = Callable[[Kubectl, argparse.Namespace], None]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status, as `binshift` does."""
+    given = parser().parse_args(arguments)
+    options = [
+        f"--{name}={value}" for name in ("namespace", "context", "kubeconfig") if (value := getattr(given, name))
+    ]
+
+    def act() -> int:
+        COMMANDS[given.command][0](Kubectl(options), given)
+        return 0
+
+    return exit_status(f"{PROGRAM} {given.command}", act)
+
+
+def status(kubectl: Kubectl, given: argparse.Namespace) -> None:
+    """Conditions, epoch, workers, rates, latency and the newest migration."""
+    found = kubectl.get(KIND, given.name)
+    with kubectl.control(given.name) as control:
+        dataflow = control.dataflow()
+    if given.output == "json":
+        write(as_json({"conditions": found.get("status", {}).get("conditions", []), "dataflow": dataflow}))
+        return
+    replicas = ("replicas", str(found["spec"].get("replicas", "-")))
+    print_facts([*_conditions(found), replicas, *dataflow_facts(dataflow), *speed_facts(dataflow)])
+
+
+def _conditions(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    by_type = {each["type"]: each for each in found.get("status", {}).get("conditions", [])}
+    for name in CONDITIONS:
+        if name in by_type:
+            each = by_type[name]
+            yield name.lower(), f"{each['status']}, {each['reason']}: {each['message']}"
+
+
+def bins(kubectl: Kubectl, given: argparse.Namespace) -> None:
+    """How many bins each worker holds, or the single bins of one."""
+    with kubectl.control(given.name) as control:
+        print_bins(control, given.worker, given.output)
+
+
+def migrations(kubectl: Kubectl, given: argparse.Namespace) -> None:
+    """The newest migrations; ``--watch`` shows the one that is under way until it ends."""
+    with kubectl.control(given.name) as control:
+        if given.watch:
+            watch(control, given.output, time.sleep)
+        else:
+            print_migrations(control, given.output, f"`kubectl scale sdf/{given.name}`")
+
+
+def watch(control: ControlClient, output: str, pause: Callable[[float], None]) -> None:
+    """Show the newest migration whenever it has changed, until it has ended."""
+    before: models.Migration | None = None
+    with shown_migrations(output) as show:
+        while True:
+            now = control.dataflow().migration
+            if now is None:
+                show("nothing has moved yet")
+                return
+            if now != before:
+                before = now
+                show(now)
+            if now.ended_at is not None:
+                return
+            pause(POLL_SECONDS)
+
+
+def rebalance(kubectl: Kubectl, given: argparse.Namespace) -> None:
+    """Share the bins by measured load."""
+    nonce = kubectl.get(KIND, given.name)["spec"].get("rebalance", {}).get("nonce", 0)
+    kubectl.patch(given.name, {"rebalance": {"nonce": nonce + 1}})
+    if given.output == "json":
+        write(as_json({"nonce": nonce + 1}))
+    else:
+        write(f"requested; `{PROGRAM} migrations {given.name} --watch` shows it")
+
+
+def drain(kubectl: Kubectl, given: argparse.Namespace) -> None:
+    """Move all bins of a worker to the others; they return when its pod has been replaced."""
+    with kubectl.control(given.name) as control:
+        print_migration(control.drain(given.worker), given.output, "the worker holds no bins")
+
+
+def cancel(kubectl: Kubectl, given: argparse.Namespace) -> None:
+    """Cancel the migration that is under way."""
+    with kubectl.control(given.name) as control:
+        newest = control.under_way()
+        if newest is None:
+            raise NoSuchMigration("nothing moves now")
+        print_migration(control.cancel(newest.id, rollback=given.rollback), given.output, "nothing to cancel")
+
+
+def top(kubectl: Kubectl, given: argparse.Namespace) -> None:
+    """The load of each worker: its share of the records, its state, and failures of its background rounds."""
+    with kubectl.control(given.name) as control:
+        rates: dict[int, float] = {}
+        for bin in control.bins():
+            if bin.rows_per_second is not None:
+                rates[bin.worker] = rates.get(bin.worker, 0.0) + bin.rows_per_second
+        workers = control.workers().workers
+    if given.output == "json":
+        write(as_json([{"worker": each, "rowsPerSecond": rates.get(each.worker)} for each in workers]))
+        return
+    table = columns("right", "worker", "rows/s", "bins", "keys", "MiB", "failed rounds", "error")
+    for each in workers:
+        size = "-" if each.bytes is None else f"{each.bytes / (1 << 20):,.1f}"
+        rate = known(round(rates[each.worker]) if each.worker in rates else None)
+        failures = (str(each.background_failures), each.background_error)
+        table.add_row(str(each.worker), rate, str(each.bins), known(each.keys), size, *failures)
+    Console().print(table)
+
+
+def completion(_: Kubectl, given: argparse.Namespace) -> None:
+    """A script for kubectl's own completion of this plugin; save it as `kubectl_complete-binshift` in the PATH."""
+    write(COMPLETION.format(commands=" ".join(COMMANDS), kind=KIND))
+
+
+COMMANDS: Final[Mapping[str, tuple[Command, str]]] = {
+    "status": (status, "show conditions, epoch, workers, rates, latency and the newest migration"),
+    "bins": (bins, "show which worker holds how many bins"),
+    "migrations": (migrations, "show what has moved and what moves"),
+    "top": (top, "show the load of each worker"),
+    "rebalance": (rebalance, "share the bins by measured load"),
+    "drain": (drain, "move all bins of a worker to the others"),
+    "cancel": (cancel, "cancel the migration that is under way"),
+    "completion": (completion, "print a script for the shell's completion"),
+}
+"""Name -> (function, what it does in a line)."""
+
+COMPLETION: Final = """#!/bin/sh
+# kubectl runs this file for `kubectl binshift <TAB>`: one candidate a line, then a directive (4: no files).
+case $# in
+    0|1) printf '%s\\n' {commands} ;;
+    2) kubectl get {kind} --output=jsonpath='{{range .items[*]}}{{.metadata.name}}{{"\\n"}}{{end}}' 2>/dev/null ;;
+esac
+echo ":4"
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-n", "--namespace", help="of the dataflow (default: that of the context)")
+    common.add_argument("--context", help="of the kubeconfig")
+    common.add_argument("--kubeconfig", metavar="FILE", help="another kubeconfig")
+    common.add_argument("--output", choices=("text", "json"), default="text", help="how to print (default: text)")
+    found = argparse.ArgumentParser(PROGRAM, description="Shows and moves the state of dataflows.")
+    made = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (act, text) in COMMANDS.items():
+        each = made.add_parser(name, help=text, description=act.__doc__, parents=[common])
+        if name != "completion":
+            each.add_argument("name", metavar="DATAFLOW", help="name of the StreamingDataflow")
+        if name == "bins":
+            each.add_argument("--worker", type=int, metavar="W", help="show the single bins of this worker")
+        if name == "migrations":
+            each.add_argument("--watch", action="store_true", help="show progress until nothing moves")
+        if name == "drain":
+            each.add_argument("worker", type=int, metavar="WORKER", help="number of the executor")
+        if name == "cancel":
+            each.add_argument("--rollback", action="store_true", help="move back what has moved")
+    return found

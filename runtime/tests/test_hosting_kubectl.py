@@ -1,0 +1,138 @@
+"""`kubectl binshift` against a real control server; a script in kubectl's place shows what it is asked, and can fail as kubectl does."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from control_fakes import ADMIN, DRAIN, FakeService
+
+from binshift.control import ControlSettings, Tokens, serve
+from binshift.hosting.kubectl import plugin
+
+KUBECTL = """#!/bin/sh
+echo "$@" >> "$CALLS"
+case "$*" in
+    *port-forward*) echo "Forwarding from 127.0.0.1:$PORT -> 7400"; exec sleep 300 ;;
+    *"get secret"*) cat "$SECRET" ;;
+    *"get streamingdataflows"*) cat "$DATAFLOW" ;;
+    *patch*) ;;
+    *) echo "unknown command" >&2; exit 1 ;;
+esac
+"""
+CONDITION = {"type": "Ready", "status": "True", "reason": "Running", "message": "Last epoch 7, 1 s ago."}
+Run = Callable[..., tuple[int, str, list[str]]]
+
+
+@pytest.fixture
+def service() -> FakeService:
+    return FakeService()
+
+
+@pytest.fixture
+def run(
+    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    """Runs a command: its exit status, what it prints on both streams, and the calls of kubectl."""
+    script = tmp_path / "kubectl"
+    script.write_text(KUBECTL)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    secret = {"data": {"control-token": base64.b64encode(ADMIN.encode()).decode()}}
+    dataflow = {"spec": {"replicas": 2, "rebalance": {"nonce": 4}}, "status": {"conditions": [CONDITION]}}
+    (tmp_path / "secret").write_text(json.dumps(secret))
+    (tmp_path / "dataflow").write_text(json.dumps(dataflow))
+    with serve(ControlSettings(tokens=Tokens(ADMIN, DRAIN))) as control:
+        control.services.current = service
+        for name, value in {
+            "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+            "CALLS": str(tmp_path / "calls"),
+            "PORT": str(control.api.port),
+            "SECRET": str(tmp_path / "secret"),
+            "DATAFLOW": str(tmp_path / "dataflow"),
+        }.items():
+            monkeypatch.setenv(name, value)
+
+        def call(*arguments: str) -> tuple[int, str, list[str]]:
+            (tmp_path / "calls").write_text("")
+            status = plugin.main(arguments)
+            printed = capsys.readouterr()
+            return status, printed.out + printed.err, (tmp_path / "calls").read_text().splitlines()
+
+        yield call
+
+
+def test_status_has_conditions_and_the_drivers_own_facts(run: Run) -> None:
+    """Options of kubectl go to every call; the token is the Secret's."""
+    status, printed, calls = run("status", "clicks", "-n", "shop", "--context", "far")
+    assert status == 0
+    assert "True, Running: Last epoch 7, 1 s ago." in printed
+    assert "7, route 3" in printed
+    assert all(call.startswith("--namespace=shop --context=far ") for call in calls)
+    assert calls[-1].endswith("port-forward pod/clicks-driver-0 :7400 --address=127.0.0.1")
+
+
+COMMANDS = [["bins"], ["bins", "--worker", "1"], ["migrations"], ["top"], ["status"], ["rebalance"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_everything_is_printed_as_json(command: list[str], run: Run) -> None:
+    """One line, for scripts."""
+    name, *rest = command
+    status, printed, _ = run(name, "clicks", *rest, "--output", "json")
+    assert status == 0
+    assert isinstance(json.loads(printed), dict | list)
+
+
+def test_bins_and_load_are_tables(run: Run) -> None:
+    """A line for each worker."""
+    for command in ("bins", "top"):
+        status, printed, _ = run(command, "clicks")
+        assert status == 0
+        assert [line.split()[0] for line in printed.splitlines()[1:]] == ["0", "1"]
+
+
+def test_what_is_not_known_is_no_zero(run: Run) -> None:
+    """Rates are not known until enough records were counted."""
+    assert [line.split()[1] for line in run("top", "clicks")[1].splitlines()[1:]] == ["-", "-"]
+    loads = json.loads(run("top", "clicks", "--output", "json")[1])
+    assert [each["rowsPerSecond"] for each in loads] == [None, None]
+
+
+def test_rebalance_edits_the_dataflow(run: Run) -> None:
+    """The operator carries it out: the nonce becomes another one."""
+    status, _, calls = run("rebalance", "clicks")
+    assert status == 0
+    assert json.loads(calls[-1].partition("--patch=")[2]) == {"spec": {"rebalance": {"nonce": 5}}}
+
+
+def test_drain_is_a_request_to_the_driver(run: Run, service: FakeService) -> None:
+    """Its refusal is the API's own text."""
+    assert run("drain", "clicks", "1")[0] == 0
+    assert any("drain" in map(str, write) for write in service.writes)
+    status, printed, _ = run("drain", "clicks", "0")
+    assert status == 1
+    assert "DrainRefused: worker 0 is the last one" in printed
+
+
+def test_the_error_is_kubectls_own(run: Run, tmp_path: Path) -> None:
+    """Without a traceback."""
+    (tmp_path / "kubectl").write_text("#!/bin/sh\necho 'secrets \"clicks-keys\" is forbidden' >&2\nexit 1\n")
+    status, printed, _ = run("bins", "clicks")
+    assert status == 1
+    assert "NoRun" in printed
+    assert "is forbidden" in printed
+
+
+def test_completion_lists_the_commands(run: Run, tmp_path: Path) -> None:
+    """kubectl runs the script for the arguments after its own name."""
+    _, script, _ = run("completion")
+    (tmp_path / "kubectl_complete-binshift").write_text(script)
+    shown: Any = os.popen(f"sh {tmp_path}/kubectl_complete-binshift ''").read().split()
+    assert set(plugin.COMMANDS) < set(shown)
+    assert shown[-1] == ":4"
