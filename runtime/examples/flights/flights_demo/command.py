@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from binshift.cli import exit_status
+from binshift.hosting.exits import exit_status
 from flights_demo.environment import one_interrupt
 from flights_demo.show import Options, show
 
