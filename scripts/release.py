@@ -1,0 +1,190 @@
+"""Makes everything that a release consists of, in `dist/`: `make release DRY=1` stops before anything is published.
+
+Wheel and sdist, the chart's archive, the lists of packages (CycloneDX) and SHA256SUMS. All are made from the last commit, and are equal if
+they are made again. A dry run reports problems at its end and builds anyway; otherwise a problem ends the command before it builds.
+Publishing needs REGISTRY, the place for images and charts, and the logins of twine, helm and docker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+
+import build_dist
+import release_versions
+import sbom
+from build_dist import DIST, ROOT, Refused, run
+
+CHART = "charts/binshift/"
+LOCKS = ("operator", "runtime")
+IMAGES = {"operator": "binshift-operator", "spark": "binshift-spark"}
+"""Target of the Dockerfile -> name of the image."""
+SUMS = "SHA256SUMS"
+KUBE_VERSION = "1.29.0"
+"""The oldest that the chart accepts; helm built without a release has an older one."""
+
+
+def reader(commit: str) -> Callable[[str], str]:
+    """Reads the files of a commit."""
+    return lambda name: run("git", "show", f"{commit}:{name}")
+
+
+def problems(commit: str, version: str) -> list[str]:
+    """What prevents a release."""
+    read, status = reader(commit), run("git", "status", "--porcelain")
+    found = release_versions.tree_problems(status, run("git", "tag", "--points-at", commit), version)
+    found += release_versions.changelog_problems(read("CHANGELOG.md"), version)
+    return found + release_versions.version_problems(read, version)
+
+
+def chart_archive(files: dict[str, bytes], seconds: int, repository: str | None) -> bytes:
+    """The chart as helm packages it, with equal bytes for equal files.
+
+    Args:
+        files: of the chart's folder, by path in it.
+        seconds: the time of all files, since 1970.
+        repository: where the operator's image is published; None leaves the default.
+    """
+    ignored = files.get(".helmignore", b"").decode().split()
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=seconds, filename="") as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, data in sorted(files.items(), key=lambda file: (file[0] != "Chart.yaml", file[0])):
+            if name == ".helmignore" or any(PurePosixPath(name).match(each) for each in ignored):
+                continue
+            if name == "values.yaml" and repository:
+                data = re.sub(rb"(?m)^  repository: \S+$", f"  repository: {repository}".encode(), data, count=1)
+            entry = tarfile.TarInfo(f"binshift/{name}")
+            entry.size, entry.mtime, entry.mode = len(data), seconds, 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def chart_files(commit: str) -> dict[str, bytes]:
+    """The files of the chart's folder in a commit, by path in it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "commit"
+        build_dist.export(folder, commit)
+        paths = [path for path in (folder / CHART).rglob("*") if path.is_file()]
+        return {path.relative_to(folder / CHART).as_posix(): path.read_bytes() for path in paths}
+
+
+def helm() -> str | None:
+    """The path of helm, if there is one: on the PATH, or built by `make chart`."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return shutil.which("helm") or shutil.which("helm", path=Path(cache) / "kube-node" / "bin")
+
+
+def check_chart(archive: Path, version: str) -> bool:
+    """Have helm read and render the archive; False if there is no helm.
+
+    Raises:
+        Refused: helm cannot, or finds another version.
+    """
+    program = helm()
+    if program is None:
+        return False
+    shown = run(program, "show", "chart", archive)
+    for line in (f"version: {version}", f"appVersion: {version}"):
+        if line not in shown.splitlines():
+            raise Refused(f"{archive} has no line {line!r}")
+    run(program, "template", "binshift", archive, "--include-crds", "--kube-version", KUBE_VERSION)
+    return True
+
+
+def make(commit: str, version: str, repository: str | None) -> list[str]:
+    """Make all files of the release in `DIST`; returns what was not checked.
+
+    Raises:
+        Refused: a check failed.
+    """
+    seconds, read = int(build_dist.commit_time(commit)), reader(commit)
+    build_dist.make(commit)
+    chart = DIST / f"binshift-{version}.tgz"
+    chart.write_bytes(chart_archive(chart_files(commit), seconds, repository))
+    for extra in LOCKS:
+        made = sbom.document(read(f"requirements/{extra}.txt"), version, extra, seconds)
+        (DIST / f"binshift-{version}-{extra}.cdx.json").write_text(sbom.text(made), encoding="utf-8")
+    unchecked = [] if check_chart(chart, version) else ["helm has not read the chart's archive: make chart builds helm"]
+    files = sorted(DIST.glob("binshift-*"))
+    sums = "".join(f"{build_dist.digest(path)}  {path.name}\n" for path in files)
+    (DIST / SUMS).write_text(sums, encoding="utf-8")
+    return unchecked
+
+
+def publishing(version: str, registry: str) -> list[list[str]]:
+    """The commands that publish the release, in their order: what others depend on first."""
+    commands = [["scripts/s3-jars.sh", "build/s3-jars"]]
+    for target, name in IMAGES.items():
+        image = f"{registry}/{name}:{version}"
+        label = f"org.opencontainers.image.version={version}"
+        commands += [
+            ["docker", "build", "--target", target, "--label", label, "--tag", image, "."],
+            ["docker", "push", image],
+        ]
+    wheel, sdist = f"dist/binshift-{version}-py3-none-any.whl", f"dist/binshift-{version}.tar.gz"
+    return [
+        *commands,
+        [helm() or "helm", "push", f"dist/binshift-{version}.tgz", f"oci://{registry}/charts"],
+        [os.path.relpath(build_dist.BIN / "twine", ROOT), "upload", "--non-interactive", wheel, sdist],
+    ]
+
+
+def release(dry: bool, registry: str) -> int:
+    """Check, build, and publish unless ``dry``; the exit status."""
+    commit = build_dist.last_commit()
+    version = release_versions.version_of(reader(commit))
+    found = problems(commit, version)
+    if not dry and not registry:
+        found.append("REGISTRY is not set: images and chart have no place")
+    if not found or dry:
+        unchecked = make(commit, version, f"{registry}/{IMAGES['operator']}" if registry else None)
+        _lines((DIST / SUMS).read_text(encoding="utf-8").splitlines(), f"files of {version}:")
+        if dry:
+            _lines(unchecked, "not checked:")
+        else:
+            found += unchecked
+    commands = publishing(version, registry or "REGISTRY")
+    if dry:
+        _lines([" ".join(command) for command in commands], "a release would run:")
+    _lines(found, f"{version} cannot be released:")
+    if found or dry:
+        return 1 if found else 0
+    for command in commands:
+        _lines([" ".join(command)], "run:")
+        subprocess.run(command, cwd=ROOT, check=True)
+    return 0
+
+
+def _lines(lines: Sequence[str], title: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in ([title, *(f"  {each}" for each in lines)] if lines else [])))
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit status is 1 if there is a problem."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--dry", action="store_true", help="build and check everything, and only print how to publish it"
+    )
+    try:
+        return release(parser.parse_args(arguments).dry, os.environ.get("REGISTRY", "").rstrip("/"))
+    except (Refused, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"binshift: {error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
