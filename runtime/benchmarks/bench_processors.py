@@ -1,7 +1,9 @@
-"""Keys a second of a user's `StatefulProcessor`, and the cost of timers, through the operator in one process, without Spark.
+"""Keys a second of users' Python classes and functions, and the cost of timers, through the operator in one process, without Spark.
 
-Every epoch has different keys of a state on disk; the processor reads a value, writes it and returns a row. Two states take turns:
-one without timers, and one in which each key has a timer, of which some are due in each epoch. The epoch includes the commit of the store.
+Every epoch has different keys of a state on disk; for each of them a value is read and written, and a row is returned: by a
+`StatefulProcessor` with rows, by one with frames of pandas, and by a function of ``applyInPandasWithState``. Two states of the first take
+turns: one without timers, and one in which each key has a timer, of which some are due in each epoch. The epoch includes the commit of the
+store.
 """
 
 from __future__ import annotations
@@ -9,24 +11,33 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from archive import save
 from options import WATCH, parsed, parser
+from pyspark import cloudpickle
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import LongType, Row, StructField, StructType
+from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import Row as SparkRow
 from tables import text
-from targets import Target, verdicts
+from targets import Row, Target, verdicts
 
 from binshift.entries import merge_last_wins
 from binshift.model import BinSet, Epoch
-from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, IndexTimes
-from binshift.operators.processor.operator import StatefulProcessing, TimeMode
+from binshift.operators.contract import BIN_COLUMN, EpochContext, EpochState, IndexTimes, Operator
+from binshift.operators.group_states import GroupStates
+from binshift.operators.processor.operator import TimeMode
+from binshift.operators.timed_states import Timeout
+from binshift.spark.tasks.pandas_calls import PandasFunction
+from binshift.spark.tasks.pandas_frames import PandasConf
 from binshift.spark.testing.processing import Processing
 from binshift.store.engine.contract import KeyValueStore, StoreLimits
 from binshift.store.engine.lmdb_store import open_lmdb
@@ -35,11 +46,19 @@ BINS = 4096
 OWNED = BinSet(range(BINS))
 LIMITS = StoreLimits(map_bytes_max=8 << 30)
 FILLED_AT_ONCE = 100_000
+ROWS_MODE, FRAMES_MODE, FUNCTION = "processor of rows", "processor of frames", "applyInPandasWithState"
+
+
+def is_case(case: str, keys: int) -> Callable[[Row], bool]:
+    """Whether a row is of this case without timers, with so many keys in an epoch."""
+    return lambda row: (row["case"], row["keys"], row["due"]) == (case, keys, 0)
+
+
 TARGETS = (
-    Target(
-        "keys a second, 100,000 in an epoch", "keys_per_s", 40_000, at_least=True, of=lambda r: r["keys"] == 100_000
-    ),
-    Target("epoch with due timers over one without", "over_none", 1.1),
+    Target("keys a second", "keys_per_s", 40_000, at_least=True, of=is_case(ROWS_MODE, 100_000)),
+    Target("keys a second", "keys_per_s", 5_000, at_least=True, of=is_case(FRAMES_MODE, 10_000)),
+    Target("keys a second", "keys_per_s", 6_000, at_least=True, of=is_case(FUNCTION, 10_000)),
+    Target("epoch with due timers over one without", "over_none", 1.1, of=lambda row: row["keys"] == 100_000),
 )
 
 
@@ -59,7 +78,7 @@ class Counting(StatefulProcessor):
         self.handle = handle
         self.count = handle.getValueState("count", VALUE)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
         """See PySpark."""
         found = self.count.get()
         n = 0 if found is None else found[0]
@@ -68,26 +87,56 @@ class Counting(StatefulProcessor):
             if row.due:
                 self.handle.registerTimer(row.due)
         self.count.update((n,))
-        yield Row(k=key[0], due=n)
+        yield SparkRow(k=key[0], due=n)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[SparkRow]:
         """See PySpark."""
         found = self.count.get()
-        yield Row(k=key.k, due=found[0])
+        yield SparkRow(k=key.k, due=found[0])
 
 
-def operator() -> StatefulProcessing:
-    """As the program compiles it."""
-    made, _ = Processing(ROWS, ("k",), ROWS, TimeMode.PROCESSING).operator(Counting(), ())
-    return made
+class CountingFrames(StatefulProcessor):
+    """Counts the rows of each key."""
+
+    def init(self, handle: Any) -> None:
+        """See PySpark."""
+        self.count = handle.getValueState("count", VALUE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """See PySpark."""
+        found = self.count.get()
+        n = (0 if found is None else found[0]) + sum(map(len, rows))
+        self.count.update((n,))
+        yield pd.DataFrame({"k": [key[0]], "due": [n]})
+
+
+def counted(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    """Counts the rows of each key."""
+    n = (state.get[0] if state.exists else 0) + sum(map(len, frames))
+    state.update((n,))
+    yield pd.DataFrame({"k": [key[0]], "due": [n]})
+
+
+def processor(of: StatefulProcessor, *, frames: bool = False) -> Operator:
+    """A processor, as a program compiles it."""
+    return Processing(ROWS, ("k",), ROWS, TimeMode.PROCESSING, frames).operator(of, ())[0]
+
+
+def function() -> Operator:
+    """A function of ``applyInPandasWithState``, as a program compiles it."""
+    rows, state = to_arrow_schema(ROWS, timezone="UTC"), to_arrow_schema(VALUE, timezone="UTC")
+    command: bytes = cast(Any, cloudpickle).dumps((counted, None))
+    none = Timeout.NONE
+    called = PandasFunction(command, VALUE, ROWS, rows, none.value, watermark=False, conf=PandasConf("UTC"))
+    return GroupStates(called, pa.schema([rows.field("k")]), rows, state, rows, none)
 
 
 @dataclass
 class State:
-    """A processor with its state.
+    """A processor or a function with its state.
 
     Attributes:
-        operator: the processor.
+        operator: calls it.
         store: on disk.
         timers: how many keys have a timer due in each millisecond; 0: none has one.
         times: what the process knows of the timers.
@@ -95,7 +144,7 @@ class State:
         seconds: of the last epoch: the operator, the commit.
     """
 
-    operator: StatefulProcessing
+    operator: Operator
     store: KeyValueStore
     timers: int
     times: IndexTimes = field(default_factory=IndexTimes)
@@ -142,20 +191,28 @@ def main() -> None:
     made.add_argument("--state", type=int, default=1_000_000, help="keys in the state")
     made.add_argument("--keys", type=int, nargs="+", default=[10_000, 100_000], help="keys in an epoch")
     made.add_argument("--due", type=int, default=1000, help="timers that are due in an epoch")
+    made.add_argument("--pandas", type=int, default=10_000, help="keys in the state, and in an epoch, with pandas")
     made.add_argument("--epochs", type=int, default=7, help="measured epochs of each case; the median counts")
-    args = parsed(made, {"state": 2000, "keys": [100], "due": 10, "epochs": 2})
+    args = parsed(made, {"state": 2000, "keys": [100], "due": 10, "pandas": 100, "epochs": 2})
     with tempfile.TemporaryDirectory() as folder:
-        states = [State(operator(), open_lmdb(Path(folder) / str(due), LIMITS), due) for due in (0, args.due)]
-        for state in states:
-            state.fill(args.state)
-        rows = [row for keys in args.keys for row in measured(states, keys, args.state, args.epochs)]
+
+        def state(operator: Operator, due: int, keys: int) -> State:
+            path = Path(tempfile.mkdtemp(dir=folder))
+            found = State(operator, open_lmdb(path, LIMITS), due)
+            found.fill(keys)
+            return found
+
+        timed = [state(processor(Counting()), due, args.state) for due in (0, args.due)]
+        rows = [row for keys in args.keys for row in measured(ROWS_MODE, timed, keys, args.state, args.epochs)]
+        for case, operator in ((FRAMES_MODE, processor(CountingFrames(), frames=True)), (FUNCTION, function())):
+            rows += measured(case, [state(operator, 0, args.pandas)], args.pandas, args.pandas, args.epochs)
     print(text(rows))
-    print(text(verdicts(rows, TARGETS, lambda row: f"{row['keys']:,} keys, {row['due']:,} timers due")))
+    print(text(verdicts(rows, TARGETS, named)))
     if not args.quick:
-        save("processors", rows, ["keys", "due"], elsewhere=WATCH.cores())
+        save("processors", rows, ["case", "keys", "due"], elsewhere=WATCH.cores())
 
 
-def measured(states: list[State], keys: int, of: int, epochs: int) -> list[dict[str, Any]]:
+def measured(case: str, states: list[State], keys: int, of: int, epochs: int) -> list[Row]:
     """A row for each state, whose epochs take turns; the first of each is not measured."""
     found: list[list[tuple[float, float]]] = [[] for _ in states]
     for number in range(1 + epochs):
@@ -169,6 +226,7 @@ def measured(states: list[State], keys: int, of: int, epochs: int) -> list[dict[
     none = statistics.median(map(sum, found[0]))
     return [
         {
+            "case": case,
             "keys": keys,
             "due": state.timers,
             "epoch_s": (whole := statistics.median(map(sum, seconds))),
@@ -179,6 +237,11 @@ def measured(states: list[State], keys: int, of: int, epochs: int) -> list[dict[
         }
         for state, seconds in zip(states, found, strict=True)
     ]
+
+
+def named(row: Row) -> str:
+    """A short name of a row."""
+    return f"{row['case']}, {row['keys']:,} keys, {row['due']:,} timers due"
 
 
 if __name__ == "__main__":

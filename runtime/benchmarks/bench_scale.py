@@ -37,7 +37,7 @@ from targets import Row, Target, verdicts
 
 from binshift.control.models import Dataflow
 from binshift.errors import BinshiftError
-from binshift.hosting.local.client import ControlClient
+from binshift.hosting.client import ControlClient
 from binshift.hosting.local.directory import RunDirectory, find
 
 HERE = Path(__file__).parent

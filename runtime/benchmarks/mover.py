@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +47,14 @@ def start(running: Bench, case: Case) -> Any:
     return writer.option("checkpointLocation", running.checkpoint()).start()
 
 
-def warm(running: Bench, case: Case, seconds: float) -> None:
+Begin = Callable[[Bench, Case], Any]
+"""Starts the query of a case."""
+
+
+def warm(running: Bench, case: Case, seconds: float, begin: Begin = start) -> None:
     """Run such a query with few keys, unmeasured: until the JVMs have compiled, every epoch is slow, and a move shows no spike."""
     few = Case(min(case.keys, 100_000), case.bins, rate=case.rate)
-    query = start(running, few)
+    query = begin(running, few)
     await_batch(query, 8)
     time.sleep(seconds / 2)
     for workers in (4, 2):
@@ -59,9 +63,11 @@ def warm(running: Bench, case: Case, seconds: float) -> None:
     query.stop()
 
 
-def out_and_back(running: Bench, case: Case, settle_epochs: int, calm_seconds: float) -> list[dict[str, Any]]:
+def out_and_back(
+    running: Bench, case: Case, settle_epochs: int, calm_seconds: float, begin: Begin = start
+) -> list[dict[str, Any]]:
     """Fill, wait until calm, move out, wait, move back; a row for each of the two moves."""
-    query = start(running, case)
+    query = begin(running, case)
     await_batch(query, settle_epochs)
     time.sleep(SETTLE_SECONDS)
     moves = list(_moves(running, query, case, calm_seconds))

@@ -13,16 +13,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import bench_adoption
 import bench_bins
 import bench_calm
 import bench_log
 import bench_move
 import bench_operators
 import bench_planner
+import bench_processors
 import bench_respark
 import bench_rows
 import bench_scale
 import bench_state
+import bench_timers
 from archive import RESULTS, Row, load
 from plots import draw
 from tables import markdown
@@ -34,7 +37,7 @@ JUDGED: Mapping[str, tuple[Sequence[Target], Callable[[Row], str]]] = {
     module.__name__.removeprefix("bench_"): (module.TARGETS, module.named)
     for module in (
         *(bench_move, bench_scale, bench_respark, bench_state, bench_calm, bench_bins, bench_log, bench_rows),
-        *(bench_planner, bench_operators),
+        *(bench_planner, bench_operators, bench_processors, bench_timers, bench_adoption),
     )
 }
 MOVED = ("calm_p50_s", "calm_p99_s", "moving_p50_s", "moving_max_s", "spike", "seconds")
@@ -48,6 +51,7 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "operators": ("case", "engine", "epochs", "p50_s", "rows_per_s", "over_spark"),
     "eviction": ("case", "ended", "none_s", "p50_s", "over_none", "us_per_ended"),
     "joinmove": ("case", "stored", *MOVED, "silent_s", "skipped"),
+    "timers": ("keys", "to", *MOVED, "silent_s", "skipped"),
 }
 """Columns that are shown, where not all are."""
 SOURCES = {"memory": "move", **dict.fromkeys(("chains", "eviction", "joinmove"), "operators")}

@@ -159,7 +159,7 @@ def test_unknown_benchmark_is_refused_by_name() -> None:
     command = [sys.executable, str(BENCHMARKS / "run.py")]
     done = subprocess.run(command, env={"BENCH": "mov"}, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "no benchmark 'mov'; there are bins, calm" in done.stderr
+    assert "no benchmark 'mov'; there are adoption, bins, calm" in done.stderr
 
 
 def test_the_page_equals_the_results() -> None:
