@@ -9,6 +9,7 @@ BIN := .venv/bin
 # Stamps: .venv matches the lock files.
 READY := .venv/.ready-dev
 READY_DEMO := .venv/.ready-demo
+READY_RELEASE := .venv/.ready-release
 # Archive of Spark's classes, which halves the startup time of its processes.
 CLASSES := .venv/share/binshift/classes/spark.jsa
 # The Java runtime for Spark, independent of the PATH.
@@ -28,7 +29,7 @@ help: ## list the targets
 setup: $(READY) $(CLASSES) ## install pinned Python packages into .venv, and Java if it is missing
 
 .PHONY: check
-check: static test ## required before a commit: format, lint, types, imports, all tests
+check: static test ## required before a commit: format, lint, types, imports, unit tests, and the core of those on a cluster
 
 .PHONY: quick
 quick: static ## the everyday loop, about a minute: static checks, and the tests that need neither Spark nor much time
@@ -65,23 +66,33 @@ imports: $(READY) ## import contracts between the layers
 	PYTHONPATH=runtime/examples/flights $(BIN)/lint-imports
 
 .PHONY: test
-test: test-unit test-cluster ## unit tests and tests on a local Spark cluster
+test: test-unit test-core ## unit tests and the core of the tests on a local Spark cluster
 
 .PHONY: test-unit
 test-unit: $(READY) $(CLASSES) ## unit tests and doctests, two processes per core, with Spark in-process
 	@scripts/libfuse.sh $(BIN)/python
 	$(WITH_JAVA) $(BIN)/python -m pytest -n $$((2 * $$(nproc))) --dist worksteal -m "not oracle and not cluster and not chart"
 
-.PHONY: test-cluster
-test-cluster: $(READY) $(CLASSES) ## tests on a small local Spark cluster
+.PHONY: test-core
+test-core: $(READY) $(CLASSES) ## the core of the tests on a small local Spark cluster
 	@scripts/libfuse.sh $(BIN)/python
-	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and not oracle and not campaign"
+	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "core and not oracle and not campaign"
 
 ##@ Longer
 
+.PHONY: test-cluster
+test-cluster: $(READY) $(CLASSES) ## all tests on a small local Spark cluster, about 50 minutes (NAMES="sinks or stop")
+	@scripts/libfuse.sh $(BIN)/python
+	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 \
+		-m "cluster and not oracle and not campaign" $(if $(NAMES),-k "$(NAMES)")
+
 .PHONY: oracle
-oracle: $(READY) $(CLASSES) ## random histories with faults compared with the reference: simulated, then on a local cluster
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $$(nproc) --dist worksteal runtime/tests -m "oracle and not cluster"
+oracle: $(READY) $(CLASSES) ## random histories with faults compared with the reference, simulated (NAMES=histories)
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $$(nproc) --dist worksteal runtime/tests -m "oracle and not cluster" \
+		$(if $(NAMES),-k "$(NAMES)")
+
+.PHONY: nightly
+nightly: oracle test-cluster ## the oracle, all tests on a cluster, and random histories there; about three hours
 	$(WITH_JAVA) $(BIN)/python -m pytest runtime/tests/cluster -v --durations=10 -m "cluster and oracle"
 
 .PHONY: conformance
@@ -110,6 +121,11 @@ chart: $(READY) ## test the chart with helm and its alerts with promtool; the fi
 e2e: $(READY) $(if $(BINSHIFT_E2E_PICTURES),$(READY_DEMO)) ## end-to-end tests on Kubernetes: the KUBECONFIG's cluster, or a node built here (STORY=rescale for one)
 	$(BIN)/python -m pytest e2e -v -o timeout=3600 $(if $(STORY),-k "$(STORY)",-m "not alarms")
 
+.PHONY: page
+page: $(READY) ## test the control port's page in headless Chromium, and draw its pictures for the documentation
+	@scripts/chromium.sh
+	BINSHIFT_PAGE_PICTURES=docs/images $(BIN)/python -m pytest runtime/tests/test_page.py runtime/tests/test_control_page.py
+
 .PHONY: bench
 bench: $(READY_DEMO) $(CLASSES) ## run benchmarks and print ratios (BENCH=move for one)
 	$(WITH_JAVA) $(BIN)/python runtime/benchmarks/run.py
@@ -126,6 +142,16 @@ demo: $(READY_DEMO) $(CLASSES) ## stream a year of flights on a local cluster an
 bare: ## check and a short demo in a fresh clone on a minimal Debian; needs root (BARE="test-unit" for other targets)
 	scripts/bare.sh $(or $(BARE),check demo DEMO_SECONDS=20)
 
+##@ Release
+
+.PHONY: dist
+dist: $(READY_RELEASE) ## build wheel and sdist of the last commit twice, compare, check and install them (EXTRA=runtime: with Spark)
+	$(BIN)/python scripts/build_dist.py $(if $(EXTRA),--extra $(EXTRA))
+
+.PHONY: release
+release: $(READY_RELEASE) ## dist, chart, package lists and checksums in dist/, then publish to REGISTRY (DRY=1: print the commands only)
+	$(BIN)/python scripts/release.py $(if $(DRY),--dry)
+
 ##@ Housekeeping
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
@@ -138,6 +164,7 @@ lock: $(READY) ## update requirements/*.txt from pyproject.toml (UPGRADE=--upgra
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra runtime -c requirements/dev.txt -o requirements/runtime.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra operator -c requirements/dev.txt -o requirements/operator.txt
 	$(COMPILE) $(UPGRADE) --group demo -c requirements/dev.txt -o requirements/demo.txt
+	$(COMPILE) $(UPGRADE) --group release -c requirements/dev.txt -o requirements/release.txt
 
 .PHONY: clean
 clean: ## remove caches and build output; keeps .venv
@@ -153,4 +180,8 @@ $(CLASSES): $(READY) runtime/binshift/cds.py runtime/binshift/spark/training.py
 
 $(READY_DEMO): $(READY) requirements/demo.txt
 	scripts/setup.sh demo
+	@touch $@
+
+$(READY_RELEASE): $(READY) requirements/release.txt
+	scripts/setup.sh release
 	@touch $@

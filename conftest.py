@@ -19,6 +19,8 @@ settings.register_profile(
 settings.load_profile("check")
 
 SLOW = {
+    *("test_operators_join", "test_operators_sessions", "test_operators_deduplicate", "test_operators_complete"),
+    *("test_processor_states", "test_processor_decoding", "test_log_index", "test_cds", "test_documents"),
     *(
         "test_control_crowd",
         "test_control_fuzz",
@@ -32,10 +34,12 @@ SLOW = {
         "test_migration_simulation",
         "test_hosting_pod_conf",
         "test_hosting_pod_supervisor",
+        "test_page",
         "test_reconcile_faults",
     ),
     *(
         "test_reconcile_random_edits",
+        "test_release_build",
         "test_replay_without_workers",
         "test_rows",
         "test_store_contract",

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -77,28 +78,38 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _all(chosen: Sequence[Program], made: Sessions, names: Sequence[str], folder: Path) -> list[report.Result]:
-    tried = made.spark if names == [AGAIN] else made.binshift()
+    """Compare all of them; Spark runs its own in a thread, ahead of the comparison."""
+    tried = made.spark.newSession() if names == [AGAIN] else made.binshift()
+    folders = [folder / f"{each.kind}-{each.name}".replace(" ", "-") for each in chosen]
     results = []
-    for number, program in enumerate(chosen, start=1):
-        own = folder / f"{program.kind}-{program.name}".replace(" ", "-")
-        result = _one(program, made.spark, tried, names, own, Moves(number))
-        results.append(result)
-        _write(f"{number}/{len(chosen)} {result.line()}")
-        for problem in result.problems():
-            _write(f"    {problem}")
+    with ThreadPoolExecutor(1) as thread:
+        expected = [
+            thread.submit(runner.run, each, made.spark, own / "spark")
+            for each, own in zip(chosen, folders, strict=True)
+        ]
+        try:
+            for number, (program, own, spark) in enumerate(zip(chosen, folders, expected, strict=True), start=1):
+                result = _one(program, spark, tried, names, own, Moves(number))
+                results.append(result)
+                _write(f"{number}/{len(chosen)} {result.line()}")
+                for problem in result.problems():
+                    _write(f"    {problem}")
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
     return results
 
 
 def _one(
-    program: Program, spark: SparkSession, tried: SparkSession, names: Sequence[str], folder: Path, moves: Moves
+    program: Program, expected: Future[Outcome], tried: SparkSession, names: Sequence[str], folder: Path, moves: Moves
 ) -> report.Result:
     began, runs = time.monotonic(), dict[str, Outcome]()
-    expected = runner.run(program, spark, folder / "spark")
     for name in (each for each in names if each != MOVED or not program.calm):
         runs[name] = runner.run(program, tried, folder / name, moves if name == MOVED else None)
         if runs[name].refused:
             break
-    return report.Result(program, expected, runs, moves.settled if MOVED in runs else None, time.monotonic() - began)
+    return report.Result(
+        program, expected.result(), runs, moves.settled if MOVED in runs else None, time.monotonic() - began
+    )
 
 
 def _write(line: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from cluster_core import mark_core
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,12 +24,14 @@ collect_ignore = ["faulty_disk_server.py"]
 
 RUNTIME = Path(__file__).resolve().parent.parent
 CLUSTER_WORKERS = 4
-LONGEST_SECONDS = {"cluster": 600, "oracle": 1200}
-"""The time limits of tests with a marker; tests without a marker have the limit in pyproject.toml."""
+LONGEST_SECONDS = {"cluster": 600, "oracle": 1200, "campaign": 1800}
+"""The time limits of tests with a marker; tests without a marker have the limit in pyproject.toml. They include fixtures: the last
+test of the campaign also finishes the worlds of all the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that start Spark, and give tests on a real cluster more time than others, which are in a folder of their own."""
+    mark_core(items)
     for item in items:
         if item.get_closest_marker("cluster") and item.path.parent.name != "cluster":
             raise pytest.UsageError(

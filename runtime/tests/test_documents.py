@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOPS = ("charts", "crds", "docs", "e2e", "operator", "runtime")
+TOPS = (".github", "charts", "crds", "docs", "e2e", "operator", "runtime")
 FILES = [*ROOT.glob("*.md"), *(path for top in TOPS for path in (ROOT / top).rglob("*.md"))]
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in FILES)
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -135,6 +135,7 @@ def test_licence_is_the_whole_text() -> None:
     "name",
     [
         *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".gitignore", ".editorconfig", ".ci/run"),
+        *("CODE_OF_CONDUCT.md", "RELEASE.md", "SECURITY.md", ".github/pull_request_template.md"),
         *("operator/binshift_operator/py.typed", "runtime/binshift/py.typed"),
     ],
 )

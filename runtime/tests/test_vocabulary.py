@@ -33,6 +33,8 @@ def test_every_document_is_covered() -> None:
         "operator/binshift_operator/model/__init__.py",
         "e2e/conftest.py",
         "scripts/draw_dashboard.py",
+        ".github/workflows/ci.yml",
+        ".github/pull_request_template.md",
     }
     expected |= {f"charts/binshift/{name}" for name in ("values.yaml", "rules/operator.yaml", "templates/NOTES.txt")}
     expected |= {"crds/streamingdataflows.yaml", "charts/binshift/dashboards/dataflow.json", "docs/decisions/README.md"}

@@ -114,6 +114,9 @@ def _described(node: Any) -> Iterator[str]:
 
 TEXTS: Mapping[str, Callable[[str], str]] = {
     "*.md": prose_markdown,
+    ".github/**/*.md": prose_markdown,
+    ".github/**/*.yml": prose_yaml,
+    ".pre-commit-config.yaml": prose_yaml,
     "docs/**/*.md": prose_markdown,
     "charts/**/*.md": prose_markdown,
     "e2e/**/*.md": prose_markdown,

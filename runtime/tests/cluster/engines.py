@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,10 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import binshift
+from binshift.settings import ENABLED_CONF
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 SCHEMA = "ts timestamp, k long, items array<long>"
@@ -45,8 +49,25 @@ def put(folder: Path, number: int, times: Sequence[float], start: datetime = STA
     }
     hidden = folder.parent / f"{number}.parquet"
     pq.write_table(pa.table(columns), hidden)
+    publish(hidden, folder, number)
+
+
+def publish(hidden: Path, folder: Path, number: int) -> None:
+    """Let a complete file become batch ``number``: Spark orders files by their time."""
     os.utime(hidden, (1_700_000_000 + number, 1_700_000_000 + number))
     hidden.rename(folder / hidden.name)
+
+
+@contextmanager
+def installed_in(session: SparkSession) -> Iterator[None]:
+    """The session and PySpark's classes are as in a program of `binshift run`, and then as before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClassicDataFrame, "writeStream", ClassicDataFrame.writeStream)
+        for name in ("addListener", "removeListener"):
+            patch.setattr(StreamingQueryManager, name, getattr(StreamingQueryManager, name))
+        binshift.install(session)
+        yield
+        session.conf.unset(ENABLED_CONF)
 
 
 def source(session: SparkSession, folder: Path) -> DataFrame:
@@ -115,12 +136,15 @@ def offsets(checkpoint: Path) -> list[dict[str, int]]:
 
 
 @contextmanager
-def with_conf(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set a conf temporarily."""
-    before = session.conf.get(name)
-    assert before is not None
-    session.conf.set(name, value)
+def having(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
+    """The user's session with some conf, which queries inherit when they start."""
+    before = {key: session.conf.get(key, None) for key in conf}
+    for key, value in conf.items():
+        session.conf.set(key, value)
     try:
         yield
     finally:
-        session.conf.set(name, before)
+        for key, was in before.items():
+            session.conf.unset(key)
+            if was is not None:
+                session.conf.set(key, was)

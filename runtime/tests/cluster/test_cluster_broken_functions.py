@@ -158,7 +158,9 @@ def test_a_function_that_hangs_is_seen_and_can_be_left(session: SparkSession, tm
         control.attach(query)
 
         def under_way() -> Any:
-            answer = httpx2.get(f"{control.api.url}/v1/dataflow", headers={"Authorization": f"Bearer {TOKEN}"})
+            answer = httpx2.get(
+                f"{control.api.url}/v1/dataflow", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30
+            )
             return answer.raise_for_status().json()["underWay"]
 
         seen = awaited(under_way, lambda seen: seen is not None and seen["epoch"] == BROKEN and seen["part"] == "job")

@@ -72,7 +72,7 @@ def test_a_store_that_cannot_be_opened(session: SparkSession, broken: Path, tmp_
             seen = awaited(worker, lambda seen: seen is not None and seen["backgroundFailures"] > 2)
             assert "StoreDamaged" in seen["backgroundError"]
             assert str(broken) in seen["backgroundError"]
-            metrics = httpx2.get(f"{control.health.url}/metrics").text
+            metrics = httpx2.get(f"{control.health.url}/metrics", timeout=30).text
             assert f'binshift_worker_background_failures{{worker="{BROKEN}"}}' in metrics
             every_bin_gets_a_snapshot(query)
             assert query.rescale(3).wait(120).value == "settled"

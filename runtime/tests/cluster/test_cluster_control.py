@@ -34,7 +34,7 @@ def started(session: SparkSession, path: Path) -> Any:
 
 def scraped(url: str) -> dict[str, float]:
     """The newest value of each metric."""
-    families = text_string_to_metric_families(httpx2.get(f"{url}/metrics").text)
+    families = text_string_to_metric_families(httpx2.get(f"{url}/metrics", timeout=30).text)
     return {sample.name: sample.value for family in families for sample in family.samples}
 
 
@@ -53,7 +53,7 @@ def test_a_query_is_steered_over_http(session: SparkSession, tmp_path: Path) -> 
         assert (seen["state"], seen["name"], seen["workers"]) == ("Running", "steered", [0, 1])
         assert {0, 1, 2} <= set(seen["registered"])
         assert seen["latency"]["p99Seconds"] >= seen["latency"]["p50Seconds"] > 0
-        assert httpx2.get(f"{control.health.url}/readyz").status_code == 200
+        assert httpx2.get(f"{control.health.url}/readyz", timeout=30).status_code == 200
 
         wanted = {"owner": "7d3c", "generation": 1, "workers": [0, 1, 2]}
         answer = api.put("/v1/target", json=wanted)
@@ -78,7 +78,7 @@ def test_a_query_is_steered_over_http(session: SparkSession, tmp_path: Path) -> 
         awaited(dataflow, lambda seen: seen["state"] == "Stopped")
         assert not query.isActive
         assert api.post("/v1/workers/1/drain").status_code == 409
-        assert httpx2.get(f"{control.health.url}/readyz").status_code == 503
+        assert httpx2.get(f"{control.health.url}/readyz", timeout=30).status_code == 503
 
 
 def test_an_epoch_that_hangs_is_told_from_no_input(session: SparkSession, tmp_path: Path) -> None:

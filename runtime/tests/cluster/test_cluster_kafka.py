@@ -109,11 +109,16 @@ def seen(kafka: Broker) -> list[tuple[int, str, str]]:
 
 
 def kept(kafka: Broker) -> Totals:
-    """The table of a consumer that follows the guide for results."""
+    """The totals of a consumer that follows the guide for results."""
+    return newest([(epoch, word, value) for word, (epoch, value) in guide_table(kafka, "out").items()])
+
+
+def guide_table(kafka: Broker, topic: str) -> dict[str, tuple[int, str]]:
+    """By key: epoch and value in the table of a consumer that follows the guide for results."""
     take, table = functions("results.md")["take"], dict[str, tuple[int, str]]()
-    for record in kafka.read("out"):
+    for record in kafka.read(topic):
         take(table, record.key, record.value, list(record.headers.items()))
-    return newest([(epoch, word, value) for word, (epoch, value) in table.items()])
+    return table
 
 
 def check(records: Sequence[tuple[int, str, str]]) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from engines import Engine, ours, sparks
+from engines import Engine, having, ours, sparks
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -51,21 +50,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table = [*columns, pa.array(numbers), pa.array(times, pa.timestamp("us", "UTC"))]
         put(into, batch, pa.table(table, names=["k", "b", "v", "ts"]))
     return into
-
-
-@contextmanager
-def having(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """The user's session with some conf, which queries inherit when they start."""
-    before = {key: session.conf.get(key, None) for key in conf}
-    for key, value in conf.items():
-        session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        for key, was in before.items():
-            session.conf.unset(key)
-            if was is not None:
-                session.conf.set(key, was)
 
 
 def as_bytes(type: DataType) -> DataType:

@@ -9,15 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import TIMES, Sink, ours, put, run, source, sparks, taken
+from engines import TIMES, Sink, installed_in, ours, put, run, source, sparks, taken
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.streaming.query import StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-import binshift
-from binshift.settings import ENABLED_CONF
 
 pytestmark = pytest.mark.cluster
 
@@ -78,14 +73,10 @@ def test_every_form_of_a_program(name: str, session: SparkSession, folder: Path,
 
 
 @pytest.fixture
-def installed(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def installed(session: SparkSession) -> Iterator[None]:
     """Installed and enabled for the test."""
-    monkeypatch.setattr(ClassicDataFrame, "writeStream", ClassicDataFrame.writeStream)
-    for name in ("addListener", "removeListener"):
-        monkeypatch.setattr(StreamingQueryManager, name, getattr(StreamingQueryManager, name))
-    binshift.install(session)
-    yield
-    session.conf.unset(ENABLED_CONF)
+    with installed_in(session):
+        yield
 
 
 @pytest.mark.usefixtures("installed")

@@ -1,4 +1,4 @@
-"""The terminal of `binshift run` with a real example: a bounded number of lines, none at INFO, no traceback at its end."""
+"""The terminal of `binshift run` with the program of `binshift init`: a bounded number of lines, none at INFO, no traceback at its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from runs import awaited, left, run_command, running
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "minimal" / "minimal.py"
 LINES_MAX = 30
 """About twelve lines of its own, and a few warnings of Spark at most."""
 
@@ -16,8 +15,9 @@ LINES_MAX = 30
 @pytest.mark.cluster
 def test_the_terminal_is_quiet(tmp_path: Path) -> None:
     """Start, a rescale and Ctrl-C print few lines: no INFO, no traceback, and one reference to the folder of Spark's logs."""
-    cluster, output = tmp_path / "cluster", tmp_path / "output"
-    with running(tmp_path, str(EXAMPLE), "--directory", str(cluster), "--", str(output)) as process:
+    cluster, output, program = tmp_path / "cluster", tmp_path / "output", tmp_path / "clicks" / "program.py"
+    assert run_command(tmp_path, "init", str(program.parent)).returncode == 0
+    with running(tmp_path, str(program), "--directory", str(cluster), "--", str(output)) as process:
         awaited(lambda: (output / "epoch=5").exists(), bool)
         scaled = run_command(tmp_path, "scale", "1", "--wait")
         assert scaled.returncode == 0, scaled.stderr
@@ -27,6 +27,7 @@ def test_the_terminal_is_quiet(tmp_path: Path) -> None:
     printed = "\n".join(lines)
     assert len(lines) <= LINES_MAX, printed
     assert " INFO " not in printed, printed
+    assert "log level" not in printed, printed
     assert "Traceback" not in printed, printed
     assert printed.count(f"logs: {cluster}") == 1, printed
     assert "bins; workers: [0, 1]" in printed, printed

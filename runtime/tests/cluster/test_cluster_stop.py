@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,24 @@ def test_a_function_stops_its_own_query(session: SparkSession, tmp_path: Path) -
     again: Any = writer.option("checkpointLocation", str(tmp_path)).start()
     again.await_epoch(LAST + 1, PATIENCE_SECONDS)
     again.stop()
+
+
+def test_a_stopped_query_leaves_nothing_in_spark(session: SparkSession, tmp_path: Path) -> None:
+    """Its stream is collected once the program has no reference to it, and another has run: an application can start any number of them."""
+    jvm: Any = session._jvm
+    writer = counting(session, bins=16, workers=2).format("noop").option("checkpointLocation", str(tmp_path))
+    streams = []
+    for epoch in range(2):
+        query: Any = writer.start()
+        query.await_epoch(epoch, PATIENCE_SECONDS)
+        streams.append(jvm.java.lang.ref.WeakReference(query._jsq.streamingQuery()))
+        query.stop()
+        del query
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while streams[0].get() is not None:
+        assert time.monotonic() < deadline
+        gc.collect()  # Python's references to Java objects end with the next call
+        jvm.java.lang.System.gc()
 
 
 def test_a_function_waits_for_the_thread_that_stops_its_query(

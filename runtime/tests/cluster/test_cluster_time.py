@@ -7,7 +7,7 @@ from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
-from engines import TIMES, Sink, ours, put, run, source, sparks, taken, times, uncommit, with_conf
+from engines import TIMES, Sink, having, ours, put, run, source, sparks, taken, times, uncommit
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -46,7 +46,7 @@ def test_the_current_time_is_the_batch_s(session: SparkSession, tmp_path: Path) 
     folder, checkpoint = tmp_path / "in", tmp_path / "ours"
     for batch, seconds in enumerate(TIMES[:2]):
         put(folder, batch, seconds)
-    with with_conf(session, "spark.sql.session.timeZone", "Asia/Tokyo"):
+    with having(session, {"spark.sql.session.timeZone": "Asia/Tokyo"}):
         kept = Sink()
         run(ours(clocked(source(session, folder))), checkpoint, kept)
         uncommit(checkpoint, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import TIMES, Sink, ours, put, run, source, sparks, taken, uncommit, watermarks, with_conf
+from engines import TIMES, Sink, having, ours, put, run, source, sparks, taken, uncommit, watermarks
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -73,7 +73,7 @@ def test_united_streams_have_one_watermark_by_spark_s_policy(
         slower = source(session, tmp_path / "slower").withWatermark("ts", "20 seconds")
         return windows(frame.withWatermark("ts", "5 seconds").union(slower))
 
-    with with_conf(session, "spark.sql.streaming.multipleWatermarkPolicy", policy):
+    with having(session, {"spark.sql.streaming.multipleWatermarkPolicy": policy}):
         found = taken(ours(query(source(session, tmp_path / "in"))), tmp_path / "ours")
         assert found == taken(sparks(query(source(session, tmp_path / "in"))), tmp_path / "sparks")
     assert watermarks(tmp_path / "ours") == watermarks(tmp_path / "sparks")
@@ -131,7 +131,7 @@ def test_batches_without_data_are_run_as_the_conf_has_it(enabled: str, session: 
     def query(frame: DataFrame) -> DataFrame:
         return windows(frame.withWatermark("ts", "10 seconds"))
 
-    with with_conf(session, NO_DATA_CONF, enabled):
+    with having(session, {NO_DATA_CONF: enabled}):
         found = taken(ours(query(source(session, folder))), tmp_path / "ours", "append")
         assert found == taken(sparks(query(source(session, folder))), tmp_path / "sparks", "append")
         sink, live = Sink(), ours(query(source(session, folder))).outputMode("append")

@@ -1,19 +1,21 @@
-"""Fixtures of the oracle's tests: processes that run histories in parallel, one per core."""
+"""Fixtures of the oracle's tests.
+
+Each case runs its history itself, so that processes of pytest that share the cases share the work: a pool that a fixture fills
+would run all histories once in every such process.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import logging
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 
-@pytest.fixture(scope="session")
-def crew() -> Iterator[ProcessPoolExecutor]:
-    """One process per core. They are spawned, not forked: Arrow's threads do not survive a fork."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as executor:
-        yield executor
-        executor.shutdown(cancel_futures=True)
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """The engine logs nothing: a history under faults has thousands of records, and its error has its events."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(before)

@@ -1,8 +1,7 @@
-"""A run of the fixed history in a process of the crew: one fault at one effect, with the outcome as text."""
+"""A run of the fixed history with one fault at one effect, and its outcome as text: a test tries many of them."""
 
 from __future__ import annotations
 
-import logging
 import traceback
 
 from oracle_fixed import STAND_STILL, fixed
@@ -26,7 +25,6 @@ FAULTS: dict[str, Fault | Meanwhile] = {
 
 def fixed_fate(number: int, kind: str) -> str:
     """The outcome of the fixed history with this fault at that effect: empty if it is correct."""
-    logging.disable(logging.CRITICAL)
     try:
         cluster = fixed(at({number: FAULTS[kind]}), meanwhile=take_over)
     except BaseException:

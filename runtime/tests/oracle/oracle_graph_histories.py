@@ -6,9 +6,7 @@ die, and an executor may die, lose its disk or its stores, or be missing.
 
 from __future__ import annotations
 
-import logging
 import random
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -126,17 +124,6 @@ def play_graph(seed: int, graph: Graph | None = None, kinds: str = "awdsjflc") -
         error.add_note(f"operators: {describe(history.cluster.world.graph)}")
         error.add_note(tale(history.seed, history.script, history.cluster.world.faults))
         raise
-
-
-def graph_fate(seed: int) -> str:
-    """The outcome of a seed's history: empty if correct, otherwise the whole traceback, as text for any process."""
-    logging.disable(logging.CRITICAL)
-    try:
-        play_graph(seed)
-    except BaseException:
-        # Also exceptions that are not errors: the history must end by itself, and the outcome must be returned.
-        return traceback.format_exc()
-    return ""
 
 
 def describe(graph: Graph) -> str:

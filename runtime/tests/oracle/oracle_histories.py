@@ -7,9 +7,7 @@ driver must reach the newest target, and the log alone must have the state.
 
 from __future__ import annotations
 
-import logging
 import random
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -226,14 +224,3 @@ def play(seed: int, **options: object) -> SimulatedCluster:
     except BaseException as error:
         error.add_note(tale(history.seed, history.script, history.cluster.world.faults))
         raise
-
-
-def fate(seed: int, moody: bool) -> str:
-    """The outcome of a seed's history: empty if correct, otherwise the whole traceback, as text for any process."""
-    logging.disable(logging.CRITICAL)
-    try:
-        play(seed, moody=moody)
-    except BaseException:
-        # Also exceptions that are not errors: the history must end by itself, and the outcome must be returned.
-        return traceback.format_exc()
-    return ""

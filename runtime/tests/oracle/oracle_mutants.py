@@ -7,8 +7,8 @@ violate an invariant, and the oracle must notice it within a few histories; each
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -274,11 +274,11 @@ STORIES: tuple[Callable[[], object], ...] = (
 """The stories that run before the histories: replaced processes that continue."""
 
 
-def caught(name: str, seeds: int) -> str:
-    """The first story or history that contradicts the variant, and the start of its error; empty if none does."""
-    logging.disable(logging.CRITICAL)
-    histories = [partial(play, seed, moody=moody) for seed in range(seeds) for moody in (False, True)]
-    stories: Iterable[Callable[[], object]] = [*STORIES, *histories]
+def caught(name: str, seeds: int, sooner: int | None = None) -> str:
+    """The first story or history that contradicts the variant, and the start of its error; empty if none does. The seed ``sooner`` is first."""
+    histories = [[partial(play, seed, moody=moody) for moody in (False, True)] for seed in range(seeds)]
+    first = [] if sooner is None else histories.pop(sooner)
+    stories: list[Callable[[], object]] = [*first, *STORIES, *itertools.chain(*histories)]
     for number, story in enumerate(GRAPH_STORIES if MUTANTS[name] in GRAPH_MUTANTS else stories):
         with broken(name):  # outside the try: a variant that patches a missing name must not count as caught
             try:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
-from oracle_histories import History, fate, play
+from oracle_histories import History, play
 
 from binshift.log.storage.opening import open_storage
 from binshift.model import Worker
@@ -27,25 +26,18 @@ MOODY_SEEDS = [int(ASKED)] if ASKED else range(30)
 DISK_SEEDS = [int(ASKED)] if ASKED else range(300, 308)
 
 
-@pytest.fixture(scope="module")
-def fates(crew: ProcessPoolExecutor) -> dict[tuple[int, bool], Future[str]]:
-    """The histories, running."""
-    wanted = [*((seed, False) for seed in SEEDS), *((seed, True) for seed in MOODY_SEEDS)]
-    return {(seed, moody): crew.submit(fate, seed, moody) for seed, moody in wanted}
-
-
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_history_ends_as_the_reference(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
+def test_a_history_ends_as_the_reference(seed: int) -> None:
     """Under any faults, output, state and log of a dataflow are those of the reference, and all migrations end."""
-    outcome = fates[seed, False].result()
-    assert not outcome, outcome
+    play(seed)
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("seed", MOODY_SEEDS)
-def test_the_recorded_state_wins(seed: int, fates: dict[tuple[int, bool], Future[str]]) -> None:
+def test_the_recorded_state_wins(seed: int) -> None:
     """With a function that leaves another state in every attempt, all stores and copies hold what the records name (I2)."""
-    failure = fates[seed, True].result()
-    assert not failure, failure
+    play(seed, moody=True)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ProcessPoolExecutor
-
 import pytest
 from oracle_mutants import MUTANTS, caught
 
@@ -11,13 +9,9 @@ pytestmark = pytest.mark.oracle
 
 SEEDS = 60
 """The most histories in which a variant must be caught."""
+SOONER = {"older_rows_stay": 34, "replay_writes": 11}
+"""For variants that few histories contradict, the seed of one that does: that one is tried before the others."""
 VARIANTS_MIN = 15
-
-
-@pytest.fixture(scope="module")
-def verdicts(crew: ProcessPoolExecutor) -> dict[str, Future[str]]:
-    """The variants, running."""
-    return {name: crew.submit(caught, name, SEEDS) for name in MUTANTS}
 
 
 def test_there_are_enough_variants() -> None:
@@ -25,7 +19,8 @@ def test_there_are_enough_variants() -> None:
     assert len(MUTANTS) >= VARIANTS_MIN
 
 
+@pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_variant_is_caught(name: str, verdicts: dict[str, Future[str]]) -> None:
+def test_a_broken_variant_is_caught(name: str) -> None:
     """Some story or history differs from the reference, or an invariant fails."""
-    assert verdicts[name].result(), f"nothing contradicts {name}: {MUTANTS[name].__doc__}"
+    assert caught(name, SEEDS, SOONER.get(name)), f"nothing contradicts {name}: {MUTANTS[name].__doc__}"
